@@ -113,7 +113,10 @@ def check_table(name: str, rows: DataFrame, known: Known) -> None:
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
-    """Return each system's first impossible row in a table, as an error; one Spark job."""
+    """Return each system's first impossible row in a table, as an error; one Spark job.
+
+    `name` is that of the table; systems in `untimed` may have copies without a time.
+    """
     table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
     groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
     joined = rows.join(groups, "group", "left")

@@ -136,7 +136,7 @@ def latencies_of_last_round(
     """Return the section of latencies of the last round of a world that has latencies.
 
     `table` has a row for each round and a column for each measure; `links` comes from
-    :func:`links_in_words`.
+    :func:`links_in_words`, and `contents` is the section's name in the table of contents.
     """
     names = [name for name in table if _LATENCY.fullmatch(str(name))]
     timed = [name for name in names if not name.endswith("reached")]

@@ -272,7 +272,7 @@ _ROOT = "#f0c808"
 
 
 def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
-    """Draw a tree in layers."""
+    """Draw a tree in layers; without its legend, the drawing is `width` units wide."""
     leaves, deepest = int((tree.children == 0).sum()), int(tree.depth.max(initial=0))
     small = len(tree) <= MOST_NODES and leaves <= _MOST_LEAVES
     step = 34.0 if small else 30.0

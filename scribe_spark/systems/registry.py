@@ -269,7 +269,10 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
 def _refuse_unknown(
     field: str, names: Iterable[str], known: Collection[str], choices: Collection[str]
 ) -> None:
-    """Refuse the first unknown name; the message lists all choices."""
+    """Refuse the first name that is not `known`; the message lists all `choices`.
+
+    `field` is the setting that has the names.
+    """
     for name in names:
         if name not in known:
             remedy = (

@@ -114,7 +114,10 @@ class ChannelNodes(SortedTable):
 
     @classmethod
     def of(cls, state: Columns | None, size: int, stripes: int) -> ChannelNodes:
-        """Return the nodes of channels from a table of the state; without a table, no nodes."""
+        """Return the nodes of channels from a table of the state; without a table, no nodes.
+
+        `size` is the number of the network's nodes, `stripes` that of the stripes of a channel.
+        """
         if not state:
             none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
             return cls(none, flags(), none, none, trees[:, :, 0], trees)
@@ -128,7 +131,11 @@ class ChannelNodes(SortedTable):
         return {"group": group, "node": node, **columns, "ancestors": self.ancestors[:, :, :width]}
 
     def hold_roots(self, channels: Columns, size: int) -> np.ndarray:
-        """Return True for each node and id if the node is the root of the id: (n, width)."""
+        """Return True for each node and id if the node is the root of the id: (n, width).
+
+        `channels` has the roots of the ids of channels, `size` is the number of the network's
+        nodes.
+        """
         found = np.zeros((len(self), channels["root"].shape[1]), dtype=bool)
         row = self.find((channels["group"][:, None] * size + channels["root"]).ravel())
         column = np.arange(len(row)) % found.shape[1]
@@ -258,7 +265,11 @@ def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) ->
 def _take_office(
     nodes: ChannelNodes, channels: Columns, is_new: np.ndarray, size: int, sent: Sent
 ) -> None:
-    """Let nodes that are new roots of stripes leave their parents, with messages in `sent`."""
+    """Let nodes that are new roots of stripes leave their parents, with messages in `sent`.
+
+    `channels` has the roots, and `is_new` marks the new ones; `size` is the number of the network's
+    nodes.
+    """
     channel, stripe = np.nonzero(is_new[:, : nodes.parent.shape[1]])
     if not len(channel):
         return

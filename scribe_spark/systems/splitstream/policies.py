@@ -120,7 +120,8 @@ class FreePastry:
         """Return the stripe of which a node drops a child for a newcomer, or NONE.
 
         It is drawn from the stripes that are not the node's own; if there are none, it is the
-        stripe with most children, at least two.
+        stripe with most children, at least two.  Nodes that `frees` (a mask) does not mark drop no
+        child.
         """
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0

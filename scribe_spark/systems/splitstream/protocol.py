@@ -134,7 +134,10 @@ class Hops:
     def _send(
         self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
     ) -> None:
-        """Send replies of a kind to pairs, from the pairs `by` of the same stripes."""
+        """Send replies of a kind to pairs, from the pairs `by` of the same stripes.
+
+        `next` is the column of that name of :class:`Replies`.
+        """
         self._note(kind, by // self.forest.stripes, to // self.forest.stripes)
         self._replies[kind].append(Replies(to, by, np.broadcast_to(next, len(to))))
 
@@ -161,7 +164,7 @@ class Hops:
         return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
     def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
-        """Count messages of a kind between nodes, given as rows."""
+        """Count messages of a kind; `sender` and `to` are rows of the forest's nodes."""
         forest = self.forest
         self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
@@ -237,7 +240,7 @@ class Hops:
         self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Cut lists of ancestors in which nodes find themselves (a cycle of parents).
+        """Cut the ancestors of pairs after the pair's own node: that list is a cycle of parents.
 
         The least node of a cycle leaves its parent.
         """

@@ -52,7 +52,10 @@ class Routes:
 
     @classmethod
     def of(cls, handed: Columns, size: int, width: int) -> Routes:
-        """Return routes from the table :data:`ROUTES`."""
+        """Return routes from the table :data:`ROUTES`.
+
+        `size` is the number of the network's nodes, `width` that of the ids of a group.
+        """
         *parts, onward = (handed.get(name, whole_numbers()) for name in _ROUTE)
         key = mixed_key(parts, [size, width])
         order = np.argsort(key, kind="stable")
@@ -153,7 +156,10 @@ class FindRoutes(OverlayProgram):
         return {_MOVES: to}
 
     def _begin(self, bucket: int, tables: Tables, groups: np.ndarray) -> np.ndarray:
-        """Return the first visits (keys) of routes: the bucket's members and roots of channels."""
+        """Return the first visits (keys) of routes: the bucket's members and roots of channels.
+
+        `groups` (indices, ascending) are the groups of these channels.
+        """
         size, alive = self.round.size, self.round.lives.alive
         member = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
         member = member[alive[member % size] & (find_sorted(groups, member // size) >= 0)]
