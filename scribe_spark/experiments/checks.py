@@ -35,7 +35,7 @@ from scribe_spark.worlds.save import check_start
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT."""
+    """Refuse bad input of a run that can be found without Spark: settings, local tables, OUT."""
     if not config.has_rounds:
         refuse_buckets(execution, tasks=True)
     check_out(plan_run(config, execution))
@@ -70,15 +70,16 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def check_coverage(config: ExperimentConfig) -> None:
-    """Refuse a local table of weights that does not fit to the nodes."""
+    """Refuse a local table of weights for coverage that does not fit to the config's nodes."""
     weights = config.coverage.weights
     if weights is not None and is_local(weights):
         check_weights(weights, config.overlay.nodes, config.topology.nodes_file)
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark; refuse one without routes, or that does not
-    fit to the config's systems.
+    """Return the network if it is known without Spark, else None.
+
+    A network without routes, or that does not fit to the config's systems, is refused.
     """
     if needs_spark(config.topology.kind):
         return None
@@ -91,7 +92,10 @@ def known_graph(config: NetworkConfig) -> Graph | None:
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse `buckets` without rounds, and an `engine` without trees."""
+    """Refuse `buckets`, for a command without rounds, and ``engine = tasks`` without `tasks`.
+
+    `tasks` says that the command can play in tasks.
+    """
     if execution.buckets is not None:
         remedy = (
             "applies to worlds and to runs with rounds only; give partitions instead, the buckets "
@@ -104,7 +108,7 @@ def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
 
 
 def _check_trees(config: RunConfig) -> None:
-    """Refuse unknown overlays and trees, and trees that the overlay does not support."""
+    """Refuse variants and systems that need Pastry, if the config has another overlay."""
     kind, trees = check_overlay(config.overlay), config.trees
     systems = systems_of_run(trees.variants, trees.systems)
     remover = any(system.variant == "bottleneck" for system in systems)
@@ -122,14 +126,20 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
-    """Refuse that nodes of a system recode parts, if they cannot in a ``run`` or a ``world``."""
+    """Refuse recoded parts of publications for a system whose nodes do not recode.
+
+    `command` is ``run`` or ``world``.
+    """
     if config.bandwidth.recoded and command not in live_system(system, config).recodes:
         remedy = f"cannot be combined with {system.name}, whose nodes do not recode in {command}s"
         raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse systems that support one publication per group, and impossible publications."""
+    """Refuse several publications of a group, or a schedule, that a run cannot play.
+
+    `sizes` has the sizes of groups, by number.
+    """
     cause = config.bandwidth.cause_of_several
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not plays_schedules(system):
@@ -155,7 +165,11 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
 
 
 def check_knowledge(config: ExperimentConfig, alive: int) -> None:
-    """Refuse tables that cannot be saved, or that do not fit to the nodes alive at the start."""
+    """Refuse settings about saved tables (knowledge) that do not fit to the config.
+
+    `write_knowledge` needs an overlay of Pastry; `knowledge` needs all nodes alive at the start
+    (`alive` is their number) and the config's overlay.
+    """
     kind = check_overlay(config.overlay)
     if config.write_knowledge and not kind.randomised:
         remedy = f"is for the overlays of Pastry, not for {kind.name}"
@@ -169,20 +183,20 @@ def check_knowledge(config: ExperimentConfig, alive: int) -> None:
 
 
 def check_local(out: str) -> None:
-    """Refuse an OUT on another machine, for commands without Spark."""
+    """Refuse an OUT on another machine, for commands that run without Spark."""
     if not is_local(out):
         raise InputError("out", out, "is not on this machine; name a folder that is")
 
 
 def check_new(out: str) -> None:
-    """Refuse an OUT that is not a new or empty local folder."""
+    """Refuse an OUT that is not a local folder, new or empty."""
     check_local(out)
     refuse_old(out, local_contents(out)[0])
     probe_local(out)
 
 
 def check_out(plan: Plan) -> None:
-    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no space."""
+    """Refuse a local OUT that cannot be continued or replaced, is in use, or has no free space."""
     out = plan.execution.out
     if is_local(out):
         with StoredFolder(None, out) as folder:

@@ -84,13 +84,13 @@ class Limits:
         return cls(headlines, measures)
 
     def limit_of(self, row: Compared) -> float | None:
-        """Return the limit of a measure; None if it has none."""
+        """Return the limit of a compared measure in per cent; None if it has none."""
         return self.measures.get(row.measure, self.headlines if row.headline else None)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison of folders with runs (`noun` is ``run``) or worlds (``world``)."""
+    """The result of a comparison of folders, which have runs or worlds (`noun`)."""
 
     page: str
     noun: str
@@ -98,7 +98,7 @@ class Comparison:
     rows: list[Compared]
 
     def summary(self) -> str:
-        """Return the greatest difference of a headline measure in one line."""
+        """Return a line with the greatest difference of a headline measure."""
         rows = [row for row in self.rows if row.headline and row.is_compared]
         worst = max(rows, key=lambda row: row.most, default=None)
         if worst is None or worst.most == 0:
@@ -107,7 +107,7 @@ class Comparison:
         return f"{len(rows)} headline measures; greatest difference: {self._told(worst, at)}"
 
     def check(self, limits: Limits) -> None:
-        """Refuse differences beyond limits."""
+        """Refuse, by a RunError, differences beyond limits."""
         beyond = [
             (abs(percent), row, side)
             for row in self.rows
@@ -125,7 +125,10 @@ class Comparison:
             raise RunError(f"{self._told(row, side, limit)}; {allowed}{more}; see {self.page}")
 
     def _told(self, row: Compared, side: int, limit: float = math.nan) -> str:
-        """Describe a difference, with as many digits as show that it is not the limit."""
+        """Describe the difference of a measure between the base and a side.
+
+        There are as many digits as show that the difference is not the limit.
+        """
         percent = row.percent(side)
         apart = "from 0"
         if percent is not None and math.isfinite(percent):
@@ -190,7 +193,7 @@ def _manifest(folders: Sequence[str], noun: str, texts: Mapping[str, str]) -> di
 
 
 def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[str]:
-    """Return a line for each folder that lacks measures of the others."""
+    """Return a line for each folder that lacks measures which other folders have."""
     lines = []
     for at, side in enumerate(sides):
         lacks = [
@@ -233,7 +236,7 @@ def read_side(folder: str) -> Side:
 
 
 def _read(folder: str) -> tuple[Owner, Side]:
-    """Verify a folder, and read the data to compare."""
+    """Verify a folder; return the command that wrote it, and its data to compare."""
     try:
         found = verify(folder)
         with StoredFolder(None, folder) as stored:
@@ -271,7 +274,7 @@ def _run_side(folder: str, manifest: Mapping[str, Any]) -> Side:
 
 
 def _distributions(folder: str) -> pd.DataFrame:
-    """Read the histograms of a folder, with latencies if they were counted."""
+    """Read the histograms of a run's folder, with those of latencies if they were counted."""
     spread = _table(folder, "distributions")
     if not (local_path(folder) / "tables" / _COUNTS).is_dir():
         return spread
@@ -324,7 +327,10 @@ def _link(out: str, folder: str) -> str:
 
 
 def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
-    """Return a row for each measure and folder; a base of 0 gives no percentage."""
+    """Return the measures as CSV, a row for each measure and folder.
+
+    A base of 0 gives no percentage.
+    """
     cells = [
         {
             **{"measure": row.measure, "unit": row.unit, "headline": row.headline},
@@ -373,7 +379,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Floors:
-    """The least values of measures; a percentage is a share."""
+    """The least values of measures that a user allows; a percentage is a share."""
 
     least: Mapping[str, float] = field(default_factory=dict)
 

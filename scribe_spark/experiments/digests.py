@@ -36,10 +36,10 @@ def text_digest(text: str) -> str:
 
 
 def watch_content(frame: DataFrame, seen: Observation) -> DataFrame:
-    """Return the frame; its computation puts the number of rows and two sums of hashes into `seen`.
+    """Return the frame; computing it puts the number of rows and sums of hashes into `seen`.
 
-    Sums do not depend on the order of rows or on partitions.  The two halves of the hashes are
-    summed separately, because a sum of 64-bit numbers would overflow.  The hash is first a column,
+    Sums do not depend on the order of rows or on partitions. The two halves of the hashes are
+    summed separately, because a sum of 64-bit numbers would overflow. The hash is first a column,
     as Spark generates code for columns but interprets observed expressions (which take three times
     as long).
     """
@@ -110,7 +110,7 @@ def file_digests(
 
 
 def _is_read(status: FileStatus) -> bool:
-    """Return True if Spark or Hadoop reads a file, which ignore ``_NAME`` and ``.NAME``."""
+    """Return True if Spark or Hadoop reads a file: they ignore ``_NAME`` and ``.NAME``."""
     hidden = status.name.startswith(("_", "."))
     return not hidden or (status.name.startswith(".") and status.name.endswith(".crc"))
 

@@ -25,12 +25,15 @@ class Engine(NamedTuple):
     why: str
 
     def in_words(self) -> str:
-        """Return a line for the log."""
+        """Return a line for the log: the engine and the reason."""
         return f"rounds: in {self.name} ({self.why})"
 
 
 def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
-    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``."""
+    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``.
+
+    `asked` is the setting, `buckets` the number of the world's buckets.
+    """
     if asked == "jobs":
         return Engine("jobs", "as asked for")
     reason = why_no_tasks(spark, buckets)
@@ -45,7 +48,7 @@ def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
 
 
 class RoundCosts(NamedTuple):
-    """The costs of a round.
+    """The measured costs of a round of a world, by which buckets are chosen.
 
     `one` and `each` are seconds per node in one bucket, and per node and core in several buckets;
     `floor` is the seconds of the supersteps of several buckets, for any number of nodes; `bytes` is
@@ -91,7 +94,7 @@ def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -
 
 
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
-    """Return the number of buckets for some nodes, all cores, and a machine's bytes of memory.
+    """Return the number of buckets for some nodes, all cores, and a machine's memory (bytes).
 
     It is one, unless a bucket for each core is faster, or the nodes do not fit into one bucket.
     Then it is so large that the nodes that are played at a time fit into memory.

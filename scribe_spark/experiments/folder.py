@@ -80,7 +80,7 @@ _OF_CONTENT = (
 
 
 class StoredFolder:
-    """A folder (path or URL) and its file system; it must be closed."""
+    """A folder (path or URL) of a command, and its file system; close it after use."""
 
     def __init__(self, spark: SparkSession | None, out: str) -> None:
         self.out, self._session = out, spark
@@ -112,7 +112,10 @@ class StoredFolder:
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """Turn every error of the file system but a full disk into an InputError about OUT."""
+        """Return a context manager that turns errors of the file system into an InputError.
+
+        The error is about OUT; that of a full disk stays as it is.
+        """
         try:
             yield
         except (InputError, RunError):
@@ -122,7 +125,7 @@ class StoredFolder:
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
     def names(self) -> list[str]:
-        """Return the names in the folder; empty if it does not exist."""
+        """Return the names of files and folders in the folder; empty if it does not exist."""
         if is_local(self.out):
             return local_contents(self.out)[0]
         with self.usable():
@@ -157,7 +160,7 @@ class StoredFolder:
         )
 
     def inner_folders(self, owner: Owner) -> list[str]:
-        """Return the names of the folders with the runs or worlds of the owner's folder."""
+        """Return the names of the folders of runs or worlds in that of the command `owner`."""
         if owner.inner is None or not self.is_of(owner):
             return []
         if owner is not PAPER:
@@ -168,7 +171,10 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace, and so delete, files that no command has written."""
+        """Refuse to replace the folder if it has files that no command has written.
+
+        `inner` are the inner folders to look into, by default all of the owner.
+        """
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -182,7 +188,7 @@ class StoredFolder:
             self._refuse_strange(find_link, name)
 
     def refuse_strange_in_tables(self) -> None:
-        """Refuse foreign files in tables' folders, which a table that is written again replaces."""
+        """Refuse foreign files in tables' folders; writing a table deletes all files there."""
         with self.usable():
             found = self._files.list(self._location("tables")) if "tables" in self.names() else []
         tables = [f"tables/{each.name}" for each in found if each.name in schemas.WRITTEN]
@@ -199,7 +205,7 @@ class StoredFolder:
             raise InputError("out", self.out, remedy)
 
     def verify_text(self, name: str, digest: str) -> str | None:
-        """Compare a text with its digest; return the fault, or None if there is none."""
+        """Return the fault of a text, compared with its digest; None if it is as recorded."""
         try:
             text = self.read_text(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -211,7 +217,7 @@ class StoredFolder:
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """Compare a table with its record; return the fault, or None if there is none."""
+        """Return the fault of a table, compared with its record; None if it is as recorded."""
         with self.usable():
             return digests.find_changed_file(
                 self._files, self._table(name), record.get("files", {})
@@ -229,7 +235,10 @@ class StoredFolder:
                 yield _table_path(name), problem
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete all output of a command but its manifest, which names the owner of the folder."""
+        """Delete all output of a command but its manifest, which names the owner of the folder.
+
+        `inner` names further inner folders to delete.
+        """
         names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
         self.refuse_strange(owner, names)
         for name in names:
@@ -253,7 +262,7 @@ class StoredFolder:
                 self._files.delete(self.url)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a whole file or nothing."""
+        """Write a text to a file: all of it or nothing."""
         self._write_bytes(name, text.encode())
 
     def _write_bytes(self, name: str, content: bytes) -> None:
@@ -303,7 +312,7 @@ def _spark_schema(table: Table | pa.Table) -> StructType:
 
 
 def _table_path(name: str) -> str:
-    """Return the path of a table; that of a sweep is beside the folder of tables."""
+    """Return the path of a table in its folder; a sweep's table is not among ``tables``."""
     return name if name == "sweep" else f"tables/{name}"
 
 
@@ -380,7 +389,10 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Turn an OSError, which is not of a Spark job, into an InputError about OUT."""
+        """Return a context manager that turns an OSError into an InputError about OUT.
+
+        Errors of Spark's jobs stay as they are.
+        """
         try:
             yield
         except OSError:
@@ -392,7 +404,7 @@ class Folder(StoredFolder):
         return self._read(self._table(name), schema or self._columns(name))
 
     def _columns(self, name: str) -> StructType | None:
-        """Return the columns of a table; None if Spark has to open its files for them."""
+        """Return the columns of a table that are known; None if Spark has to open its files."""
         further, url = schemas.further_columns(name), self._table(name)
         if not further:
             return schemas.WRITTEN.get(name)
@@ -495,7 +507,10 @@ def find_link(files: Files, url: str, path: str) -> str | None:
 
 
 def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
-    """Yield a file or link, or those of a folder; no link is followed."""
+    """Yield `found` if it is a file or link, else the files and links in this folder.
+
+    No link is followed.
+    """
     if not found.is_folder or found.is_link:
         yield found
         return
@@ -504,7 +519,7 @@ def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
 
 
 def _is_written(files: Files, path: str, file: FileStatus) -> bool:
-    """Return whether a command writes a file of such a path."""
+    """Return True if a command writes a file of this path and name."""
     if is_temporary(file.name) or _NAMES.fullmatch(path):
         return True
     figure = _FIGURE.fullmatch(path)

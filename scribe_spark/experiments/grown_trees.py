@@ -26,9 +26,9 @@ from scribe_spark.systems.scribe import variants as scribe_variants
 
 
 class GrownTrees:
-    """The trees of a run without rounds, a settled round 0 of a world (`scribe.trees`).
+    """The trees of a run without rounds, that is of a settled round 0 of a world (`scribe.trees`).
 
-    `rounds_of_run.RoundsOfRun` has the same methods for a world whose last round publishes.  The
+    `rounds_of_run.RoundsOfRun` has the same methods for a world whose last round publishes. The
     stages of a `Simulation` keep the tables, so each is made once.
     """
 
@@ -140,15 +140,15 @@ class GrownTrees:
         return collected(self._run.group_rows, "group")[0]
 
     def possible(self, schedule: Schedule) -> Schedule:
-        """Return the publications of a schedule that their sources can send: all without rounds."""
+        """Return the publications of a schedule that sources can send: without rounds, all."""
         return schedule
 
     def variant(self, system: System) -> scribe_variants.Variant | None:
-        """Return the trees of a variant if a world has grown them, else None."""
+        """Return the trees of a variant if rounds have grown them; without rounds, None."""
         return None
 
     def deliveries(self, system: str) -> Table | None:
-        """Return `multicast.DELIVERIES` of a system's trees if they exist, else None."""
+        """Return the deliveries of Scribe's own trees (`multicast.DELIVERIES`); None for others."""
         if system != scribe_trees.SYSTEM:
             return None
         return self._built.delivered or self._run.multicast_along(self._built)

@@ -41,7 +41,7 @@ _ours: set[str] = set()
 
 @dataclass(frozen=True)
 class LockOwner:
-    """A process, and one of its locks."""
+    """A process that holds a lock: its machine, its id, and a token of this lock."""
 
     host: str
     processes: str  # the space of process ids: this boot of the machine, and the container
@@ -57,7 +57,7 @@ class LockOwner:
 
     @classmethod
     def read(cls, text: str) -> LockOwner | None:
-        """Return the owner in a lock file's text; None if it names none."""
+        """Return the owner in a lock file's text; None if the text names no owner."""
         try:
             found: dict[str, Any] = json.loads(text)["owner"]
             owner = cls(**found)
@@ -67,7 +67,7 @@ class LockOwner:
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Return True if the process id is valid here."""
+        """Return True if the owner ran on this machine, where its process id is valid."""
         here = (platform.node(), _processes())
         return bool(self.processes) and (self.host, self.processes) == here
 
@@ -85,7 +85,7 @@ class LockOwner:
 
 
 def _processes() -> str:
-    """Return the name of the space of process ids; empty if the system does not name it."""
+    """Return the name of this process's space of process ids; empty if there is no name."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -93,7 +93,7 @@ def _processes() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return the start of a process; empty if it does not exist or has ended."""
+    """Return the start time of a process; empty if it does not exist or has ended."""
     try:
         # the name in parentheses may contain anything, so count from its end
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -103,9 +103,9 @@ def _started(pid: int) -> str:
 
 
 class Lock:
-    """The lock of the folder `url`, which the user has written as `out`.
+    """The lock of the folder at `url`, which the user has written as `out`.
 
-    It is renewed `every` some seconds; ``note(line)`` is called when the lock has to wait.
+    Its file is renewed `every` some seconds; ``note(line)`` is called when the lock has to wait.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Lock:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise if another run has taken the lock over."""
+        """Raise an InputError if another run has taken the lock over."""
         if self._lost is not None:
             raise _in_use(self._out, self._lost)
 
@@ -175,7 +175,10 @@ class Lock:
             return None
 
     def _is_abandoned(self) -> bool:
-        """Return True if the owner of the lock is dead, False if it has just released the lock."""
+        """Return True if the owner of the lock is dead, False if the lock has just been released.
+
+        A live owner is an error; an owner on another machine is watched for some seconds.
+        """
         found = self._read()
         owner = LockOwner.read(found or "")
         if owner is not None and owner.is_dead:

@@ -1,5 +1,6 @@
-"""The manifest of OUT (``manifest.json``): its command, settings, versions and completed steps;
-locations in OUT.
+"""The manifest of OUT (``manifest.json``), and the locations in OUT that it names.
+
+It records the command, its settings, the versions and the completed steps.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def join(out: str, name: str) -> str:
 
 
 def inner_name(name: object) -> str:
-    """Return a name from a manifest of a table, a text or a folder beside it."""
+    """Return a name that a manifest gives to a table, text or folder; refuse a path."""
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0"):
         remedy = "must be the name of one file or folder beside it"
         raise InputError("a name in manifest.json", name, remedy)
@@ -44,7 +45,10 @@ def run_folder(experiment: str, seed: int | str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """Return the execution of one of several runs, in the folder `name` of OUT; it resumes."""
+    """Return the settings of execution for one of several runs, in the folder `name` of OUT.
+
+    This run resumes.
+    """
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)
 
 
@@ -58,7 +62,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "pydantic", "topohub")
 
 
 def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    """Return the place and the tools of a result: ``execution, versions, machine``."""
+    """Return where and by which software a result was made: ``execution, versions, machine``."""
     return {
         "execution": {
             "out": execution.out,
@@ -127,7 +131,10 @@ def phase_entry(
     texts: Mapping[str, str],
     registered: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """Return a phase's entry for the manifest."""
+    """Return a phase's entry for the manifest.
+
+    `tables` and `texts` are records by name, `registered` the names of systems and measures.
+    """
     rows = sum(record["rows"] for record in tables.values())
     return {
         "name": name,
@@ -152,6 +159,6 @@ def put_entry(manifest: Manifest, entry: Manifest) -> dict[str, Any]:
 
 
 def without_entries_from(manifest: Mapping[str, Any], phase: str) -> dict[str, Any]:
-    """Return the manifest without a phase and later ones."""
+    """Return the manifest without the entries of a phase and of later ones."""
     before = PHASES[: PHASES.index(phase)]
     return {**manifest, "phases": [e for e in manifest["phases"] if e["name"] in before]}

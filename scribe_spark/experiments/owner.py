@@ -15,7 +15,7 @@ from scribe_spark.experiments.manifest import MANIFEST, Manifest, inner_name, ru
 
 
 class Records(NamedTuple):
-    """The records in a manifest: of tables and texts by name, and the folders of inner commands."""
+    """What a manifest records: tables and texts by name, and the folders of inner commands."""
 
     finished: bool
     tables: dict[str, dict[str, Any]]
@@ -24,7 +24,7 @@ class Records(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A command that writes folders."""
+    """A command that writes folders: what it writes, and what its manifest records."""
 
     #: The result of the command, for messages.
     noun: str
@@ -37,7 +37,7 @@ class Owner(NamedTuple):
 
 
 def records_of(manifest: Manifest, owner: Owner) -> Records:
-    """Return the records of a command's manifest."""
+    """Return what a manifest records of the folder of its command `owner`."""
     for name in ("resolved", "inputs", "versions"):
         if not isinstance(manifest.get(name, {}), Mapping):
             raise TypeError(name)
@@ -68,7 +68,10 @@ def _of_world(manifest: Manifest) -> Records:
 
 
 def names_of_save(saved: Manifest) -> tuple[str, str]:
-    """Return the names of the table and the text of a save; the round names old ones."""
+    """Return the names of the table and of the text of a world's save.
+
+    Old saves have no slot; their round gives the names.
+    """
     slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
     return f"state_{slot}", f"measures_{slot}.json"
 
@@ -107,10 +110,10 @@ def _records(
     inside: list[str] | None = None,
     finished: bool | None = None,
 ) -> Records:
-    """Return what a manifest records of a folder; by default its ``tables`` and ``texts``.
+    """Return what a manifest records of a folder, by default its ``tables`` and ``texts``.
 
     `inside` are inner folders with manifests of their own; `finished` is True if the command has
-    ended, by default if the manifest has tables.  Names that lead out of the folder are refused.
+    ended, by default if the manifest has tables. Names that lead out of the folder are refused.
     """
     tables = manifest.get("tables", {}) if tables is None else tables
     texts = manifest.get("texts", {}) if texts is None else texts
@@ -123,7 +126,7 @@ def _records(
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a value if it is a list; raise otherwise."""
+    """Return the value if it is a list; raise an error otherwise."""
     if not isinstance(value, list):
         raise TypeError("no list")
     return value
@@ -172,7 +175,7 @@ def owner_of(manifest: Any) -> Owner | None:
 
 
 def points_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the folders of a sweep's points, without names that may lead elsewhere."""
+    """Return the folders of a sweep's points in a manifest, without names of paths."""
     points = manifest.get("points")
     names = [name for name in points if isinstance(name, str)] if isinstance(points, list) else []
     return [name for name in names if "=" in name and not {"/", "\\"} & set(name)]

@@ -102,7 +102,7 @@ def _plan(paper: Paper, execution: Execution) -> Plan:
 
 
 def _entry(title: str, done: Folder) -> dict[str, Any]:
-    """Return a run's entry in the manifest, with its costs."""
+    """Return the entry of a finished run in the manifest, with the run's costs."""
     phases = done.read_json(MANIFEST)["phases"]
     return {
         "name": title,
@@ -115,7 +115,7 @@ def _entry(title: str, done: Folder) -> dict[str, Any]:
 
 
 def _measure(of: _Measured, seed: int, done: Folder) -> None:
-    """Read the data of a run for the summary."""
+    """Read the data of a finished run for the summary into `of`, under its seed."""
     of.metrics[seed] = done.read_json("metrics.json")
     of.distributions[seed] = done.read_table("distributions").toPandas()
     of.delays[seed] = done.read_table("group_delay").select(*DELAYS).toPandas()
@@ -156,7 +156,7 @@ def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
 
 
 def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
-    """Return each experiment's distributions for figures that no earlier experiment has."""
+    """Return each experiment's distributions, only for figures that no earlier experiment has."""
     drawn, taken = {}, set[str]()
     for name, of in measured.items():
         tables = list(of.distributions.values())

@@ -61,7 +61,7 @@ Tables = Generator[Mapping[str, Table | pa.Table], None, None]
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name and its outputs."""
+    """One phase of a run: its name, and functions that make its tables and texts."""
 
     name: str
     #: Yields tables by name; the scope is closed after all tables have been written.
@@ -175,7 +175,7 @@ def _metrics(simulation: Simulation) -> dict[str, Any]:
 
 
 def _run_tables(simulation: Simulation) -> RunTables:
-    """Return the tables that measures collect from."""
+    """Return the tables of a run as measures read them."""
     config = simulation.config
     return RunTables(
         *(simulation.saved, simulation.asked_for, simulation.node_count, config.overlay.b),
@@ -189,7 +189,7 @@ def _run_tables(simulation: Simulation) -> RunTables:
 
 
 def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
-    """Return the names of a phase's application, systems and measures, by registry."""
+    """Return the names on which a phase depends, by registry: application, systems, measures."""
     application = simulation.application
     names = {
         "systems": [system.name for system in simulation.asked_for],
@@ -224,7 +224,7 @@ def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
 
 
 def _overloaded(simulation: Simulation) -> pa.Table:
-    """Return the table `overloaded`: one row for each variant with limits."""
+    """Return the table `overloaded`, which has a row for each variant with limits of children."""
     variants = simulation.variants.items()
     rows = [
         (system_of_variant(name), variant.overloaded)

@@ -31,7 +31,7 @@ from scribe_spark.topology import regions
 
 @dataclass(frozen=True)
 class Plan:
-    """The planned output of a command in OUT."""
+    """What a command will write into OUT, and whether it continues what is there."""
 
     owner: Owner
     execution: Execution
@@ -84,7 +84,7 @@ class Plan:
         return manifest
 
     def _refuse_contents(self, folder: StoredFolder) -> dict[str, Any] | None:
-        """Return the manifest to resume, if any; refuse a folder of another command."""
+        """Return the manifest in OUT to resume, if any; refuse contents of another command."""
         out, execution = folder.out, self.execution
         names = folder.names()
         if MANIFEST not in names:
@@ -116,12 +116,12 @@ def plan_run(config: RunConfig, execution: Execution) -> Plan:
 
 
 def settings_of(config: Section) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of a config as they are used, and their defaults."""
+    """Return the settings of a config with the values that are used, and the defaults."""
     return {**config.flat(), **used_settings(config)}, type(config)().flat()
 
 
 def used_settings(config: Section) -> dict[str, Any]:
-    """Return the settings that an input file decides, by flat name."""
+    """Return the settings that an input file decides instead of the config, by flat name."""
     topology = getattr(config, "topology", None)
     return {} if topology is None else regions.used_settings(topology)
 
@@ -135,7 +135,7 @@ def non_default(resolved: Manifest, defaults: Manifest) -> dict[str, Any]:
 
 
 def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
-    """Refuse the folder of another command."""
+    """Refuse a folder whose manifest is of another command than `owner`."""
     found = owner_of(manifest)
     if found is None:
         raise InputError("out", out, f"holds a {MANIFEST} of another program; name a new folder")
@@ -155,7 +155,11 @@ def _refuse_other_version(library: str, version: str | None, out: str) -> None:
 def _refuse_other_inputs(
     ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
 ) -> None:
-    """Refuse the output of other input files; name the first setting whose digest differs."""
+    """Refuse the output of other input files; name the first setting whose digest differs.
+
+    `ours` has the digests of this command's files by setting, `digests` those in the manifest of
+    the folder `out`; `resolved` has all settings.
+    """
     for name, digest in ours.items():
         if digests.get(name) != digest:
             remedy = f"has changed since {out} was made; use --overwrite or another OUT"
@@ -163,7 +167,10 @@ def _refuse_other_inputs(
 
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
-    """Refuse the output of another config; name the first setting that differs."""
+    """Refuse the output of another config; name the first setting that differs.
+
+    `ours` are the settings of this command, `resolved` those in the manifest of the folder `out`.
+    """
     # as this version writes them, and as earlier versions did, with secrets
     ours, resolved = redacted(json.loads(json.dumps(ours))), redacted(resolved)
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]

@@ -63,14 +63,14 @@ _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 
 
 def _network(config: ReferenceTreeConfig) -> RunConfig:
-    """Return the config of a run with the same network and overlay, and without groups."""
+    """Return the config of a run with the network and overlay of a config, without groups."""
     sections = {"topology": config.topology, "overlay": config.overlay}
     return RunConfig.of({"seed": config.seed, "groups": 0}, sections)
 
 
 @dataclass(frozen=True)
 class TreeSweep:
-    """The experiments of a config; implements `run_sweep.PlanOfPoints`.
+    """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`).
 
     Examples
     --------
@@ -146,7 +146,7 @@ class TreeSweep:
 
 
 def tidy(measured: Mapping[TreePoint, Counts]) -> pd.DataFrame:
-    """Return the results as the table `reference_tree`."""
+    """Return the results of all points as the table `reference_tree`."""
     rows = [
         (point.kind, point.hosts, point.bits, point.children, point.assignment, measure, *pair)
         for point, counts in measured.items()
@@ -162,7 +162,10 @@ def tidy(measured: Mapping[TreePoint, Counts]) -> pd.DataFrame:
 def measure_point(
     network: Simulation, point: TreePoint, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """Return measure -> value -> the number of its occurrences at a point, in ascending order."""
+    """Return the histograms of a point: measure -> value -> number of occurrences.
+
+    The order is ascending.
+    """
     found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}

@@ -106,7 +106,7 @@ def latency_of(
 
 
 def _manifest(folder: StoredFolder) -> tuple[dict[str, Any], Records]:
-    """Return the manifest of a run, and the records of its phases in the manifest."""
+    """Return the manifest of a run's folder, and what it records of the phases."""
     if MANIFEST not in folder.names():
         remedy = "holds no finished run; make one with `scribe-spark run`"
         raise InputError("out", folder.out, remedy)
@@ -184,7 +184,10 @@ def read_pictures(read: Callable[..., pa.Table]) -> list[tuple[str, GroupTree]]:
 
 
 def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> GroupTree:
-    """Return the tree of a picture: roots, and the child of each edge; a node may occur twice."""
+    """Return the tree of a system's picture: its roots, and the child of each edge.
+
+    A node may occur twice.
+    """
     above, child = edges["parent"].to_numpy(), edges["child"].to_numpy()
     root, first = np.unique(above, return_index=True)
     is_root = ~np.isin(root, child)
@@ -199,7 +202,7 @@ def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> 
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
-    """Return the tree of a group; every node but the root is a child once."""
+    """Return the tree of a group, in which every node but the root is a child once."""
     ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
     node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
     router = np.r_[ends["parent_router"], ends["child_router"]][first]

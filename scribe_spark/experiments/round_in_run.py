@@ -87,7 +87,7 @@ _OF_COPIES = ("hops", "sent_us", "first")
 
 @dataclass(frozen=True)
 class _AllLive(KnowsLives):
-    """The lives of `nodes` nodes that all live from the start; picklable."""
+    """The lives of `nodes` nodes, which all live from the start to the end; picklable."""
 
     nodes: int
 
@@ -173,13 +173,13 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
 
 
 def _control(live: SystemOnBuckets) -> tuple[str, ...]:
-    """Return the kinds of control messages of a run."""
+    """Return the kinds of control messages that a system counts in a run."""
     return *live.control, *live.building
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The tables of a run that buckets write: copies, and edges of trees.
+    """What buckets write for a run: the tables of copies, and of tree edges.
 
     There are no deliveries to `guests`, ascending keys (group, node) of sources that have joined.
     """
@@ -209,7 +209,10 @@ def _members(
 
 
 def _group_of_picture(size: np.ndarray) -> np.ndarray:
-    """Return the largest of the groups that are small enough, or else the smallest: an index."""
+    """Return the index of the group whose picture is drawn.
+
+    It is the largest of the groups that are small enough, or else the smallest.
+    """
     small = np.where(size <= _MOST_IN_PICTURE, size, -size)
     return np.array([np.argmax(small)] if len(size) else [], dtype=np.int64)
 
@@ -285,7 +288,7 @@ def _add_times(
 
 
 def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
-    """Return the first publication of each tree, or by default of each group and source."""
+    """Return the first publication of each tree: by default, of each group and source."""
     if done.begun is not None and len(done.begun):
         return np.unique(done.begun.along)
     ends = np.column_stack([now.publish.group, now.publish.node])
@@ -294,7 +297,7 @@ def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _WriteViews:
-    """The program by which buckets write the tables of views, and drop all others."""
+    """The program by which buckets write the tables that views read, and drop all others."""
 
     bounds: np.ndarray
     size: int  # the number of nodes, K
@@ -343,7 +346,7 @@ class _WriteViews:
         return take({**names, **found}, find_sorted(self.wanted.guests, place) < 0)
 
     def _state(self, tables: Tables) -> Columns:
-        """Count the entries of tables by (group, node)."""
+        """Count the entries that nodes keep by (group, node), from the system's tables."""
         parts = []
         for kind, name in enumerate(self.live.state.values()):
             if not tables.has_rows(name):

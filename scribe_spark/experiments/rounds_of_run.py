@@ -53,7 +53,7 @@ _A_JOB = 20.0
 
 
 class _GrownInRounds(NamedTuple):
-    """A world after the round in which the groups' sources publish.
+    """A finished world of a run: its last round is that in which the sources publish.
 
     `sources` has the source of each publication (``group, node``), `extra_joins` the JOINs that a
     variant added in all rounds, and `overloaded` the number of nodes above their limit of children.
@@ -70,7 +70,7 @@ class _GrownInRounds(NamedTuple):
 
 
 class Rounds(GrownTrees):
-    """The overlay of a run with rounds; without groups it has no trees."""
+    """The nodes and the overlay of a run with rounds and without groups."""
 
     def __init__(self, run: Stages) -> None:
         super().__init__(run)
@@ -137,7 +137,7 @@ class Rounds(GrownTrees):
 
 
 class RoundsOfRun(Rounds):
-    """The trees of a run with rounds; each variant has its own world."""
+    """The nodes, groups and trees of a run with rounds; each variant has its own world."""
 
     @property
     def world(self) -> World:
@@ -199,7 +199,7 @@ class RoundsOfRun(Rounds):
 
     @stage
     def _start(self) -> WorldGroups:
-        """The groups at their creation, and their access lists."""
+        """The groups of the world at the start, with their access lists."""
         groups = world_groups(self._config, extent_of(self._config), self._run.spark)
         assert groups is not None
         return groups
@@ -211,7 +211,7 @@ class RoundsOfRun(Rounds):
 
     @stage
     def _entries(self) -> DataFrame:
-        """The nodes of each tree (`schemas.MEMBERSHIPS`)."""
+        """The nodes of each group's tree after the last round (`schemas.MEMBERSHIPS`)."""
         return self._run.memory.materialise(self.world.memberships)
 
     @property
@@ -239,7 +239,7 @@ class RoundsOfRun(Rounds):
         return local_frame(self._run.spark, keys.select(columns))
 
     def create_routes(self) -> pa.Table:
-        """Return the routes of the CREATEs that the remaining creators would send now."""
+        """Return the routes of the CREATEs that creators, if alive, would send now."""
         run = self._run
         live = run.nodes.select(F.col("node").alias("creator"))
         groups = self._keys.join(live, "creator", "left_semi")
@@ -260,7 +260,7 @@ class RoundsOfRun(Rounds):
         return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
 
     def multicast_groups(self) -> DataFrame:
-        """Return the groups with a source, which have a node that may multicast."""
+        """Return the groups with a source: those with a live node that may multicast."""
         run = self._run
         sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
         if self._config.groups.source == "root":
@@ -298,7 +298,7 @@ class RoundsOfRun(Rounds):
 
     @property
     def trees(self) -> None:
-        """None, because the world has the trees."""
+        """None, because the world has the trees (see `GrownTrees.trees`)."""
 
     @property
     def edges(self) -> Batches:
@@ -306,7 +306,7 @@ class RoundsOfRun(Rounds):
         return Batches.of(self._edges(PLAIN))
 
     def _edges(self, variant: str) -> DataFrame:
-        """Return the tree edges of a variant."""
+        """Return the tree edges of a variant, or of Scribe itself, with copies to live nodes."""
         edges = self._grow(variant).world.tree_edges.where(F.col("system") == scribe_trees.SYSTEM)
         live = self._run.nodes.select(F.col("node").alias("child"))
         names = ("group", "parent", "child", "parent_router", "child_router")
@@ -314,7 +314,7 @@ class RoundsOfRun(Rounds):
         return self._run.underlay.delay(taken, "parent_router", "child_router")
 
     def variant(self, system: System) -> scribe_variants.Variant | None:
-        """Return the trees of a variant from its world, or None."""
+        """Return the trees of a variant of Scribe from the variant's world; else None."""
         if system.name not in _VARIANTS:
             return None
         name = _VARIANTS[system.name]
@@ -324,7 +324,7 @@ class RoundsOfRun(Rounds):
         return scribe_variants.Variant(self._edges(name), joins, grown.overloaded)
 
     def deliveries(self, system: str) -> Table | None:
-        """Return the deliveries of a system's trees from its world, or None."""
+        """Return the deliveries of a system along its trees, from its world; else None."""
         if system not in _VARIANTS:
             return None
         deliveries = self._grow(_VARIANTS[system]).world.deliveries
@@ -355,7 +355,7 @@ def _publication_round(events: DataFrame, config: WorldConfig) -> int:
 
 
 def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
-    """Play rounds, and yield the JOINs that a variant added in them."""
+    """Play rounds before `until`; yield the JOINs that a variant added in them."""
     while world.number < until:
         world.play(until, _A_JOB)
         yield world.extra_joins
@@ -364,9 +364,9 @@ def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
 def _root_or_other(
     group: np.ndarray, root: np.ndarray, access: AccessLists, live: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the source of each group: the root, or the first live node with the right.
+    """Return the groups with a source and their sources: the root, or the first live node allowed.
 
-    A message begins at the root, whichever node is the source.  Groups to which no node may
+    A message begins at the root, whichever node is the source. Groups to which no node may
     multicast are left out.
     """
     group, first = np.unique(group, return_index=True)

@@ -213,7 +213,7 @@ class _Phases:
     # --- a completed phase
 
     def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
-        """Return True if a phase was run with the same systems and measures."""
+        """Return True if a phase's entry has the systems and measures that the run has now."""
         for kind, names in registered(phase, self._simulation).items():
             if entry.get("registered", {}).get(kind) != names:
                 self._progress.note(
@@ -229,7 +229,10 @@ class _Phases:
     # --- an incomplete phase
 
     def _run_phase(self, phase: Phase) -> dict[str, Any]:
-        """Run a phase, and once more if executors were lost with data that only they had."""
+        """Write the tables and texts of a phase; return the phase's entry for the manifest.
+
+        If executors with unsaved data were lost, the phase is computed once more.
+        """
         simulation, started = self._simulation, time.perf_counter()
         with self._progress.phase(phase.name):
             tables, texts = self._work.until_played(
@@ -275,6 +278,6 @@ class _Phases:
     def _write_tables(
         self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
     ) -> dict[str, DataFrame]:
-        """Write tables together, put their records into `records`, and read them back."""
+        """Write tables together, put their records into `records`, and return them as read back."""
         records |= self._work.write_tables(tables)
         return {table: self._folder.read_table(table) for table in tables}

@@ -34,7 +34,7 @@ from scribe_spark.worlds.summary import measure_of
 
 
 class Swept(NamedTuple):
-    """The folder of a finished sweep, its page, and its table with the columns of `sweep_rows`."""
+    """A finished sweep: its folder, its page, and its table with the columns of `sweep_rows`."""
 
     out: str
     page: str
@@ -42,7 +42,7 @@ class Swept(NamedTuple):
 
 
 class PlanOfPoints(Protocol):
-    """The points of a sweep, and what becomes of their results."""
+    """The interface of plans of a sweep: its points, and what becomes of their results."""
 
     #: The greatest number of nodes, if Spark's settings are for all points; None if each has its
     #: own.  The names of the points that have folders in OUT.
@@ -98,7 +98,7 @@ def run_sweep(
 
 @dataclass(frozen=True)
 class _Grid:
-    """A grid over a config's fields; each point is a run, or a world, in a folder of OUT."""
+    """A plan: a grid over a config's fields; each point is a run or a world in a folder of OUT."""
 
     sweep: Sweep
     nodes: None = None
@@ -164,7 +164,7 @@ def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> tuple[s
 
 
 def _incomplete(sweep: Sweep, results: Mapping[str, PointResult]) -> list[str]:
-    """Return the metrics of the members reached, of the shown systems that do not reach all.
+    """Return the shown systems' metrics of reached members, where not all are reached.
 
     Other metrics of such a system mislead without this one.
     """
@@ -209,6 +209,8 @@ def play_inside(
     title: Callable[[int, str], str],
 ) -> Iterator[tuple[str, Folder]]:
     """Complete each run or world; yield its name and its folder.
+
+    `configs` has the configs by name; ``title(number, name)`` is the line that announces one.
 
     Runs on the same network share its routes, and follow one another, so that only the routes of
     one network take disk space at a time.

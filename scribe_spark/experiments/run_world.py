@@ -86,7 +86,7 @@ def run_world(
 
 
 class _WorldRun:
-    """The run of a world: its rounds as a step, and the measures so far."""
+    """The command that plays a world: its rounds as a step, and the measures so far."""
 
     work: Work
 
@@ -188,7 +188,7 @@ class _WorldRun:
         return int(self.work.manifest["world"]["saved"]["number"])
 
     def _load(self, record: Manifest) -> None:
-        """Read the measures of a save."""
+        """Read the measures of a save, given by its record in the manifest."""
         (measures,) = record["texts"]
         read = self.work.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
@@ -276,7 +276,7 @@ class _WorldRun:
         self.work.save(self.work.manifest | {"world": played})
 
     def _costs(self) -> dict[str, Any]:
-        """Return the costs of all rounds, as an entry of the manifest; none if rounds have none."""
+        """Return the mean costs of all rounds for the manifest; empty if rounds have none."""
         costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
         return {"costs": costs} if costs else {}
 
@@ -333,7 +333,7 @@ class _WorldRun:
             return render_world(tables["rounds"], manifest, *rest)
 
     def _is_readable(self, manifest: Manifest) -> bool:
-        """Return True if there is a save of this version, after the last round with all tables."""
+        """Return True if a manifest names a save that this version can read in full."""
         saved, tables = manifest["world"]["saved"], manifest["world"]["tables"]
         if saved is None or saved.get("version") != VERSION:
             return False
@@ -367,7 +367,7 @@ def _rows_in(tables: Mapping[str, pa.Table], name: str, columns: Sequence[str]) 
 
 
 def _record(manifest: Manifest) -> Manifest:
-    """Return the record of the last save."""
+    """Return what the manifest records of the last save: its tables and texts."""
     tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
     state, measures = names_of_save(saved)
     # `rounds` is always written again from the saved measures
@@ -376,7 +376,7 @@ def _record(manifest: Manifest) -> Manifest:
 
 
 def other_slot(saved: Mapping[str, Any] | None) -> str:
-    """Return the slot of the next save, which is not that of the last complete one."""
+    """Return the name of the slot of the next save: not that of the last complete one."""
     return "odd" if saved is not None and names_of_save(saved)[0] == "state_even" else "even"
 
 

@@ -63,7 +63,10 @@ def verify_saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> Non
 
 
 def saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> DataFrame | None:
-    """Return a config's saved tables (`schemas.KNOWLEDGE`), which have been checked, or None."""
+    """Return the saved tables (`schemas.KNOWLEDGE`) that a config names, or None.
+
+    The tables have been checked before.
+    """
     if config.knowledge is None:
         return None
     with Folder(spark, config.knowledge) as folder:

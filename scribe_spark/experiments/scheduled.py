@@ -122,7 +122,7 @@ def _members(run: Stages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def once(run: Stages) -> Schedule:
-    """Return one publication of each group that has a source, at time 0."""
+    """Return a schedule with one publication of each group that has a source, at time 0."""
     group, source = collected(run.source_rows, "group", "source")
     zero = np.zeros(len(group), dtype=np.int64)
     return Schedule.of(zero, group, source, zero + run.config.bandwidth.size)
@@ -141,7 +141,7 @@ def schedule_rows(schedule: Schedule) -> pa.Table:
 
 
 def groups_with_publications(run: Stages, schedule: Schedule) -> DataFrame:
-    """Return the groups that have publications, with the source of the first one."""
+    """Return the groups that have publications in a schedule, with the first one's source."""
     channels = schedule.by_group()
     first = {"group": channels.group, "source": channels.source}
     sources = local_frame(run.spark, pa.table(first))
@@ -154,7 +154,11 @@ def _routers_of_sources(run: Stages) -> DataFrame:
 
 
 def timed(run: Stages, system: System) -> Multicast:
-    """Build a system; if publications have sizes or times, trees get the deliveries with them."""
+    """Return the tables of a system of the run.
+
+    If publications have sizes or times, or a group has several, the clock computes the deliveries
+    along trees.
+    """
     schedule = run.schedule
     if system.build is None:
         return multicast_of(system, run)  # the round has played sizes and times
@@ -181,14 +185,14 @@ def timed(run: Stages, system: System) -> Multicast:
 
 
 def _ways(run: Stages) -> Ways | None:
-    """Return the function of routed ways to roots; None if sources send directly."""
+    """Return a function that gives the routes from sources to roots; None: they send directly."""
     return partial(_routed_ways, run) if run.config.groups.source == "routed" else None
 
 
 def _routed_ways(
     run: Stages, group: np.ndarray, source: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hops and delays of the routes from sources to the roots of groups."""
+    """Return the hops and delays (us) of the routes from sources to the roots of groups."""
     rows = {"group": group, "node": source, "way": np.arange(len(group))}
     keys = F.broadcast(run.groups_with_root.select("group", "key_hi", "key_lo"))
     messages = local_frame(run.spark, pa.table(rows)).join(keys, "group")
@@ -200,7 +204,7 @@ def _routed_ways(
 
 
 def _to_members(run: Stages, made: Multicast) -> Multicast:
-    """Return a mesh without deliveries to sources of other publications that are no members."""
+    """Return a mesh without deliveries to sources that are no members of the group."""
     members = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node")
 
     def delivered() -> DataFrame:
@@ -210,9 +214,9 @@ def _to_members(run: Stages, made: Multicast) -> Multicast:
 
 
 class _Channelled:
-    """The stages of a run with a group for each channel.
+    """The stages of a run, with a group for each channel (a group and one of its sources).
 
-    All sources of a group are members of its channels, so that these have the same members.  The
+    All sources of a group are members of its channels, so that these have the same members. The
     properties are those of `Simulation`.
     """
 
@@ -231,7 +235,7 @@ class _Channelled:
 
     @cached_property
     def multicast_groups(self) -> DataFrame:
-        """The channels in the columns of `Simulation.multicast_groups`."""
+        """The channels as groups, with the columns of `Simulation.multicast_groups`."""
         groups = self._run.multicast_groups.drop("source", "source_router")
         joined = groups.join(self._frame, "group").join(_routers_of_sources(self._run), "source")
         return joined.drop("group").withColumnRenamed("channel", "group")
@@ -243,7 +247,7 @@ class _Channelled:
 
     @property
     def groups_with_root(self) -> DataFrame:
-        """The channels in the columns of `Simulation.groups_with_root`."""
+        """The channels as groups, with the columns of `Simulation.groups_with_root`."""
         return self.multicast_groups.drop("source", "source_router")
 
     @cached_property
@@ -265,7 +269,7 @@ class _Channelled:
 
     @cached_property
     def unicasts(self) -> Batches:
-        """The routes from sources to real members; sources are not members by being sources."""
+        """The routes from sources to members; a source that is no member gets none."""
         named = self._frame.select("group", "channel")
         mine = self._run.members.join(named, "group").select(
             F.col("channel").alias("group"), "node", "router"
@@ -299,7 +303,10 @@ def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multica
 
 
 def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) -> Batches:
-    """Return rows with groups in place of channels: all rows, or those of `among` and NULL."""
+    """Return rows of a table with groups in place of channels.
+
+    By default these are all rows; with `among`, those of some channels and of none (NULL).
+    """
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -317,10 +324,10 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
 
 
 def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """Return a function of publications, members and the delays of routes: rule W11.
+    """Return a function of publications, members and delays of routes (us): rule W11.
 
     The function returns the delays of deliveries by IP multicast, each publication alone on the
-    links.  The delivery of a part ends when the publication's parts up to this one are complete.
+    links. The delivery of a part ends when the publication's parts up to this one are complete.
     """
     links, facts, schedule = links_of(run), run.overlay.ring.facts, run.publications
     source = facts.positions(schedule.source)
@@ -334,7 +341,7 @@ def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray],
 
 
 def _routed(run: Stages, made: Multicast, channels: Channels) -> Multicast:
-    """Return a system whose packets routers duplicate, with a publication of each group."""
+    """Return IP multicast with one publication of each group, from its results by channel."""
     routed, number = _transmission(run), channels.number
 
     def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
@@ -348,7 +355,7 @@ def _routed(run: Stages, made: Multicast, channels: Channels) -> Multicast:
 
 
 def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multicast:
-    """Return a system whose packets routers duplicate, with all publications of a schedule.
+    """Return IP multicast with all publications of a schedule, from its results by channel.
 
     Of coded parts, the source sends as many as are needed; the last of them completes the
     publication.
@@ -437,7 +444,10 @@ def with_losses(run: Stages, made: Multicast) -> Multicast:
 
 
 def _fates(kernel: Kernel, seed: int, sources: Sequence[np.ndarray], edges: pa.Table) -> pa.Table:
-    """Add to the edges of a tree whether a copy is sent on each, and whether it arrives."""
+    """Return the edges of a tree with whether a copy is sent on each, and whether it arrives.
+
+    `sources` are the groups, ascending, and the source of each.
+    """
     group, parent, child, *routers = (edges.column(name).to_numpy() for name in _EDGE)
     sends, passes = np.ones((2, len(group)), dtype=bool)
     if kernel.withheld is not None:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Releasable(Protocol):
-    """The type of objects with memory or files that must be released."""
+    """The type of objects with a method ``release``, which frees memory or files."""
 
     def release(self) -> None: ...
 
@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Releasable)
 
 
 def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
-    """Return columns of a table on the driver, sorted by the first one."""
+    """Return columns of a table on the driver, as arrays sorted by the first column."""
     rows = rows_of(table, columns).sort_by(columns[0])
     return [rows.column(name).to_numpy() for name in columns]
 
@@ -50,7 +50,7 @@ class Scope:
         self.close()
 
     def own(self, resource: R) -> R:
-        """Register an object with a ``release`` method, and return it."""
+        """Register an object with a method ``release``, which is called at the end; return it."""
         self._releases.callback(resource.release)
         return resource
 
@@ -109,7 +109,7 @@ Written = Future[Mapping[str, DataFrame]]
 
 
 class SavedTables(MutableMapping[str, DataFrame]):
-    """Tables by name.
+    """The written tables of a run, by name.
 
     A value may be the future of tables that are being written: a reader waits for it, and gets the
     exception of a failed write.
@@ -130,7 +130,10 @@ class SavedTables(MutableMapping[str, DataFrame]):
         return table is not None and (not isinstance(table, Future) or table.done())
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels, of all rows or of those with some values."""
+        """Return columns of a table for kernels.
+
+        `among` (column -> values) selects rows, by default all.
+        """
         table = self[name]
         if self.folder is None:
             return Batches.of(table, columns, among)

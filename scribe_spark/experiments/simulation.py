@@ -145,7 +145,7 @@ class Simulation(Stages):
 
     @property
     def written_nodes(self) -> Table:
-        """:attr:`nodes` with the ``class`` and ``region`` of each node, if the config has them."""
+        """The table :attr:`nodes`, with each node's ``class`` and ``region`` if there are any."""
         return with_parts(self.grown.nodes, self.node_parts)
 
     @property
@@ -171,7 +171,7 @@ class Simulation(Stages):
 
     @property
     def asked_for(self) -> tuple[System, ...]:
-        """The multicast systems of the run."""
+        """The systems that the run has, by its config."""
         return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     # --- trees
@@ -222,7 +222,7 @@ class Simulation(Stages):
         }
 
     def _trees_of(self, system: System) -> scribe_variants.Variant:
-        """Return the trees of a variant."""
+        """Return the trees of the variant that a system stands for."""
         grown = self.grown.variant(system)
         if grown is not None:
             return grown

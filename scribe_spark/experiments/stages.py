@@ -100,13 +100,19 @@ class Stages:
         self.memory.close()
 
     def note_clock(self, player: dict[str, str]) -> None:
-        """Report once where publications with sizes or times are simulated (`name`), and `why`."""
+        """Record and report, once, how the clock with bandwidth plays publications.
+
+        `player` has ``name``, tasks or jobs, and the reason, ``why``.
+        """
         if self.clock_player is None:
             self.clock_player = player
             self.progress.note("clock with bandwidth: in {name} ({why})".format(**player))
 
     def close(self) -> None:
-        """Free memory and files, once; routes that another simulation shares stay."""
+        """Free memory and files; routes that another simulation shares stay.
+
+        A second call does nothing.
+        """
         self.release()
         self._files.close()
 
@@ -180,7 +186,7 @@ class Stages:
 
     @cached_property
     def underlay(self) -> Underlay:
-        """The network with its routes, and the nodes that withhold copies."""
+        """The network with its routes, which also says which nodes withhold copies."""
         withheld, network = self._withheld, self.network
         if withheld is None:
             return network
@@ -262,7 +268,7 @@ class Stages:
 
     @property
     def node_rows(self) -> Table:
-        """The rows of :attr:`nodes` for kernels, which draw them anew."""
+        """The rows of :attr:`nodes` for kernels, drawn anew at each use."""
         return self.grown.nodes
 
     @property
@@ -306,14 +312,14 @@ class Stages:
 
     @stage
     def groups_with_source(self) -> pa.Table:
-        """The groups that have a node that may publish, with the source that the config chooses."""
+        """The groups with a node that may publish, and the source that the config chooses."""
         return on_driver(self.grown.multicast_groups())
 
     @stage
     def multicast_groups(self) -> DataFrame:
-        """The groups that have a source: the columns of `groups_with_root`, ``source,
-        source_router``.
+        """The groups that have a source, with the source.
 
-        With several publications of a group, the source is that of the first one.
+        The columns are those of `groups_with_root`, and ``source, source_router``. With several
+        publications of a group, the source is that of the first one.
         """
         return local_frame(self.spark, self.source_rows)

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a command's work."""
+    """A part of a command's work, which is played or skipped as a whole."""
 
     name: str
     #: Plays the step; returns the record of its outputs: ``tables``, ``texts`` and more.
@@ -64,7 +64,7 @@ class Work:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the time in the context to the seconds of a part of the command."""
+        """Return a context manager that adds its time to the seconds of a part of the command."""
         started = time.perf_counter()
         try:
             yield
@@ -79,7 +79,7 @@ class Work:
         return {**manifest, "seconds": {**manifest.get("seconds", {}), **spent}}
 
     def save(self, manifest: Manifest) -> None:
-        """Write the manifest if it has changed; keep it in the form that a reader gets."""
+        """Write the manifest if it has changed; keep it as a reader of the file gets it."""
         text: dict[str, Any] = redacted(json.loads(json.dumps(manifest)))
         if text != self.manifest:
             self.lock.check()
@@ -87,9 +87,9 @@ class Work:
             self.manifest = text
 
     def write_tables(self, tables: Mapping[str, Table | pa.Table | pd.DataFrame]) -> dict[str, Any]:
-        """Write tables unless another run has taken the lock over; return their records.
+        """Write tables, unless another run has taken the lock over; return their records by name.
 
-        A pandas.DataFrame has few rows.
+        Only tables of few rows may be a pandas.DataFrame.
         """
         self.lock.check()
         rows = {
@@ -107,7 +107,10 @@ class Work:
         return self.folder.write_json(name, value, indent)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete, and all after a step that wrote other things."""
+        """Play the steps that are not complete, and all steps after one with new outputs.
+
+        By default all steps are `wanted`.
+        """
         before, same = self.manifest, True
         for step in steps:
             record = step.recorded(before)
@@ -154,7 +157,7 @@ class Work:
             self.progress.note(f"{name}: an executor was lost; computed again")
 
     def is_as_written(self, name: str, record: Manifest) -> bool:
-        """Return True if all outputs are as in a record; note the first that is not."""
+        """Return True if all outputs are as a record says; report the first that is not."""
         for path, problem in self.folder.faults(record["tables"], record["texts"]):
             self.progress.note(f"{name}: {path} is not as written: {problem}")
             return False
@@ -162,7 +165,7 @@ class Work:
 
 
 def refuse_gap(names: Sequence[str], missing: str, wanted: Collection[str]) -> None:
-    """Refuse steps that need the tables of a step which is not complete and not wanted."""
+    """Refuse wanted steps after the step `missing`, whose tables are missing and not wanted."""
     later = [name for name in names[names.index(missing) + 1 :] if name in wanted]
     if later:
         remedy = "needs the tables of {0}, which are missing or damaged; run --phase {0}"
@@ -205,7 +208,7 @@ def opened(
 
 @contextmanager
 def closed_at_last(simulation: Simulation) -> Iterator[Simulation]:
-    """Return a context manager that closes a simulation, also if the session has ended."""
+    """Return a context manager that closes a simulation, even if the session has ended."""
     try:
         yield simulation
     finally:

@@ -50,7 +50,7 @@ class PointResult(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepKind:
-    """A kind of sweep."""
+    """A kind of sweep, over runs or over worlds, and what differs between the kinds."""
 
     #: The noun for a point, and the command of the sweep's folder.
     noun: str
@@ -70,7 +70,7 @@ class SweepKind:
     read: Callable[[Folder], PointResult]
 
     def value_kind(self, field: str) -> str:
-        """Return ``int``, ``float``, ``bool``, or ``str`` for lists and quantities."""
+        """Return the type of a setting's values: ``int``, ``float``, ``bool``, or else ``str``."""
         kind = self.fields[field].kind.name
         return kind if kind in ("int", "float", "bool") else "str"
 
@@ -180,7 +180,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """``field=value,...``: a folder's name, whatever the values hold."""
+        """The name of the point's folder, ``field=value,...``, safe for any values."""
         name = ",".join(f"{field}={_safe(value)}" for field, value in self.values.items())
         if len(name) <= _LONGEST:
             return name
@@ -341,6 +341,9 @@ def _metrics(given: Any, kind: SweepKind) -> tuple[str, ...]:
 
 
 def _safe(value: Any) -> str:
-    """Return a value as part of a folder's name; not with ``%2F``, which some programs decode."""
+    """Return a value as a part of a folder's name.
+
+    Escapes are not ``%2F``, which some programs decode.
+    """
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return quote(text, safe="").replace("~", "%7E").replace("%", "~")

@@ -30,7 +30,7 @@ from scribe_spark.systems.scribe.variants import Variant
 
 @dataclass(frozen=True)
 class Known:
-    """The nodes, groups and members that rows may contain."""
+    """The nodes, groups and members that rows of systems may contain."""
 
     nodes: DataFrame  # node, router
     groups: DataFrame  # group, root, source; no source in a group without publications
@@ -40,7 +40,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Table:
-    """The possible values in the columns of a saved table."""
+    """What a saved table of systems may contain: possible values by column."""
 
     handed: str  # its name in `Multicast` or `Variant`
     nodes: Mapping[str, str | None]  # column with a node -> the column with its router
@@ -103,14 +103,20 @@ def _among(column: str, values: Iterable[str]) -> Column:
 
 
 def check_table(name: str, rows: DataFrame, known: Known) -> None:
-    """Refuse a system with an impossible row in a table; see :func:`row_faults`."""
+    """Refuse a system with an impossible row in a table, by an InputError.
+
+    See :func:`row_faults`.
+    """
     _raise_first(row_faults(name, rows, known))
 
 
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
-    """Return the first impossible row of each system in a table, by one Spark job."""
+    """Return each system's first impossible row in a table, as an error; one Spark job.
+
+    `name` is that of the table; systems in `untimed` may have copies without a time.
+    """
     table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
     groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
     joined = rows.join(groups, "group", "left")
@@ -148,7 +154,7 @@ def _null_faults(table: _Table, columns: Iterable[str], untimed: Sequence[str]) 
 
 
 def _name_faults(table: _Table) -> list[_Fault]:
-    """Return the faults of nodes, routers and groups that do not exist."""
+    """Return faults to look for in a table: nodes, routers or groups that do not exist."""
     unknown = F.col("group").isNotNull() & F.col("_group").isNull()
     faults = [(unknown, "group", "no group of the run")]
     for node, router in table.nodes.items():
@@ -162,7 +168,7 @@ def _name_faults(table: _Table) -> list[_Fault]:
 def _first(
     rows: DataFrame, faults: Sequence[_Fault], columns: Sequence[str]
 ) -> list[tuple[Row, tuple[str, str]]]:
-    """Return the first bad row of each system, in the order of its columns, and its fault."""
+    """Return the first bad row of each system, by the order of its columns, with its fault."""
     which = F.coalesce(*(F.when(here, F.lit(n)) for n, (here, _, _) in enumerate(faults)))
     wrong = rows.withColumn("_fault", which).where(F.col("_fault").isNotNull())
     ordered = F.struct(*(c for c in columns if c != "system"), "_fault")
@@ -171,7 +177,7 @@ def _first(
 
 
 def _row(row: Row, columns: Iterable[str]) -> str:
-    """Return the values of a saved row in the form of the system's table."""
+    """Return the values of a saved row as text, in the units of the system's own table."""
     cells = []
     for column in columns:
         name, value = IN_MICROSECONDS.get(column, column), row[column]
@@ -199,7 +205,7 @@ _COUNTS = ("expected", "delivered", "reached", "first", "sends")
 def pair_faults(
     made: Sequence[Multicast], saved: Mapping[str, DataFrame], known: Known
 ) -> dict[str, InputError]:
-    """Return each system's first group and node on which tables disagree; one Spark job."""
+    """Return, as an error, each system's first group and node on which its tables disagree."""
     systems = F.explode(F.array(*(F.lit(one.system) for one in made))).alias("system")
     messages, keys = known.groups, ["group"]
     if known.publications is not None:
@@ -239,7 +245,7 @@ def _counted(rows: DataFrame, keys: Sequence[str], node: str, *names: str) -> Da
 
 
 def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]]:
-    """Return each possible fault: its condition, its table, its column, its words."""
+    """Return the faults to look for in pairs (group, node): condition, table, column, words."""
     expected, delivered, reached, first, sends = (F.col(name) for name in _COUNTS)
     is_source = F.coalesce(F.col("node") == F.col("source"), F.lit(False))
     # the way from a source to the root is in no table
@@ -297,7 +303,7 @@ def multicast_of(system: System, stages: Any) -> Multicast:
 
 
 def checked_variant(system: str, built: Any, known: Known) -> Variant:
-    """Return a user's variant after a check of its edges."""
+    """Return a user's variant of Scribe's trees, after a check of its edges."""
     if not isinstance(built, Variant):
         raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
     over = built.overloaded
@@ -317,7 +323,7 @@ def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
 
 
 def tree_edges(systems: Iterable[Multicast]) -> Batches:
-    """Return the table ``tree_edges`` of all systems that have trees."""
+    """Return the table ``tree_edges``: the edges of all systems that have trees."""
     made = [(system, system.edges) for system in systems]
     return Batches.union(
         _table(system, edges, "tree_edges") for system, edges in made if edges is not None
@@ -345,7 +351,7 @@ def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
 
 
 def _table(system: Multicast, table: Table, name: str) -> Batches:
-    """Return a table of one system with the columns of the written table."""
+    """Return the table `name` of one system with the columns in which it is written."""
     schema = written(name, system.scheduled)
     same = {"system": system.system, "merged": system.merged}
     wanted = {column: IN_MICROSECONDS.get(column, column) for column in schema.names}

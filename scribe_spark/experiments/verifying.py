@@ -37,7 +37,7 @@ class Verified:
 
 
 def check_verify(out: str) -> None:
-    """Refuse a local folder without a manifest, or with a run at work, before Spark starts."""
+    """Refuse, before Spark starts, a local folder without a manifest or with a run at work."""
     if is_local(out):
         if MANIFEST not in local_contents(out)[0]:
             raise InputError("out", out, _NO_MANIFEST)
@@ -86,7 +86,7 @@ def verify(out: str, spark: SparkSession | None = None, expected: Owner | None =
 def _add_inner(
     found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner | None
 ) -> None:
-    """Verify the folder `inside` of OUT, and add what is damaged to the result `found`."""
+    """Verify the folder `inside` of OUT, and add its damaged tables and texts to `found`."""
     try:
         inner = verify(join(out, inside), spark, owner)
     except InputError as error:

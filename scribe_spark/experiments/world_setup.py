@@ -128,7 +128,7 @@ def make_world(
 
 
 def protocols_of(simulation: Stages, config: WorldConfig) -> Protocols:
-    """Return the protocols and sections of a config's world."""
+    """Return the protocols of a config's world, with the sections of their settings."""
     tree = config.reference_tree
     return Protocols(
         config.overlay.for_tasks(),
@@ -171,7 +171,7 @@ def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None
 
 
 def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMeasures:
-    """Return the measures of the publications of each round."""
+    """Return the measures of each round's publications, in the world of a config."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     needs_delay = config.bandwidth.on or config.coverage.on
@@ -204,7 +204,7 @@ def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
 
 
 def check_world_run(config: WorldConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark."""
+    """Refuse bad input of a world that can be found without Spark."""
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)

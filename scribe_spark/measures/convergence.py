@@ -115,7 +115,7 @@ def _travelled(
 
 
 def _collect(run: RunTables) -> dict[str, float | None]:
-    """Return mean distances in ms: ``travelled`` by a message, and ``between`` the two nodes."""
+    """Return mean distances in ms: ``travelled`` by a message, ``between`` the pair of nodes."""
     routed = [system.name for system in run.systems if system.routes_to_key]
     if run.underlay is None or not routed:
         return {}

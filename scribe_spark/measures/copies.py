@@ -58,7 +58,7 @@ _EDGES = f"system string, merged boolean, {EDGES}"
 
 
 def payload_copies(run: RunTables) -> Batches:
-    """Return all copies of messages that nodes send to nodes: `stress.EDGE_COLUMNS`.
+    """Return all copies of publications that nodes send to nodes: `stress.EDGE_COLUMNS`.
 
     In a run with a schedule, the column ``group`` contains the publication.
     """
@@ -99,7 +99,7 @@ def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches
 
 
 def kept_links(run: RunTables) -> Batches:
-    """Return the links on which nodes send, each once for all publications, as edges.
+    """Return the links on which nodes send, each once for all publications of a group.
 
     The columns are `stress.EDGE_COLUMNS`.
     """
@@ -137,7 +137,10 @@ def _without_payload(copies: Batches) -> Batches:
 
 
 def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
-    """Return copies as `stress.EDGE_COLUMNS`; `packets` gives the number of packets of a row."""
+    """Return copies as `stress.EDGE_COLUMNS`.
+
+    `packets` is the number of packets of each row, or the name of the column with it.
+    """
 
     def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
@@ -164,9 +167,9 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 
 
 def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | None]:
-    """Return the numbers of duplicates, which are all `copies` except the first ones.
+    """Return the numbers of duplicates: all `copies` except the first ones.
 
-    `receipts` are the nodes with a first copy, by the number of duplicates that they get.
+    `receipts` has the nodes with a first copy, by the number of duplicates that they get.
     """
     first = receipts.total
     return {
@@ -256,10 +259,11 @@ DUPLICATES = Measure(
 
 
 def parts_beyond(parts: Parts, size: np.ndarray, got: Columns) -> Columns:
-    """Count nodes that have publications by the parts that they got beyond: ``beyond, bytes``.
+    """Count nodes by the parts that they got beyond those needed: ``beyond, bytes, count``.
 
-    `got` has a row for each node and ``publication``: the numbers of ``first`` and of all
-    ``copies`` of its parts.  `size` are the sizes of parts by publication.
+    Only nodes with enough parts of a publication count. `got` has a row for each node and
+    ``publication``: the numbers of ``first`` and of all ``copies`` of its parts. `size` has the
+    size in bytes of a part of each publication.
     """
     has = got["first"] >= parts.needed
     beyond = got["copies"][has] - parts.needed
@@ -269,7 +273,7 @@ def parts_beyond(parts: Parts, size: np.ndarray, got: Columns) -> Columns:
 
 
 def numbers_of_parts(counted: Columns) -> dict[str, float]:
-    """Return the metrics of parts from rows of :func:`parts_beyond`."""
+    """Return the metrics of excess parts from rows of :func:`parts_beyond`."""
     count = counted["count"]
     if not len(count):
         return {}
@@ -281,7 +285,7 @@ def numbers_of_parts(counted: Columns) -> dict[str, float]:
 
 
 def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return numbers over the pairs of a publication and a node that has enough of its parts."""
+    """Return the metrics of excess parts: over publications and nodes with enough parts."""
     published = publications_of(run)
     assert published is not None
     assert run.config is not None
@@ -329,7 +333,7 @@ PARTS = Measure(
 
 
 def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame | None:
-    """Sum a table's values for each node; count the nodes with each sum, zero included."""
+    """Sum a column of a table for each node; count the nodes with each sum, zero included."""
     if table not in run:
         return None
 
@@ -362,7 +366,10 @@ def _sends_control(system: System) -> bool:
 
 
 def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bool]) -> Histograms:
-    """Return a function for a measure's histogram; tree systems may use another measure's."""
+    """Return a function that returns the histogram of a measure of a system.
+
+    Systems for which `is_read_off` is True use that of `tree_measure` if the measure has none.
+    """
 
     def histogram(found: Found, system: str) -> Histogram | None:
         reported, known = histogram_of(measure)(found, system), find_system(system)

@@ -64,14 +64,17 @@ def is_of_coverage(metric: str) -> bool:
 
 
 def _rows_of(found: Found, system: str) -> Columns | None:
-    """Return the rows of a system's publications; None without any."""
+    """Return statistics of a system's publications (`publication_latencies`); None without any."""
     latencies = found.collected.get(LATENCY_MEASURE.name, {}).get((system, MS))
     rows = None if latencies is None else latencies.publications
     return rows if rows is not None and len(rows["expected"]) else None
 
 
 def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
-    """Return the function of a metric: the share over the receivers of all publications."""
+    """Return the function of a metric: the share within a deadline of all expected receivers.
+
+    `within` and `expected` are columns of the rows of publications.
+    """
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -84,7 +87,10 @@ def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
 def _share_of_each(
     within: str, expected: str, q: int, by_group: bool
 ) -> Callable[[Found, str], float | None]:
-    """Return the function of a metric: percentile q (0: least) of the shares of rows or groups."""
+    """Return the function of a metric: percentile q (0: least) of shares.
+
+    A share is that of each publication, or of each group, within a deadline; see :func:`_share`.
+    """
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -101,7 +107,10 @@ def _share_of_each(
 
 
 def _time(column: str, q: int) -> Callable[[Found, str], float | None]:
-    """Return percentile q of the times of publications; None if that publication never has it."""
+    """Return the function of a metric: percentile q of the times in a column, over publications.
+
+    Its value is None if the publication at that rank never has what the column times.
+    """
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -115,7 +124,7 @@ def _time(column: str, q: int) -> Callable[[Found, str], float | None]:
 
 
 def _never(column: str) -> Callable[[Found, str], float | None]:
-    """Return the number of publications that never have what a column times."""
+    """Return the function of a metric: the number of publications with NEVER in a column."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -134,7 +143,7 @@ _OF_TIMES = {
 
 
 def _metrics(coverage: CoverageConfig, several: bool) -> Iterator[Metric]:
-    """Yield the metrics of each question."""
+    """Yield the metrics of each deadline and of the quorum of a config."""
 
     def metric(name: str, unit: str, definition: str, value: Any) -> Metric:
         return Metric(name, unit, None, definition, value, every_system)
@@ -170,12 +179,18 @@ def _metrics(coverage: CoverageConfig, several: bool) -> Iterator[Metric]:
 
 
 def coverage_metrics(coverage: CoverageConfig, several: bool) -> tuple[Metric, ...]:
-    """Return the metrics of a config; with `several` publications of a group also over groups."""
+    """Return the metrics of coverage of a config.
+
+    If a group has `several` publications, there are also metrics over groups.
+    """
     return tuple(_metrics(coverage, several))
 
 
 def coverage_units(coverage: CoverageConfig, several: bool) -> dict[str, str]:
-    """Return the units of the metrics of a config, by the part of their names after the system."""
+    """Return the units of a config's metrics of coverage.
+
+    The keys are the names without the system.
+    """
     return {metric.name: metric.unit for metric in coverage_metrics(coverage, several)}
 
 
@@ -193,7 +208,7 @@ def coverage_tables(
 ) -> dict[str, pa.Table]:
     """Return the tables ``coverage`` and ``quorums`` (`schemas.COVERAGE_CONTRACT`), if asked for.
 
-    The function `names` returns the numbers of the groups and of the publications of rows.
+    The function `names` returns, for rows of publications, the numbers of groups and publications.
     """
     rows = {system: of.publications for (system, unit), of in found.items() if unit == MS}
     named = [(system, of, *names(of)) for system, of in rows.items()]
@@ -214,7 +229,10 @@ def coverage_tables(
 def tables_of_run(
     found: BySystem, asked: Asked, published: ScheduledMessages | None
 ) -> dict[str, pa.Table]:
-    """Return the tables of a run: of one publication a group, or of a schedule's publications."""
+    """Return the tables of coverage of a run.
+
+    The publications are those of `published`, or by default one of each group.
+    """
 
     def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
         of = rows["group"]
@@ -232,7 +250,10 @@ def _within(
     deadline: str,
     asked: Asked,
 ) -> dict[str, Any]:
-    """Return the rows of a system and a deadline."""
+    """Return rows of the table ``coverage``: publications of a system, and one deadline.
+
+    `index` is that of the deadline.
+    """
     count = len(group)
     weights: dict[str, Any] = dict.fromkeys(("expected_weight", "within_weight"))
     if asked.weights is not None:
@@ -250,7 +271,7 @@ def _within(
 def _times(
     system: str, rows: Columns, group: np.ndarray, publication: np.ndarray
 ) -> dict[str, Any]:
-    """Return the times of a system's quorums; NULL for never."""
+    """Return rows of the table ``quorums``: times of a system's publications; NULL for never."""
     found: dict[str, Any] = {"system": [system] * len(group), "group": group}
     found["publication"] = publication
     for column in ("quorum", "replies"):

@@ -48,7 +48,7 @@ RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 def delay_sums(group: np.ndarray, delay_us: np.ndarray, base_us: np.ndarray) -> Columns:
     """Sum the delays of deliveries by group, and the delays by IP multicast to the same members.
 
-    The arguments are integers of shape (m,), delays in microseconds.  The columns, one row for each
+    The arguments are integers of shape (m,), delays in microseconds. The columns, one row for each
     group, are ``group, total, most, base_total, base_most, reached``.
     """
     of_group = {"group": group, "total": delay_us, "most": delay_us}
@@ -116,7 +116,10 @@ def _sum(numbers: np.ndarray) -> float:
 
 
 def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
-    """Return RAD, RMD and the numbers of RDP of the one group in `sums`; `ratio` are its RDPs."""
+    """Return RAD, RMD and the numbers of RDP of a single group.
+
+    `sums` are its :func:`delay_sums`, `ratio` the RDPs of its members.
+    """
     of_group = ratios_of_groups(sums)
     return {name: float(of) for name, (of,) in of_group.items()} | ratio_numbers(ratio)
 
@@ -197,7 +200,7 @@ def _columns(deliveries: Table) -> list[str]:
 def compare_with_base(
     deliveries: Table, systems: Sequence[str], buckets: int = 1, with_ratios: bool = True
 ) -> tuple[dict[str, Columns], dict[str, np.ndarray]]:
-    """Compare the delays to the members that systems reach with those by IP multicast.
+    """Compare the delays of systems with those of IP multicast to the same members.
 
     Returns, for each system that reaches a member, the sums by group (:func:`delay_sums`) and, on
     request, the RDPs of all deliveries (:func:`rdp_ratios`).
@@ -230,7 +233,7 @@ def compare_with_base(
 def _of_same_members(
     mine: Columns, theirs: Columns, keys: Sequence[str]
 ) -> tuple[Columns, Columns]:
-    """Return the deliveries that two systems have in common, in the same order."""
+    """Return the rows of deliveries with keys that both tables have, in the same order."""
     sizes = [1 + max(int(of[name].max(initial=0)) for of in (mine, theirs)) for name in keys]
     their_key, my_key = common_keys(sizes, *([of[name] for name in keys] for of in (theirs, mine)))
     order = np.argsort(their_key)
@@ -243,7 +246,7 @@ def _of_same_members(
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return the penalties of the largest group (rank 1)."""
+    """Return RAD, RMD and RDP of the largest group (rank 1) by system."""
     largest = group_of_rank_1(sizes_of_groups(run))
     if largest is None:
         return {}
@@ -254,12 +257,12 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
-    """Return the metric that is called `found_as` in the results of :func:`_collect`."""
+    """Return a metric of the largest group: the result `found_as` of :func:`_collect`."""
     return Metric(name, unit, figure, definition, collected("delay", found_as), forwards)
 
 
 def _ratio_metrics(name: str, delay: str) -> tuple[Metric, ...]:
-    """Return the metrics of RAD or RMD, the ratio of the mean or the greatest delay of members."""
+    """Return the metrics of RAD or RMD, the ratio of members' mean or greatest delays."""
     ratio = f"{delay} / that by IP multicast"
     of_groups = f"{name.upper()} of a group ({ratio}), over the groups"
     of_largest = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."

@@ -30,9 +30,9 @@ _COLUMNS = ["figure", "system", "measure", "value", "count"]
 def column_of(
     table: str, column: str, among: Callable[[System], bool] | None = None
 ) -> Callable[[RunTables], Batches | None]:
-    """Return the function of a distribution of a table's column, in all systems or in `among`.
+    """Return a function for `Distribution.values`: the column of a table of a run.
 
-    A run without the table has no such values.
+    `among` selects systems, by default all. A run without the table has no such values.
     """
 
     def values(run: RunTables) -> Batches | None:
@@ -47,7 +47,7 @@ def column_of(
 
 
 def values_in(table: Batches, column: str, times: int = 1) -> Batches:
-    """Return a column of a table, multiplied, as the values of a distribution."""
+    """Return a column of a table, multiplied by `times`, as values of a distribution."""
 
     def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         value = batch.column(column).cast(pa.float64())
@@ -57,7 +57,7 @@ def values_in(table: Batches, column: str, times: int = 1) -> Batches:
 
 
 def _count(measure: str) -> BatchKernel:
-    """Return the kernel that counts each value of a distribution."""
+    """Return the kernel that counts the rows with each value, by system."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
@@ -102,7 +102,7 @@ def distributions(
 
 
 def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
-    """Return the histogram of each (system, measure) of ``system, measure, value, count``."""
+    """Return histograms by (system, measure), from a table ``system, measure, value, count``."""
     return {
         (system, measure): histogram_of_rows(rows)
         for (system, measure), rows in spread.groupby(["system", "measure"])
@@ -113,7 +113,7 @@ def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
 
 
 class Statistic(NamedTuple):
-    """A number of a histogram; ``{what}`` in its definition stands for the values."""
+    """A number computed from a histogram; ``{what}`` in `definition` stands for the values."""
 
     unit: str
     definition: str
@@ -121,7 +121,7 @@ class Statistic(NamedTuple):
 
 
 def statistics(unit: str, *names: str) -> dict[str, Statistic]:
-    """Return statistics over the counted values: ``mean``, ``median``, ``p95`` or ``max``."""
+    """Return statistics of histograms by name, such as ``mean``, ``median``, ``p95`` or ``max``."""
     return {name: _STATISTICS[name]._replace(unit=unit) for name in names}
 
 
@@ -140,12 +140,12 @@ Histograms = Callable[[Found, str], Histogram | None]
 
 
 def histogram_of(measure: str) -> Histograms:
-    """Return the function that returns the histogram of a distribution."""
+    """Return a function of collected results and a system: the histogram of a measure."""
     return lambda found, system: found.histograms.get((system, measure))
 
 
 def number_of(histogram: Histograms, number: Callable[[Histogram, Size], float | None]) -> Value:
-    """Return the function of a metric that is a number of a histogram, if there is one."""
+    """Return the function of a metric that is computed from a histogram, if there is one."""
 
     def value(found: Found, system: str = ALL_SYSTEMS) -> float | None:
         values = histogram(found, system)

@@ -40,7 +40,7 @@ def _compared(system: System) -> bool:
 
 
 def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
-    """Return system -> depth -> (failures, sums), for compared and for reference systems."""
+    """Return system -> depth -> (failures, sums of costs), also of the reference systems."""
     wanted = {name for s in run.systems if _compared(s) for name in (s.name, s.failures_beside)}
     found = {}
     for system in run.systems:
@@ -52,7 +52,7 @@ def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
 
 
 def _sums(system: str, row: Row) -> tuple[int, ...]:
-    """Return the sums of the costs at a depth."""
+    """Return the sums of costs in a row of failures at one depth."""
     wrong = [name for name, value in row.asDict().items() if value is None or value < 0]
     if wrong:
         cells = [f"{name} {value}" for name, value in row.asDict().items()]

@@ -51,7 +51,7 @@ def covers_reached(measure: str) -> bool:
 
 
 def incomplete_rounds(table: pd.DataFrame, measure: str) -> list[int]:
-    """Return the rounds in which a measure has a value that covers only a part of the members."""
+    """Return the rounds that are incomplete for a measure: its value covers only some members."""
     if measure not in table or not covers_reached(measure):
         return []
     rows = table.index[table[measure].notna() & (_reached(table, _system(measure)) < 1)]
@@ -59,12 +59,12 @@ def incomplete_rounds(table: pd.DataFrame, measure: str) -> list[int]:
 
 
 def values_in_means(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return the values of a measure that count in means, by round."""
+    """Return the values of a measure by round, only of complete rounds, which means count."""
     return table[measure].drop(incomplete_rounds(table, measure))
 
 
 def has_gap(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return True for rounds with multicasts of the measure's system, but without a value."""
+    """Return True for rounds with multicasts of the measure's system, but without its value."""
     multicasts = f"{_system(measure)}.multicasts"
     if multicasts not in table or not covers_reached(measure):
         return pd.Series(False, index=table.index)
@@ -72,13 +72,13 @@ def has_gap(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def reached_in_incomplete(table: pd.DataFrame, system: str) -> pd.Series:
-    """Return the share of the members that a system reaches in its round, for incomplete rounds."""
+    """Return the share of the members that a system reaches, in incomplete rounds only."""
     share = _reached(table, system)
     return share[share < 1]
 
 
 def systems_of_world(measures: Iterable[str]) -> list[str]:
-    """Return the systems that a world played, whose rounds have these measures."""
+    """Return the systems that a world played, found from the names of its measures."""
     ends = _EXPECTED, ".control"
     return list(dict.fromkeys(_system(name) for name in map(str, measures) if name.endswith(ends)))
 
@@ -97,12 +97,12 @@ def rounds_not_due(table: pd.DataFrame, system: str) -> list[int]:
 
 
 def has_none_due(table: pd.DataFrame, system: str) -> bool:
-    """Return True if the system has publications, and the deadline of none is in the world."""
+    """Return True if the system has publications, but none whose deadline is in the world."""
     return bool(rounds_not_due(table, system)) and not table[f"{system}.publications.due"].sum()
 
 
 def words_in_place(table: pd.DataFrame) -> dict[str, str]:
-    """Return the measures of a world that have words in place of a mean over the rounds."""
+    """Return the words that stand for a mean over the rounds: measure -> words."""
     words: dict[str, str] = {}
     for system in systems_of_world(table):
         if not has_control(table, system):

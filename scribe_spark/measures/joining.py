@@ -31,9 +31,9 @@ def join_stress(
 ) -> DataFrame:
     """Count packets per directed link while all members join, additional JOINs included.
 
-    Joining puts the packets of a multicast on the links in the opposite direction.  An additional
-    JOIN is counted on the route from the node that received it, as for a tree edge.  `joins_after`
-    has the system whose trees each system starts from.
+    Joining puts the packets of a multicast on the links in the opposite direction. An additional
+    JOIN is counted on the route from the node that received it, as for a tree edge. `joins_after`
+    has, for each system, the system whose trees it changes.
     """
     sent = extra.withColumn("merged", F.lit(False))
     added = link_stress(count_stress(sent, underlay, buckets)).frame
@@ -58,7 +58,7 @@ def has_limit(system: System) -> bool:
 
 
 def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
-    """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` of each system."""
+    """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` by system."""
     if "extra_joins" not in run:
         return {}
     over = {row["system"]: row["nodes"] for row in run["overloaded"].collect()}

@@ -62,7 +62,7 @@ THOUSANDTHS = 1000
 
 
 def latency_names(unit: str) -> tuple[str, str]:
-    """Return the prefixes of the names of latencies and of times until a share is reached."""
+    """Return the prefixes of the names of latencies and of times to reach a share, for a unit."""
     return ("latency_hops", "hops_to") if unit == IN_HOPS else ("latency", "time_to")
 
 
@@ -152,7 +152,7 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
 
 
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Return percentiles over publications of the times to reach shares, in ms or hops.
+    """Return percentiles over publications of the times to reach shares of members, in ms or hops.
 
     A publication that never reaches a share counts as later than all others.  Percentiles at such
     publications are left out.
@@ -174,14 +174,14 @@ def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]
 
 
 def count_values(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the number of things with each value: ``value, count``."""
+    """Return how often each value occurs: ``value, count``."""
     value, count = np.unique(values, return_counts=True)
     return {"value": value, "count": count}
 
 
 @dataclass(frozen=True)
 class Latencies:
-    """The latencies of a system in one unit."""
+    """The latencies of a system in one unit (ms or hops)."""
 
     #: The rows of `publication_latencies`.
     publications: dict[str, np.ndarray]
@@ -201,7 +201,7 @@ class Latencies:
 
     @cached_property
     def numbers(self) -> dict[str, float]:
-        """Statistics over deliveries (``p50``) and over publications (``50.median``)."""
+        """Statistics by name: over deliveries (``p50``) and over publications (``50.median``)."""
         return latency_numbers(self.counts) | coverage_numbers(self.publications)
 
 
@@ -287,7 +287,7 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of replies.
+    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of answers.
 
     A row is a delivery of a publication at a node, after a latency in microseconds.
     """
@@ -300,7 +300,10 @@ def _of_deliveries(
 def _of_publications(
     expected: Columns, groups: np.ndarray, sources: Sources | None, asked: Asked | None
 ) -> Columns:
-    """Return the columns of publications that the questions need, from the expected deliveries."""
+    """Return the columns of publications that questions about coverage need.
+
+    `expected` are the expected deliveries, `groups` the publications.
+    """
     due = dict[str, np.ndarray]()
     if WEIGHT in expected:
         _, due[WEIGHT] = add_expected(expected["group"], expected[WEIGHT])
@@ -316,7 +319,7 @@ def _name(system: str, unit: str) -> str:
 
 
 def systems_below_all(found: BySystem) -> list[str]:
-    """Return the systems that do not reach all expected receivers."""
+    """Return the systems that reach fewer than all expected receivers."""
     shares = {system: of.reached for (system, unit), of in found.items() if unit == MS}
     return [system for system, share in shares.items() if share is not None and share < 1]
 
@@ -341,7 +344,7 @@ def latency_rows(
 
 
 def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
-    """Convert to `schemas.LATENCY`: thousandths to ms or hops, NEVER to NULL."""
+    """Convert rows of publications to `schemas.LATENCY`: ms or hops, and NULL for NEVER."""
     schema = to_arrow_schema(LATENCY)
     arrays = []
     for field in schema:
@@ -393,7 +396,7 @@ def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
 
 
 def _sources(run: RunTables) -> Sources:
-    """Return the sources of publications: those in the schedule, or at the tops of IP multicast."""
+    """Return the sources of publications: by the schedule, or the roots of IP multicast's trees."""
     if SCHEDULE in run:
         rows = run.collect(SCHEDULE, [PUBLICATION, "node"]).sort_by(PUBLICATION)
         return Sources(rows.column(PUBLICATION).to_numpy(), rows.column("node").to_numpy())
@@ -408,7 +411,7 @@ _TOPS = "`group` bigint, parent bigint"
 
 
 def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the group and the source of each group of a batch."""
+    """Yield each group of a batch once, with its source: the parent in a tree of IP multicast."""
     for batch in batches:
         group, first = np.unique(batch.column("group").to_numpy(), return_index=True)
         parent = batch.column("parent").to_numpy()[first]

@@ -53,7 +53,7 @@ _ENDS = {UP: ("node",), DOWN: ("node",), CORE: ("src", "dst")}
 
 
 class PacketsOnLinks:
-    """Puts the packets of a bucket on links, and sums them in a superstep.
+    """The packets on links that a bucket counts and sends on in a superstep.
 
     `bounds` has the first position of each bucket, and the number of nodes.
     """
@@ -63,16 +63,19 @@ class PacketsOnLinks:
         self._sent: dict[str, list[Columns]] = {}
 
     def put(self, kind: str, system: str, number: np.ndarray, **columns: np.ndarray) -> None:
-        """Send rows to the buckets ``number % B``."""
+        """Send rows of a kind, with columns, to the buckets ``number % B``."""
         self.put_at(self._bounds[number % (len(self._bounds) - 1)], kind, system, **columns)
 
     def put_at(self, at: np.ndarray, kind: str, system: str, **columns: np.ndarray) -> None:
-        """Send rows to the buckets that contain the positions `at`."""
+        """Send rows of a kind, with columns, to the buckets that contain the positions `at`."""
         if len(at):
             self._sent.setdefault(f"{kind}: {system}", []).append({AT: at, **columns})
 
     def put_on_lan(self, kind: str, system: str, node: np.ndarray) -> None:
-        """Put one packet on the LAN link of each element of `node`; nodes may repeat."""
+        """Put a packet on the LAN link of each node in `node`; a node may repeat.
+
+        `kind` is up or down.
+        """
         packets = np.bincount(node)
         there = np.flatnonzero(packets)
         self.put_at(there, kind, system, node=there, packets=packets[there])
@@ -130,7 +133,7 @@ class PacketsOnLinks:
                 self.put(CORE, system, src, src=src, dst=dst, packets=packets)
 
     def outbox(self) -> Outbox:
-        """Return the messages to send in this superstep."""
+        """Return the collected packets as messages of this superstep."""
         sent, self._sent = self._sent, {}
         return {name: concatenate(parts) for name, parts in sent.items()}
 
@@ -152,7 +155,7 @@ class PacketsOnLinks:
 
 
 def packets_of(system: str) -> str:
-    """Return the name of the counts of links by their number of packets."""
+    """Return the name under which links are counted by their packets, for a system."""
     return f"packets of {system}"
 
 
@@ -160,7 +163,10 @@ def packets_of(system: str) -> str:
 
 
 def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
-    """Return a statistic over the paper's slots, so that it includes links without packets."""
+    """Return a statistic over the paper's slots for links, also those without packets.
+
+    `words` define it, `number` computes it.
+    """
 
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
@@ -171,7 +177,10 @@ def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) ->
 
 
 def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
-    """Return a statistic over all directed links, so that it includes links without packets."""
+    """Return a statistic over all directed links, also those without packets.
+
+    `words` define it, `number` computes it.
+    """
 
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.existing_links)

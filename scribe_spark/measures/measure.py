@@ -46,17 +46,20 @@ class Size:
 
     @property
     def paper_slots(self) -> int:
-        """The paper's number of links: core links, and 100 LAN slots a router each way."""
+        """The paper's number of links: core links, and 100 LAN links per router each way.
+
+        A *slot* is such a link, which may have no node.
+        """
         return self.core_links + _SLOTS_PER_ROUTER * self.routers
 
     @property
     def has_slot_for_each_link(self) -> bool:
-        """True if there is a slot for each LAN link; otherwise a mean per slot has no meaning."""
+        """True if there is a slot for each LAN link; otherwise means per slot make no sense."""
         return self.existing_links <= self.paper_slots
 
 
 class ReadsTables(Protocol):
-    """The type of objects that read written tables for kernels and for the driver."""
+    """The interface of objects that read written tables: in tasks, or into the driver."""
 
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]
@@ -161,9 +164,10 @@ Value = Callable[..., float | None]
 
 
 def collected(measure: str, name: str) -> Value:
-    """Return the function of a metric that `collect` of a measure has computed under a name.
+    """Return the function of a metric that the step `collect` of a measure has computed.
 
-    The results of metrics of systems are mappings by system.
+    `name` is the metric's name in the collected result. The results of metrics of systems are
+    mappings by system.
     """
 
     def value(found: Found, *system: str) -> float | None:
@@ -304,7 +308,7 @@ PUBLICATION = "publication"
 
 @dataclass(frozen=True)
 class ScheduledMessages:
-    """Publications by their numbers."""
+    """The publications of a schedule: arrays by the number of the publication."""
 
     #: int64: the group of each publication, and its size in bytes.
     group: np.ndarray
@@ -320,5 +324,5 @@ def publications_of(run: RunTables) -> ScheduledMessages | None:
 
 
 def with_publication(run: RunTables, *columns: str) -> list[str]:
-    """Add the column of publications to names of columns, in a run with a schedule."""
+    """Return the names of columns and, in a run with a schedule, that of publications."""
     return [*columns, PUBLICATION] if SCHEDULE in run else list(columns)

@@ -92,7 +92,10 @@ def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
 
 
 def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]:
-    """Return the bytes of nodes (payload and JOINs) from the packets on LAN links."""
+    """Return the bytes that packets on LAN links are for nodes, payload and JOINs.
+
+    `sent` and `joined` are the bytes of payload and of JOINs on a link.
+    """
     up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
     return [
         _rows(up, "src", payload_up=sent, control_down=joined),
@@ -101,7 +104,7 @@ def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]
 
 
 def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
-    """Return the bytes of nodes in the rows of a table; missing counts are 0."""
+    """Return the counts (columns) for the nodes in a column of a table; missing counts are 0."""
     zero = F.lit(0)
     columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in NODE_BYTES)
     named = (column.alias(name) for name, column in zip(NODE_BYTES, columns, strict=True))
@@ -109,7 +112,10 @@ def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
 
 
 def _bytes_of_kind(other: int, bitmap: int) -> Column:
-    """Return the size of a control message by its ``kind``."""
+    """Return the column with the size (bytes) of a control message, from its ``kind``.
+
+    `other` is the size of undefined kinds, `bitmap` that of the bitmap of an IHAVE or IWANT.
+    """
     kinds = F.when(F.lit(False), 0)
     for kind in _CONTROL_BYTES:
         kinds = kinds.when(F.col("kind") == kind, size_of_control(kind, other, bitmap))
@@ -117,7 +123,7 @@ def _bytes_of_kind(other: int, bitmap: int) -> Column:
 
 
 def _on_core_links(run: RunTables) -> Batches | None:
-    """Return the payload bytes of core links that carry any."""
+    """Return the payload bytes of each core link that carries any; None in a run without bytes."""
     if "bytes" not in run or run.config is None:
         return None
     size, table, column = run.config.bandwidth.size, "link_stress", "packets"

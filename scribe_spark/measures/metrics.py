@@ -74,7 +74,7 @@ def all_measures() -> tuple[Measure, ...]:
 
 
 def _measures_of(config: RunConfig | None) -> Iterator[Measure]:
-    """Yield the measures of a run's config; all measures without a config."""
+    """Yield the measures that a config has; all measures without a config."""
     for measure in _MEASURES.values():
         if config is None or measure.used_when is None or measure.used_when(config):
             yield measure
@@ -93,7 +93,10 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
-    """Run the collect step of the run's measures that are `early`, or of the others, by name."""
+    """Run the step `collect` of measures; return the results by name of the measure.
+
+    The measures are those of the run that are `early`, or all others.
+    """
     found = {}
     for measure in _measures_of(run.config):
         if measure.collect is not None and measure.early == early:
@@ -103,7 +106,7 @@ def collect(run: RunTables, early: bool) -> dict[str, Any]:
 
 
 def find(run: RunTables, collected: Mapping[str, Any], spread: pd.DataFrame) -> Found:
-    """Return the data from which metrics are computed."""
+    """Return the data from which metrics are computed: sizes, histograms, collected results."""
     network = collected[NETWORK.name]
     size = Size(run.nodes, network["routers"], network["core_links"])
     return Found(size, run.b, read_histograms(spread), collected)
@@ -159,7 +162,7 @@ def metric_definitions(
 def _metrics_of(
     systems: tuple[System, ...], config: RunConfig | None = None
 ) -> Iterator[tuple[Metric, System | None]]:
-    """Yield metrics by measure, then by system; the system is None for metrics of the run."""
+    """Yield each metric with its system, by measure, then by system; None: a metric of the run."""
     for measure in _measures_of(config):
         metrics = measure.metrics_of(config)
         for system in systems:
@@ -186,7 +189,7 @@ def _figure(figure: str, measure: str, system: System | None, replaced: Mapping[
 
 
 def _plain(value: Any) -> int | float | None:
-    """Convert to a JSON number; None for a missing or infinite value."""
+    """Convert a value to a JSON number; None for a missing or infinite value."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if float(value).is_integer() else float(value)

@@ -92,7 +92,7 @@ _OF_RUNS = "reached", "duplicates"
 
 
 def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
-    """Return the metrics of systems that rounds share with runs."""
+    """Return the metrics of systems that runs have, and rounds too."""
     every = [metric for measure in measures for metric in measure.metrics if metric.systems]
     return tuple(metric for metric in every if metric.name not in _OF_RUNS)
 
@@ -107,7 +107,10 @@ _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
-    """Return the unit of every measure of a system's multicasts, and of the baselines `beside`."""
+    """Return the units of the measures of a system's multicasts, and of the baselines `beside`.
+
+    The keys are names of measures.
+    """
     units = _REACHED | {metric.name: metric.unit for metric in _METRICS}
     own = {
         f"{system}.{name}": unit
@@ -146,12 +149,12 @@ class SystemTables:
 
     @property
     def publications(self) -> int:
-        """The number of the multicasts' publications."""
+        """The number of publications whose multicasts are measured."""
         return len(distinct(self.first_parts))
 
     @cached_property
     def first_parts(self) -> np.ndarray:
-        """The index of the first multicast of each one's publication: (p,)."""
+        """The index, for each multicast, of the first part of its publication: (p,)."""
         if self.parts.sent == 1:  # without a schedule, several multicasts may have one number
             return np.arange(len(self.multicasts))
         publication = self.multicasts.number // self.parts.sent
@@ -165,7 +168,7 @@ class SystemTables:
 
 @dataclass(frozen=True)
 class Reached(Rows):
-    """m deliveries to members other than the start; arrays of shape (m,)."""
+    """m deliveries to members other than the node where the multicast starts; shapes (m,)."""
 
     #: int64: the index of the multicast; of several parts, that of the publication's first one.
     of: np.ndarray
@@ -180,7 +183,7 @@ _OF_DELIVERIES = "group", "publication", "node"
 
 @dataclass(frozen=True)
 class InBucket:
-    """The rows of a system's multicasts in a bucket; each table is computed once."""
+    """The rows of a system's multicasts in a bucket; each property is computed once."""
 
     of: SystemTables
     tables: Tables
@@ -193,14 +196,17 @@ class InBucket:
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
-        """All members except starts, once for each publication; see `others`."""
+        """All members except starts, once for each publication: index of the multicast, node.
+
+        Of a publication in parts, it is the multicast of the first part.
+        """
         of, node = self.others
         once = self.of.first_parts[of] == of
         return of[once], node[once]
 
     @cached_property
     def others(self) -> tuple[np.ndarray, np.ndarray]:
-        """All members except starts: index of the multicast, node."""
+        """All members except starts: index of the multicast, node; once for each multicast."""
         multicasts = self.of.multicasts
         group, node = np.divmod(self.members, self.size)
         row, of = multicasts.of_groups(group)
@@ -227,7 +233,7 @@ class InBucket:
 
     @property
     def delivered(self) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes of first copies, members or not, with the indices of the multicasts."""
+        """The nodes with a first copy, members or not: index of the multicast, node."""
         came = self.tables.get(DELIVERED) or dict.fromkeys(_OF_DELIVERIES, whole_numbers())
         of = self.of.multicasts.find(came["group"], came["publication"])
         return of[of >= 0], came["node"][of >= 0]
@@ -247,7 +253,7 @@ class InBucket:
 
     @cached_property
     def links(self) -> Columns:
-        """The copies; with a schedule, one on each link of a group: ``group, sender, to``."""
+        """The copies of a round, or with a schedule each link once: ``group, sender, to``."""
         if not self.of.multicasts.are_scheduled:
             return self.copies
         columns = [self.copies[name] for name in ("group", "sender", "to")]
@@ -257,9 +263,9 @@ class InBucket:
         return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
 
     def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
-        """Return the number of copies at one of their ends, as messages to it.
+        """Return the number of copies by group and node, as messages to these nodes.
 
-        Copies are counted for each group, or for each value of another column `of`.
+        The node is the column `end`; another column `of` may stand for the group.
         """
         key = key_of([copies[of], copies[end]], self.size)
         place, number = np.unique(key, return_counts=True)
@@ -290,7 +296,7 @@ class InBucket:
 
 @dataclass(frozen=True)
 class MulticastMeasures:
-    """The selected measures of a world, and its network."""
+    """The measures of publications that a world takes each round, and the world's network."""
 
     #: Any of ``delay``, ``node_stress``, ``link_stress``; and ``bytes`` where publications have a
     #: size.
@@ -311,12 +317,12 @@ class MulticastMeasures:
 
     @property
     def message_parts(self) -> Parts:
-        """The parts of publications."""
+        """The parts into which publications are cut."""
         return Parts() if self.links is None else self.links.parts
 
     @property
     def of_ways(self) -> bool:
-        """True if payloads must carry the delay since the source."""
+        """True if measures need the delays of payloads since the source."""
         return "delay" in self.names or "link_stress" in self.names
 
     def base_us(
@@ -381,7 +387,7 @@ class MulticastMeasures:
         return {name: float(value) for name, value in values.items()}
 
     def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> BySystem:
-        """Return the latencies of a system in each unit, by index of the multicast."""
+        """Return the latencies of a system, by system and unit."""
         found = {
             (of.name, unit): Latencies.of(rows, taken[_COUNTS_IN[unit]])
             for unit in UNITS
@@ -393,7 +399,7 @@ class MulticastMeasures:
         return found
 
     def by_part(self, taken: Mapping[str, Columns], system: str) -> list[dict[str, Any]]:
-        """Return the rows of `schemas.BY_PART` of delays, hops and coverage."""
+        """Return delays, hops and coverage by class and region, as rows of `schemas.BY_PART`."""
         counted = Counted(taken.get(_COUNTED, {}))
         units = {"delay_ms": MICROSECONDS, "hops": 1}
         rows = rows_of_parts(counted, self.parts, system, units)
@@ -518,7 +524,7 @@ class MeasureMulticasts(NodeProgram):
         return {**{kind: sent for kind, sent in outbox.items() if sent}, **packets.outbox()}
 
     def _base_us(self, found: Reached) -> np.ndarray:
-        """Return the delay of each delivery by IP multicast."""
+        """Return the delay by IP multicast (us) to the member of each delivery."""
         network = self.environment.facts.ring, self.environment.kernel
         return self.measured.base_us(*network, self.of.multicasts, found.of, found.node)
 
@@ -566,7 +572,7 @@ class MeasureMulticasts(NodeProgram):
         return sent
 
     def _note_ratios(self, mine: InBucket, came: Columns) -> None:
-        """Record the delay ratios in the largest group (ties: the first group)."""
+        """Record the RDPs in the largest group (ties: the first group), by size in `came`."""
         largest = int(np.argmax(np.bincount(came["group"], came["members"])))
         own = mine.reached.take(self.of.multicasts.group[mine.reached.of] == largest)
         if len(own):
@@ -575,7 +581,10 @@ class MeasureMulticasts(NodeProgram):
             append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
-        """Record the latencies of the multicasts that start in the bucket."""
+        """Record the latencies of the multicasts that start in the bucket.
+
+        `due` has the expected receivers, `came` the deliveries, which other buckets sent.
+        """
         groups, expected = add_expected(due["of"], due["expected"])
         none, asked = whole_numbers(), self.measured.asked
         for unit in UNITS if self.of.by_hops else (MS,):
@@ -591,7 +600,11 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTS_IN[unit], count_values(latency))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of multicasts that the questions read."""
+        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read.
+
+        ``weight`` is the sum over expected receivers, ``down`` a time on the source's downlink
+        (us).
+        """
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
             _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
@@ -601,7 +614,7 @@ class MeasureMulticasts(NodeProgram):
         return found
 
     def _send_receipts(self, mine: InBucket) -> Columns:
-        """Return the number of copies as messages to their receivers, without lost copies."""
+        """Return the numbers of copies by receiver, as messages; lost ones are left out."""
         if self.of.system.merged:
             return {}
         copies = mine.copies
@@ -609,14 +622,17 @@ class MeasureMulticasts(NodeProgram):
         return mine.by_place(came, "to", "of")
 
     def _send_parts(self, mine: InBucket) -> Columns:
-        """Return the number of parts of each publication as messages to their receivers."""
+        """Return the numbers of copies of parts, by publication and receiver, as messages."""
         if self.of.system.merged:
             return {}
         copies = mine.copies
         return mine.by_place({**copies, "of": self.of.first_parts[copies["of"]]}, "to", "of")
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
-        """Count the parts beyond those that nodes need."""
+        """Count the parts of publications that nodes got beyond those that they need.
+
+        `came` has the numbers of copies of parts.
+        """
         place, copies = add_expected(came["place"], came["copies"])
         of, node = mine.delivered
         has, parts = np.unique(
@@ -643,7 +659,7 @@ class MeasureMulticasts(NodeProgram):
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
     def _put_on_links(self, mine: InBucket, packets: PacketsOnLinks) -> None:
-        """Put the bucket's copies on links, and those of baselines to its members."""
+        """Put the bucket's copies on links, and baselines' packets to the bucket's members."""
         multicasts, router, copies = (
             self.of.multicasts,
             self.environment.facts.ring.router,
@@ -694,7 +710,7 @@ class MeasureMulticasts(NodeProgram):
 
 
 def _delays(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, Histogram]:
-    """Return RAD and RMD over groups, and the depth, of the members that were reached."""
+    """Return histograms of RAD and RMD over groups, and of the depth of reached members."""
     if _DELAYS not in taken:
         return {}
     of_group = ratios_of_groups(add_delays(taken[_DELAYS]))

@@ -56,7 +56,10 @@ NETWORK = Measure(
 
 
 def _collect(run: RunTables) -> dict[str, Any]:
-    """Return ``hops, stretch, table_entries, arrival_messages`` (None without arrivals)."""
+    """Return ``hops, stretch, table_entries, arrival_messages`` of a run.
+
+    Without arrivals, ``arrival_messages`` is None.
+    """
     chosen = run.collect("pastry_routes", ["hops", "delay_ms", "direct_ms"])
     routes: pd.DataFrame = chosen.to_pandas()
     # sums of floats depend on their order
@@ -72,7 +75,7 @@ def _collect(run: RunTables) -> dict[str, Any]:
 
 
 def _arrival_messages(run: RunTables) -> float | None:
-    """Return the number of messages of all kinds per node."""
+    """Return the mean number of messages of an arrival, all kinds together; None without any."""
     if "arrival_messages" not in run:
         return None
     messages = run.collect("arrival_messages", ["messages"]).column("messages")

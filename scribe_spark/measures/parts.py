@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NodeParts:
-    """The classes or the regions of nodes."""
+    """The division of the nodes into *parts*: classes, or regions."""
 
     #: Either ``class`` or ``region``.
     by: str
@@ -45,7 +45,10 @@ class NodeParts:
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
-    """Return the classes and the regions of nodes, if there are any."""
+    """Return the divisions of the nodes into classes and into regions, if there are any.
+
+    `hosts` tells the regions of the nodes.
+    """
     parts, classes = list[NodeParts](), NodeClasses.of(config)
     if classes.names:
         parts.append(NodeParts("class", classes.names, classes.of_nodes))
@@ -60,7 +63,7 @@ def _regions(seed: int, hosts: Hosts, nodes: np.ndarray) -> np.ndarray:
 
 
 def numbers_of_values(found: Histogram) -> dict[str, Any]:
-    """Return count, mean and percentiles (nearest rank) of counted values."""
+    """Return count, mean and percentiles (nearest rank) of a histogram of values."""
     # integers (microseconds, for delays), because sums of floats depend on their order
     thousandths = np.rint(found.values * THOUSANDTHS).astype(np.int64)
     return {
@@ -77,9 +80,9 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 def count_in_parts(
     counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
 ) -> None:
-    """Count things (such as deliveries) by value, separately for each part.
+    """Add to `counts` the things (such as deliveries) by value, for each class or region.
 
-    `nodes` are the numbers of the nodes to which the things belong.
+    Thing i has the value ``values[i]`` and belongs to the node with the number ``nodes[i]``.
     """
     for one in parts:
         part = one.of_nodes(nodes)
@@ -90,7 +93,7 @@ def count_in_parts(
 def rows_of_parts(
     counted: Counted, parts: Iterable[NodeParts], system: str, measures: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return the counts of `count_in_parts` as rows of `schemas.BY_PART`.
+    """Return what `count_in_parts` has counted for a system, as rows of `schemas.BY_PART`.
 
     `measures` has the number by which the counted values of each measure are divided.
     """
@@ -120,7 +123,11 @@ def count_coverage(
     reached: np.ndarray,
     latency: np.ndarray,
 ) -> None:
-    """Count the expected receivers of each part, and those reached by deadline, by node number."""
+    """Add to `counts` the expected and the reached receivers of each class or region.
+
+    `expected` and `reached` are numbers of nodes; the reached ones are counted by the first
+    deadline that their `latency` (us) meets.
+    """
     if not asked.config.deadline:
         return
     kept = np.searchsorted(asked.config.deadlines_us, latency)
@@ -152,7 +159,10 @@ def coverage_rows_of_parts(
 def _weights_at(
     parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield each part, the deadlines `at` which its nodes are reached, and their weights there."""
+    """Yield the index of each class or region, deadlines (indices), and the weight at each.
+
+    `at` has the first deadline that each of `nodes` (numbers) meets.
+    """
     assert asked.weights is not None
     places = len(asked.config.deadline) + 1
     place = parts.of_nodes(nodes) * places + at
@@ -169,7 +179,10 @@ def _shares(
     kept_weight: Mapping[int, int],
     expected_weight: Mapping[int, int],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the measure, the number of receivers and the share (mean) of a part, by deadline."""
+    """Yield, for each deadline, the measure, the number of receivers, and the share within it.
+
+    The arguments have the numbers of receivers, or their weights, by first deadline met.
+    """
     count = sum(expected.values())
     ends = {"": (kept, count)}
     if asked.weights is not None:
@@ -204,7 +217,7 @@ _KEYS = ["by", "part", "system", "measure"]
 
 
 def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
-    """Add a column with the class or region to a table of nodes (column `node`)."""
+    """Add a column with the class or the region to a table of nodes (column `node`)."""
     if not parts:
         return nodes
     table = Batches.of(nodes)
@@ -223,7 +236,7 @@ def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
-    """Count values by part: ``by, part, system, measure, value, count``."""
+    """Count values by class or region: ``by, part, system, measure, value, count``."""
     counted = []
     split = SPLIT | (_SPLIT_BYTES if "bytes" in run else {})
     for measure, (name, node, value) in split.items():
@@ -236,9 +249,10 @@ def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
 
 
 def measures_by_part(counted: pd.DataFrame, asked: Asked | None = None) -> pa.Table:
-    """Return statistics of :data:`SPLIT` by system and part, from :func:`count_by_part`.
+    """Return count, mean, percentiles and maximum of :data:`SPLIT`, by class and region of nodes.
 
-    With questions (`asked`), there are also the shares of receivers within deadlines.
+    `counted` comes from :func:`count_by_part`. If `asked` has deadlines, the shares of receivers
+    within them are added.
     """
     found = [
         dict(zip(_KEYS, key, strict=True)) | numbers_of_values(histogram_of_rows(rows))
@@ -250,7 +264,10 @@ def measures_by_part(counted: pd.DataFrame, asked: Asked | None = None) -> pa.Ta
 
 
 def _shares_by_part(counted: pd.DataFrame, asked: Asked) -> Iterator[dict[str, Any]]:
-    """Yield the shares of receivers within deadlines; the expected ones are IP multicast's."""
+    """Yield the shares of receivers within deadlines, by class or region and system.
+
+    The expected receivers are those of IP multicast.
+    """
     delays = counted[counted["measure"] == "delay_ms"]
     kept = np.rint(delays["value"].to_numpy() * THOUSANDTHS)
     at = np.searchsorted(asked.config.deadlines_us, kept)
@@ -272,13 +289,16 @@ def _shares_by_part(counted: pd.DataFrame, asked: Asked) -> Iterator[dict[str, A
 
 
 def _at_deadlines(counted: pd.DataFrame) -> pd.DataFrame:
-    """Return the weights of :func:`_weigh` with their deadlines as ``at``."""
+    """Return the counted weights of :func:`_weigh`; ``at`` is the index of their deadline."""
     weights = counted[counted["measure"] == _WEIGHT]
     return weights.assign(at=weights["value"].astype(np.int64))
 
 
 def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Count deliveries to each part by latency in whole ms, from :func:`count_by_part`."""
+    """Count deliveries by class or region, and by latency in whole ms.
+
+    `counted` comes from :func:`count_by_part`.
+    """
     delays = counted[counted["measure"] == "delay_ms"]
     # round to thousandths first: a sum of floats may give 5.000000001 ms instead of 5 ms
     whole = np.ceil(np.rint(delays["value"] * THOUSANDTHS) / THOUSANDTHS)
@@ -292,7 +312,10 @@ _WEIGHT = "weight by deadline"
 
 
 def _weigh(parts: NodeParts, asked: Asked) -> Any:
-    """Return the kernel that adds weights of receivers by part and first deadline met."""
+    """Return the kernel that adds weights of receivers, by part and first deadline met.
+
+    A part is a class or a region of nodes.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):
@@ -310,7 +333,7 @@ def _weigh(parts: NodeParts, asked: Asked) -> Any:
 
 
 def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:
-    """Return the kernel that counts each value of a measure in each part."""
+    """Return the kernel that counts each value of a column in each class or region."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for system, batch in by_text(batches, "system"):

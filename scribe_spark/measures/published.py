@@ -38,7 +38,7 @@ _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}
 
 @dataclass(frozen=True)
 class PublishedNumber:
-    """A published number, its independent check, and notes."""
+    """A number that the paper publishes, its range in the independent check, and notes."""
 
     #: The published value.
     paper: float | None = None
@@ -53,7 +53,7 @@ class PublishedNumber:
 
 @dataclass(frozen=True)
 class _PublishedSection:
-    """The numbers of one section of the paper."""
+    """The published numbers of one section of the paper, with its figures."""
 
     #: The number of the section.
     section: str
@@ -70,7 +70,7 @@ class _PublishedSection:
 
 
 def _of_systems() -> set[str]:
-    """Return the fields of systems that are not in the paper."""
+    """Return the names of the fields that belong to systems, none of which the paper has."""
     own = {system.config_section for system in all_systems()}
     sections = (section for name, section in RunConfig.sections.items() if name in own)
     return {flat for section in sections for flat in section.flat_names().values()}
@@ -104,7 +104,7 @@ def published(config: RunConfig) -> dict[str, PublishedNumber]:
 
 
 def replaced_figures(config: RunConfig) -> Mapping[str, str]:
-    """Return the figures of the main experiment that this run replaces, with the replacements.
+    """Return a mapping from the main experiment's figures to those that replace them in a run.
 
     A run with groups of the size of Section IV.F has that section's figures, even if it differs too
     much to have its published numbers.
@@ -120,12 +120,15 @@ def replaced_figures(config: RunConfig) -> Mapping[str, str]:
 
 
 def main_figures() -> Mapping[str, str]:
-    """Return figures of other experiments -> the main experiment's figure of the same measure."""
+    """Return a mapping from figures of other experiments to the same figures of the main one."""
     return {other: main for section in _sections() for main, other in section.figures.items()}
 
 
 def _is_experiment(config: RunConfig, name: str, ignored: set[str]) -> bool:
-    """Return True if a config equals an experiment in all fields except the ignored ones."""
+    """Return True if a config equals the experiment `name` of the paper but for some fields.
+
+    `ignored` are these fields.
+    """
     ours, theirs = config.flat(), configs.EXPERIMENTS[name].config.flat()
     return all(ours[field] == theirs[field] for field in theirs if field not in ignored)
 

@@ -39,7 +39,7 @@ _POINT = ["experiment", "hosts", "bits", "children", "assignment"]
 
 
 def reference_tree_metrics(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return all numbers of `schemas.REFERENCE_TREE` as rows of `metrics.json`."""
+    """Return all numbers in the table `schemas.REFERENCE_TREE` as rows of `metrics.json`."""
     found: list[dict[str, Any]] = []
     for key, point in rows.groupby(_POINT, sort=False):
         experiment, hosts, bits, children, assignment = key

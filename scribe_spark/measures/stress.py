@@ -126,7 +126,10 @@ def link_bytes(counted: Batches) -> Batches:
 def _read_off(
     counted: Batches, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
 ) -> Batches:
-    """Return the counts of buckets as rows of a schema, by the functions in `tables`."""
+    """Return the counts of buckets as rows of a schema.
+
+    `tables` has, for each kind of count, a function of system and counts that returns the columns.
+    """
     wanted = pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -168,7 +171,7 @@ def _from_edges(kernel: Kernel, bounds: np.ndarray) -> BatchKernel:
 
 
 def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.RecordBatch) -> None:
-    """Put the packets of edges on links: from each parent to a group, and to each child."""
+    """Put the packets of edges on links: up from parents, on routes, and down to children."""
     merged = bool(batch.column("merged")[0].as_py())
     group, parent, child, above, below = (
         batch.column(name).to_numpy() for name in EDGE_COLUMNS[2:]
@@ -198,7 +201,10 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
 def _counted(
     packets: np.ndarray | None, *keys: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Count rows as `distinct_rows` does, or sum `packets` if given."""
+    """Return distinct rows of `keys`: first index, columns, and count.
+
+    With `packets`, their sum takes the place of the count.
+    """
     if packets is None:
         return distinct_rows(*keys)
     rows = {"packets": packets, "row": np.arange(len(packets))}
@@ -235,7 +241,10 @@ class _CountStress:
 
 
 def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
-    """Return the number of children tables of each node, and of entries in them."""
+    """Return the number of children tables, and of entries in them, of each node.
+
+    `sent` are the counts of copies by sender and group.
+    """
     if not sent:
         return dict.fromkeys(CHILDREN, np.zeros(len(nodes), dtype=np.int64))
     at = index_sorted(nodes, sent["node"])

@@ -145,7 +145,7 @@ class Weights:
             discard_arrays(self.values)
 
     def of(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the weights of nodes by number: int64."""
+        """Return the weights of nodes, given by number, in units of `unit`: int64."""
         values = open_array(self.values) if isinstance(self.values, str) else self.values
         return values[nodes]
 
@@ -155,7 +155,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Replies:
-    """Answers of receivers to the source; `links` have rates if answers take time on links."""
+    """The answers of receivers to the source; `links` have rates if answers take time on links."""
 
     kernel: Kernel
     lan_us: int
@@ -167,7 +167,7 @@ class Replies:
     def back_us(
         self, number: np.ndarray, router: np.ndarray, source_router: np.ndarray
     ) -> np.ndarray:
-        """Return the times from deliveries to the answers' arrival at the sources' downlinks.
+        """Return the times (us) from deliveries to the answers' arrival at the sources' downlinks.
 
         `number` and `router` are of the receivers; routers are indices.
         """
@@ -177,14 +177,17 @@ class Replies:
         return delay_us + transmission_us(self.size, self.links.rates(number, router).up)
 
     def down_us(self, number: np.ndarray, router: np.ndarray) -> np.ndarray:
-        """Return the times that an answer takes on the downlinks of sources."""
+        """Return the time (us) of an answer on the downlink of each source.
+
+        `number` and `router` are of the sources.
+        """
         if self.links is None:
             return np.zeros(len(number), dtype=np.int64)
         return transmission_us(self.size, self.links.rates(number, router).down)
 
 
 def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndarray:
-    """Return when a link that takes one thing after another has each of them.
+    """Return the time at which a link, which takes one thing after another, has taken each.
 
     Parameters
     ----------
@@ -214,13 +217,19 @@ def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndar
 
 
 def within_column(index: int, weighted: bool = False) -> str:
-    """Return the name of the column of the receivers, or of their weight, by deadline."""
+    """Return the name of the column with the receivers within the deadline of an index.
+
+    If `weighted`, the column has their weight.
+    """
     return f"within_weight_{index}" if weighted else f"within_{index}"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The questions of a run or a world, for kernels; without pydantic."""
+    """The questions of a run or a world about coverage, without pydantic, for tasks.
+
+    They ask for receivers within deadlines, times until a quorum, and times until answers.
+    """
 
     #: The section of the config, or its `Section.for_tasks`.
     config: CoverageConfig
@@ -236,10 +245,10 @@ class Asked:
         router: Callable[[], np.ndarray],
         source_router: Callable[[], np.ndarray],
     ) -> dict[str, np.ndarray]:
-        """Return the columns of deliveries that the questions need beside latencies.
+        """Return the columns that questions need of deliveries: weights, times of answers, nodes.
 
-        `number` are the numbers of the receivers; `router` and `source_router` return the indices
-        of routers, if answers are asked for.
+        `latency` is in microseconds; `number` has the numbers of the receivers; `router` and
+        `source_router` return the indices of routers, if answers are asked for.
         """
         found = dict[str, np.ndarray]()
         if self.weights is not None:
@@ -250,7 +259,7 @@ class Asked:
         return found
 
     def needed(self, whole: np.ndarray) -> np.ndarray:
-        """Return the least weights (or numbers) that are a quorum of `whole`: int64."""
+        """Return the least weight (or number) that is a quorum of each `whole`: int64."""
         assert self.config.quorum_share is not None
         share, of = self.config.quorum_share
         return whole // of * share - (-(whole % of) * share // of)
@@ -335,7 +344,7 @@ def time_until(
 def _answers(
     first: np.ndarray, end: np.ndarray, came: Mapping[str, np.ndarray], due: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return when sources have answers, ascending by publication, and the rows of deliveries."""
+    """Return when sources have answers (us), ascending by publication, and the deliveries' rows."""
     of, row = expand(first, end)
     order = np.lexsort((came[NODE][row], came[REPLY][row], of))
     row, count = row[order], end - first

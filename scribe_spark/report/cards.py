@@ -76,7 +76,7 @@ _ANSWER = re.compile(
 
 
 def answers_in_words(names: Iterable[str], system: str) -> dict[str, tuple[str, str]]:
-    """Return the metrics of coverage of a system: name -> meaning and unit.
+    """Return a system's metrics of coverage: name -> meaning and unit.
 
     Examples
     --------
@@ -98,14 +98,14 @@ def answers_in_words(names: Iterable[str], system: str) -> dict[str, tuple[str, 
 
 
 def _answer(value: Any, unit: str) -> float | str | None:
-    """Return the number on a card; ``never`` for a time that does not come."""
+    """Return a metric of coverage as the number on a card; ``never`` for a time without a value."""
     if not is_number(value):
         return "never" if unit == " ms" else None
     return 100 * value if unit == PERCENT else value
 
 
 def _with_bars(cards: Sequence[Card]) -> list[Card]:
-    """Return cards with bars if all of them have the same positive measure."""
+    """Return the cards with bars if their main numbers are positive, and all of one measure."""
     numbers = [card.number for card in cards if is_number(card.number) and card.number > 0]
     alike = len({card.what.partition(":")[0] for card in cards}) == 1
     if not alike or len(numbers) < max(2, len(cards)):
@@ -133,7 +133,10 @@ def verdict(cards: Sequence[Card]) -> str:
 
 
 def _ranking(cards: Sequence[Card], beside: Sequence[str]) -> str:
-    """Return the latencies of the fastest and of the slowest systems in a sentence."""
+    """Return a sentence with the latencies of the fastest and of the slowest systems.
+
+    `cards` are the systems' cards by ascending latency; `beside` names the baselines.
+    """
     first, *_, last = cards
     fastest, slowest = ([c.title for c in cards if c.value == end.value] for end in (first, last))
     others = f" beside {_and(beside)}" if beside else ""
@@ -202,8 +205,10 @@ def _lookups(table: pd.DataFrame) -> Card:
 
 
 def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
-    """Return the results of a system's deliveries: in per cent of the expected ones that are due;
-    the open ones; and the duplicates for each first copy, in all rounds.
+    """Return the results of a system's deliveries over all rounds, by name.
+
+    Deliveries in time, late and lost are in per cent of the expected ones that are due. The others
+    are the number of open ones, and the duplicates for each first copy.
     """
     not_due = rounds_not_due(table, system)
 
@@ -227,7 +232,10 @@ def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
 def _card(
     system: str, numbers: Mapping[str, float | str | None], words: Mapping[str, tuple[str, str]]
 ) -> Card | None:
-    """Return a system's card with its existing numbers, or words in place; None without any."""
+    """Return a system's card with the numbers it has; None for a system without numbers.
+
+    `words` has the meaning and the unit of each number; a text in place of a number stays.
+    """
     known = {
         name: value
         for name in words
@@ -246,7 +254,7 @@ def _card(
 
 
 def _shown(value: float | None, unit: str) -> str:
-    """Return a number to three digits, whole numbers in full, with its unit."""
+    """Return a number as text to three digits, whole numbers in full, with its unit."""
     if not is_number(value):
         return as_text(value) + unit
     if unit == PERCENT:
@@ -255,7 +263,7 @@ def _shown(value: float | None, unit: str) -> str:
 
 
 def _systems(names: Iterable[str]) -> list[str]:
-    """Return the systems that measures belong to, in the order of the registry."""
+    """Return the systems to which measures belong, in the order of the registry."""
     there = {str(name).partition(".")[0] for name in names}
     return [system.name for system in all_systems() if system.name in there]
 
@@ -263,6 +271,9 @@ def _systems(names: Iterable[str]) -> list[str]:
 def _over(
     table: pd.DataFrame, name: str, result: Callable[[pd.Series], float] = pd.Series.mean
 ) -> float | None:
-    """Return a result of a measure's values over the complete rounds; None without values."""
+    """Return ``result(values)`` of a measure's values in complete rounds; None without values.
+
+    By default, it is the mean.
+    """
     line = values_in_means(table, name).dropna() if name in table else pd.Series(dtype=float)
     return float(result(line)) if len(line) else None

@@ -60,7 +60,7 @@ def _are_equal(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.n
 def striped(
     looks: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Return the looks of curves; equal curves get dashes that leave space for each other.
+    """Return the looks of curves; equal curves get dashes that leave space for each other's.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
 
 
 def label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
-    """Put the label of each line at its right end, if there is space for all of them.
+    """Put the label of each line at its right end; return False if there is no space for all.
 
     The axes become narrower by the width of the longest label.
     """
@@ -189,9 +189,7 @@ def _cut(legend: Legend, width: float) -> None:
 
 
 def _grow(figure: Figure, inches: float) -> None:
-    """Enlarge the figure at the top; the axes keep their size and their distance from
-    the bottom.
-    """
+    """Enlarge a figure at the top; its axes keep their size and their distance from the bottom."""
     width, height = figure.get_size_inches()
     scale = height / (height + inches)
     figure.set_size_inches(width, height + inches)
@@ -242,7 +240,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class PanelKind:
-    """The size of panels of a kind in inches, their axes, and the options of their lines."""
+    """A kind of panels: their size in inches, their axes, and the options of their lines."""
 
     size: tuple[float, float]
     box: tuple[float, float, float, float]  # of the axes: left, bottom, width, height
@@ -267,7 +265,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Panel:
-    """A figure of lines over one axis.  Equal lines are striped in their colours."""
+    """The data of a figure of lines over one axis. Equal lines are striped in their colours."""
 
     name: str  # of its files
     title: str
@@ -310,7 +308,7 @@ def draw(panel: Panel) -> PageFigure:
 
 
 def draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
-    """Draw a panel on axes; return its read-outs, and the entries of its legend."""
+    """Draw a panel on axes; return its values under the pointer, and the entries of its legend."""
     lines, groups = panel.lines, equal_curves([line.points for line in panel.lines])
     axes.set(xlabel=panel.x.title, ylabel=panel.y.title)
     looks = striped([line.look for line in lines], groups)
@@ -332,7 +330,7 @@ def draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
 
 
 def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
-    """Lengthen the x axis until all parts as high as the inset are left of it."""
+    """Lengthen the x axis until a line, where it is as high as the inset, is left of the inset."""
     inset = KINDS["inset"].box
     high = np.flatnonzero(y > 0.7 * inset[1] * axes.get_ylim()[1])
     if len(high) == 0:
@@ -346,7 +344,10 @@ def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:
-    """Return a line through points; it has values at its points only, and gaps where y is NaN."""
+    """Return a line through points; it has values at the points only, and gaps where y is NaN.
+
+    `look` is the style of the line, `label` its name in the legend.
+    """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     return Line(label, look, x[~np.isnan(y)], exactly(x, y), (x, y))
 
@@ -354,9 +355,10 @@ def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:
 def share_line(
     label: str, look: Mapping[str, Any], of: Histogram, total: float = 0, tail: bool = False
 ) -> Line:
-    """Return the shares of things with at most x in per cent, or with at least x for a `tail`.
+    """Return a line of shares in per cent: of things with at most x or, for a `tail`, at least x.
 
-    The shares are those of `total`, by default of all things; a tail leaves out the value 0.
+    `of` has the things by value. The shares are those of `total`, by default of all things; a tail
+    leaves out the value 0.
     """
     shown = of.values > 0 if tail else slice(None)
     x, counts = of.values[shown], (of.at_least if tail else of.at_most)[shown]
@@ -430,7 +432,7 @@ def rounds_panel(
 
 
 def line_words(label: str, line: pd.Series) -> str:
-    """Return the first and the last value of a line, and its extremes, in a sentence."""
+    """Return a sentence with the first and the last value of a line, and its extremes."""
     known = line.dropna()
     first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
     least, most = as_text(float(known.min())), as_text(float(known.max()))

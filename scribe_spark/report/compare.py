@@ -80,7 +80,7 @@ class Side:
 
     @cached_property
     def in_place(self) -> dict[str, str]:
-        """Measure -> the words in place of its value, for a world."""
+        """Words that stand for missing values of a world: measure -> words."""
         return {} if self.rounds is None else words_in_place(self.rounds)
 
 
@@ -107,7 +107,7 @@ class Compared:
     in_place: tuple[str, ...] = field(default=())
 
     def difference(self, side: int) -> float | None:
-        """Return a side's value minus the base's; None if one of them is missing."""
+        """Return a side's value minus that of the base; None without both."""
         base, value = self.values[0], self.values[side]
         return None if base is None or value is None else value - base
 
@@ -137,13 +137,13 @@ class Compared:
 
     @property
     def most(self) -> float:
-        """The greatest difference from the base in per cent, without its sign."""
+        """The greatest absolute difference from the base in per cent."""
         known = [self.percent(side) for side in range(1, len(self.values))]
         return max((abs(percent) for percent in known if percent is not None), default=0.0)
 
 
 def compared_measures(sides: Sequence[Side]) -> list[Compared]:
-    """Return every measure that a side has, in the order of the sides' own."""
+    """Return every measure that a side has, in the order in which the sides have them."""
     world = sides[0].rounds is not None
     units = {name: unit for side in reversed(sides) for name, unit in side.units.items()}
     names = dict.fromkeys(
@@ -162,7 +162,7 @@ def compared_measures(sides: Sequence[Side]) -> list[Compared]:
 
 
 def short_names(folders: Sequence[str]) -> list[str]:
-    """Return the ends of paths that distinguish them.
+    """Return the shortest ends of the paths of folders that distinguish them.
 
     Examples
     --------
@@ -257,7 +257,10 @@ _OF_WORLDS = Markup(
 def _headline_section(
     headlines: Sequence[Compared], names: Sequence[str], noun: str
 ) -> page.PageSection:
-    """Return the section of the headline measures, the equal ones folded."""
+    """Return the section of the headline measures; equal measures are hidden until a click.
+
+    `names` are the names of the folders, `noun` is ``run`` or ``world``.
+    """
     title, same = "Headline measures", "Equal headline measures"
     differ = [row for row in headlines if row.most > 0 or not row.is_compared]
     equal = [row for row in headlines if row.most == 0 and row.is_compared]
@@ -271,7 +274,10 @@ def _headline_section(
 
 
 def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
-    """Return the section of the settings in which the sides differ."""
+    """Return the section of the settings in which the sides differ.
+
+    `names` are the names of the sides' folders.
+    """
     told = [{key: value for key, value, _ in page.settings(side.manifest)} for side in sides]
     values = {
         name: [one.get(name, as_setting(None)) for one in told]
@@ -286,7 +292,10 @@ def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageS
 
 
 def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
-    """Return the section of the versions and machines of all sides."""
+    """Return the section of the versions and machines of all sides.
+
+    `names` are the names of the sides' folders.
+    """
     parts = [
         part
         for name, side in zip(names, sides, strict=True)
@@ -306,7 +315,7 @@ def _summary(headlines: Sequence[Compared]) -> str:
 
 
 def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each system of a run that does not reach all members."""
+    """Yield a sentence for each system that does not reach all members, in a comparison of runs."""
     for row in rows:
         system, _, measure = row.measure.partition(".")
         if measure == REACHED:
@@ -316,7 +325,7 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
 
 
 def _card(row: Compared, names: Sequence[str]) -> page.Card:
-    """Return the card of a measure, with the side that differs most from the base."""
+    """Return the card of a measure: the base's value, and the side that differs most from it."""
     side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
     unit = f"{row.unit}, " if row.unit else ""
     return page.Card(
@@ -329,7 +338,7 @@ def _card(row: Compared, names: Sequence[str]) -> page.Card:
 
 
 def percent_text(percent: float | None) -> str:
-    """Return a difference in per cent with its sign; a dash for none.
+    """Return a difference in per cent with its sign, as text; a dash for None.
 
     Examples
     --------
@@ -353,7 +362,7 @@ def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.P
 
 
 def _cells(row: Compared) -> list[page.Cell]:
-    """Return the row of a measure."""
+    """Return the cells of a measure's row in the table."""
     cells = [
         page.Cell(measure_in_words(row.measure), code=row.measure),
         page.Cell(row.shown(0), row.unit),
@@ -380,14 +389,17 @@ def _signed(difference: float | None) -> str:
 
 
 def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the style of each side, the same in all figures."""
+    """Return the style of the lines of each side, by its name in `names`; all figures use them."""
     return {name: marked_style(number) for number, name in enumerate(names)}
 
 
 def _round_figures(
     sides: Sequence[Side], names: Sequence[str]
 ) -> Iterator[tuple[str, str, PageFigure | None]]:
-    """Yield each headline measure of worlds, its title, and its figure; None if all are equal."""
+    """Yield each headline measure of worlds with its title and figure.
+
+    The figure is None if all sides have equal values.
+    """
     tables = [side.rounds for side in sides if side.rounds is not None]
     for measure in dict.fromkeys(name for table in tables for name in table):
         if not is_headline(measure, world=True):
@@ -415,7 +427,10 @@ def _round_figures(
 def _distribution_figures(
     sides: Sequence[Side], names: Sequence[str]
 ) -> Iterator[tuple[str, str, PageFigure | None]]:
-    """Yield the measure, title and figure of each system's distribution; None if all are equal."""
+    """Yield the measure, title and figure of each system's distribution.
+
+    The figure is None if all sides have equal distributions.
+    """
     read = [_histograms(side.distributions) for side in sides]
     keys = dict.fromkeys(key for histograms in read for key in histograms)
     for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
@@ -434,7 +449,7 @@ def _distribution_figures(
 
 
 def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
-    """Return (system, measure) -> histogram."""
+    """Return the histograms of a side's distributions, by system and measure."""
     if distributions is None:
         return {}
     shown = distributions[distributions["measure"].isin(_DISTRIBUTIONS)]

@@ -83,18 +83,18 @@ NOTABLE = 10.0
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of a number from the published one, in per cent of the published one."""
+    """The difference between a measured and a published number, in per cent of the published."""
 
     percent: float
 
     @property
     def notable(self) -> bool:
-        """True if the page marks it."""
+        """True if the difference is so large that the page marks it."""
         return abs(self.percent) > NOTABLE
 
     @property
     def words(self) -> str:
-        """Return words such as ``over 10 % below``; empty if it is not notable."""
+        """Return words such as ``over 10 % below``; empty if the difference is not notable."""
         if not self.notable:
             return ""
         return f"over {NOTABLE:g}{PERCENT} {'above' if self.percent > 0 else 'below'}"
@@ -107,8 +107,9 @@ class Difference:
 def sections(
     metrics: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Return titles and metrics by experiment and figure, in the paper's order; the last metrics of
-    an experiment are those without a figure.
+    """Return titles and metrics, by experiment and figure, in the paper's order.
+
+    The last metrics of an experiment are those without a figure.
     """
     grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for metric in metrics:
@@ -128,7 +129,7 @@ def sections(
 
 
 def experiment_of(metric: Mapping[str, Any]) -> str:
-    """Return the name of a metric's experiment for readers; empty for the rows of one run."""
+    """Return the name of the paper's experiment of a metric; empty for the rows of one run."""
     return readable(str(metric.get("experiment") or ""))
 
 
@@ -141,8 +142,9 @@ def _section_title(figure: str) -> str:
 def deviation_words(
     spec: FigureSpec, series: Iterable[Series], metrics: Iterable[Mapping[str, Any]]
 ) -> str:
-    """Return the average standard deviations, as in the paper's captions; empty for a
-    single run.
+    """Return words with the average standard deviations, as in the paper's captions.
+
+    The words are empty for a single run.
     """
     figure = [metric for metric in metrics if str(metric.get("figure")) == spec.number]
     known = {metric.get("name"): metric for metric in figure}
@@ -156,18 +158,21 @@ def deviation_words(
 
 
 def difference_of(metric: Mapping[str, Any]) -> Difference | None:
-    """Return the difference of a metric from the paper's value; None if it cannot be compared."""
+    """Return the difference of a metric from the published value; None if there is none."""
     return difference(metric.get("value"), metric.get("paper"))
 
 
 def difference_cell(apart: Difference | None, words: str = "") -> page.Cell:
-    """Return the cell of a difference, which is marked if it is notable."""
+    """Return the table cell of a difference; a notable difference is marked."""
     off = " off" * (apart is not None and apart.notable)
     return page.Cell(str(apart or ABSENT), note=words, look=f"number difference{off}")
 
 
 def headline_cards(compared: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[page.Card]:
-    """Return a card with the first compared number of each figure; see :func:`sections`."""
+    """Return a card with the first compared number of each figure.
+
+    `compared` comes from :func:`sections`.
+    """
     cards = []
     for _, metrics in compared:
         for metric in metrics:
@@ -198,9 +203,9 @@ _BY_HOPS = (
 def comparison_section(
     compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], several: bool
 ) -> page.PageSection:
-    """Return the table of all numbers beside the paper's; see :func:`sections`.
+    """Return the section with all numbers beside the paper's.
 
-    `several` is True for means over several topologies.
+    `compared` comes from :func:`sections`; `several` is True for means over several topologies.
     """
     metrics = [metric for _, of in compared for metric in of]
     is_compared = any(difference_of(metric) is not None for metric in metrics)
@@ -246,7 +251,7 @@ def _is_by_hops(metric: Mapping[str, Any]) -> bool:
 
 
 def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
-    """Return the section with the values of each topology, if there are several."""
+    """Return a section with the values of each metric on each topology, if there are several."""
     by_experiment: dict[str, list[Mapping[str, Any]]] = {}
     for metric in metrics:
         if page.as_mapping(metric.get("seeds")):
@@ -287,9 +292,10 @@ def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) 
 
 
 def check_verdict(metric: Mapping[str, Any]) -> str:
-    """Return the position of a number to the independent check's range; empty if it is inside.
+    """Return words on where a number lies outside of the independent check's range.
 
-    A mean over topologies is compared with the help of its standard deviation over them.
+    They are empty if it is inside. A mean over topologies is compared with the help of its standard
+    deviation over them.
     """
     value, check = metric.get("value"), metric.get("check")
     bounds = check_range(check) if isinstance(check, str) else None
@@ -310,8 +316,9 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
 
 
 def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return distributions whose curves, cumulative or not, are the means of the topologies'
-    curves.
+    """Return the means of several topologies' distributions.
+
+    Each curve, cumulative or not, is the mean of the topologies' curves.
     """
     together = pd.concat(tables, ignore_index=True)
     at = ["figure", "system", "measure", "value"]
@@ -339,7 +346,10 @@ def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> 
 
 
 def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
-    """Return the curve's height at each `x`; `x` contains all of its values."""
+    """Return the height of a curve (a histogram) at each `x`.
+
+    `x` contains all values of the curve; a `cumulative` curve counts those up to x.
+    """
     if cumulative:
         return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
     heights = np.zeros(len(x))
@@ -373,7 +383,10 @@ def average_deviations(
 
 
 def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return every number over the topologies."""
+    """Return each metric with its mean and its standard deviation over the topologies.
+
+    `measured` has the metrics of each seed, which stands for a topology.
+    """
     known: dict[str, Mapping[str, Any]] = {}
     values: dict[str, dict[int, float | None]] = {}
     for seed, rows in measured.items():

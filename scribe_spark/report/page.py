@@ -50,7 +50,7 @@ class Report:
 
 
 class PagePart:
-    """A part of a page; its kind selects its markup in the template.  Empty parts are left out."""
+    """A part of a page; `kind` selects its markup in the template. Empty parts are left out."""
 
     kind: ClassVar[str]
 
@@ -61,7 +61,10 @@ PageParts = Sequence[PagePart | str]
 
 @dataclass(frozen=True)
 class Text(PagePart):
-    """A text that is no soft paragraph."""
+    """A paragraph or other element of text, with its own tag and style.
+
+    A plain string among the parts of a page is a small grey ("soft") paragraph instead.
+    """
 
     kind = "text"
     words: str  # `Markup` for words with links
@@ -71,7 +74,7 @@ class Text(PagePart):
 
 @dataclass(frozen=True)
 class NamedValues(PagePart):
-    """Names and values: the facts in the head of a page, or settings."""
+    """Names and values, as a part of a page: the facts in its head, or settings."""
 
     kind = "pairs"
     pairs: Sequence[tuple[str, Any]]
@@ -81,7 +84,7 @@ class NamedValues(PagePart):
 
 @dataclass(frozen=True)
 class Card:
-    """The main numbers of a system, of the overlay, or of a measure."""
+    """A card: the main numbers of a system, of the overlay, or of a measure."""
 
     title: str
     value: str  # the main number
@@ -97,7 +100,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Cards(PagePart):
-    """Cards side by side."""
+    """Cards side by side, as a part of a page."""
 
     kind = "cards"
     cards: Sequence[Card]
@@ -106,7 +109,7 @@ class Cards(PagePart):
 
 
 class Cell(NamedTuple):
-    """A cell of a table."""
+    """A cell of a table: its text, and what stands beside and below the text."""
 
     text: str = ""
     small: str = ""  # behind the text
@@ -121,7 +124,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True)
 class PageTable(PagePart):
-    """A table; the first cell of a row is the row's head."""
+    """A table as a part of a page; the first cell of a row is the row's head."""
 
     kind = "table"
     heads: Row
@@ -137,7 +140,7 @@ class PageTable(PagePart):
 
     @property
     def bodies(self) -> list[tuple[str, list[list[Cell]]]]:
-        """The groups of rows with their titles; a table without groups has one without a title."""
+        """The groups of rows with their titles; without groups, all rows are one without title."""
         groups = self.groups or [("", self.rows)]
         return [(title, [_cells(row) for row in rows]) for title, rows in groups]
 
@@ -148,7 +151,7 @@ def _cells(row: Row) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Legend(PagePart):
-    """The names of lines beside samples of the lines."""
+    """A legend as a part of a page: names of lines beside samples of the lines."""
 
     kind = "legend"
     label: str
@@ -157,7 +160,7 @@ class Legend(PagePart):
 
 @dataclass(frozen=True)
 class Figures(PagePart):
-    """Figures side by side."""
+    """Figures side by side, as a part of a page."""
 
     kind = "figures"
     figures: Sequence[PageFigure]
@@ -166,7 +169,7 @@ class Figures(PagePart):
 
 @dataclass(frozen=True)
 class Folded(PagePart):
-    """Parts that a click on their summary unfolds."""
+    """Parts of a page that are hidden until the reader clicks on their summary."""
 
     kind = "folded"
     summary: str
@@ -177,7 +180,7 @@ class Folded(PagePart):
 
 @dataclass(frozen=True)
 class PageSection(PagePart):
-    """A section of a page."""
+    """A section of a page: its heading, a first text, and its parts."""
 
     kind = "section"
     name: str
@@ -188,7 +191,10 @@ class PageSection(PagePart):
 
 
 def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[PagePart]:
-    """Return figures, of which the ones after the first `most` are folded."""
+    """Return the figures as parts of a page; those after the first `most` are folded.
+
+    `look` is that of :class:`Figures`.
+    """
     shown = figures[:most]
     more = figures[len(shown) :]
     titles = "; ".join(one.title for one in more)
@@ -202,7 +208,8 @@ def measure_sections(
 ) -> list[PageSection]:
     """Return the sections that have figures; each figure comes with the name of its section.
 
-    In each section, `most` figures are visible; by default all.
+    In each section, `most` figures are visible; by default all.  `look` is that of
+    :class:`Figures`.
     """
     listed = list(figures)
     return [
@@ -272,7 +279,7 @@ def section_of(measure: str) -> str:
 
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the main facts of a run for the head of its page."""
+    """Return the main facts of a run, name and value, for the head of its page."""
     config = redacted(
         {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
     )
@@ -291,7 +298,7 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Return each setting, its value, and True if the user has set it."""
+    """Return each setting in a manifest, its value, and True if the user has set it."""
     by_user = redacted(_flat(as_mapping(manifest.get("config"))))
     resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
     shown = {**by_user, **resolved}
@@ -301,7 +308,7 @@ def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the versions and the machine."""
+    """Return the versions of software in a manifest, and the machine, as names and values."""
     both = {
         **_flat(as_mapping(manifest.get("versions"))),
         **_flat(as_mapping(manifest.get("machine"))),
@@ -310,7 +317,7 @@ def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection:
-    """Return the section of the settings, the versions, and (if wanted) the phases."""
+    """Return the section with the settings and the versions and, if wanted, the phases."""
     shown, versions = settings(manifest), origin(manifest)
     by_user = [(key, value) for key, value, is_set in shown if is_set]
     defaults = [(key, value) for key, value, is_set in shown if not is_set]
@@ -354,7 +361,10 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested mapping as one whose keys are joined by dots."""
+    """Return a mapping without inner mappings; names of nested keys are joined by dots.
+
+    All names begin with `prefix`.
+    """
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         inner = isinstance(value, Mapping)
@@ -420,8 +430,9 @@ _MODULES = (
 
 
 def preload() -> threading.Thread:
-    """Import the libraries that draw the report, and compile the template, in a thread; return
-    the thread.
+    """Import the libraries that draw the report, and compile the template, in a thread.
+
+    The thread is returned.
     """
     thread = threading.Thread(target=_load, name="preload-report", daemon=True)
     thread.start()

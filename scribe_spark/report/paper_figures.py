@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
 
 @dataclass(frozen=True)
 class Mark:
-    """Numbers that the paper quotes, drawn as a thin line with a few words."""
+    """A thin line in a figure, with words, at a number that the paper quotes."""
 
     #: For example ``max {scribe.rad.max}``: each metric in braces is replaced by its published
     #: value.  The line is at the first of them; without all values there is no mark.
@@ -59,7 +59,7 @@ class Mark:
 
     @property
     def system(self) -> str:
-        """The system of the first metric."""
+        """The name of the system of the mark's first metric."""
         return self.metrics[0].partition(".")[0]
 
     def is_published(self, published: Mapping[str, float]) -> bool:
@@ -96,7 +96,7 @@ class FigureSpec:
 
     @property
     def name(self) -> str:
-        """The name of its files, for example ``figure-07-delay-penalty``."""
+        """The name of the figure's files, for example ``figure-07-delay-penalty``."""
         return f"figure-{int(self.number):02d}-{self.slug}"
 
 
@@ -191,7 +191,7 @@ _MEASURE_LABELS = {"rad": "RAD", "rmd": "RMD"}
 
 @dataclass(frozen=True)
 class Series:
-    """One curve of a figure."""
+    """One curve of a figure of the paper: a measure of a system."""
 
     label: str
     system: str  # with `measure`, the key of its rows in the distributions
@@ -200,7 +200,7 @@ class Series:
 
     @property
     def deviation_name(self) -> str:
-        """The name of its average standard deviation over topologies, in `metrics.json`."""
+        """The name of the curve's average standard deviation over topologies, in the metrics."""
         return f"{self.system}.{self.measure}.average_std"
 
 
@@ -226,7 +226,7 @@ def series_of(spec: FigureSpec, distributions: pd.DataFrame) -> tuple[Series, ..
 
 
 def measure_label(measure: str) -> str:
-    """Return the name of a measure in figures that show several measures of one system."""
+    """Return the name of a measure for figures with several measures of one system."""
     return _MEASURE_LABELS[measure]
 
 
@@ -242,7 +242,7 @@ def _is_unicast(system: str) -> bool:
 
 
 def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
-    """Return the systems with data of a figure that are in no figure of the paper."""
+    """Return the systems with data for a figure that no figure of the paper shows."""
     if not set(COLUMNS) <= set(distributions.columns):
         return []
     rows = distributions[distributions["figure"].astype(str) == spec.number]
@@ -282,7 +282,7 @@ _MARK_COLOUR = _MEASURE_COLOUR = "#555555"
 
 @dataclass(frozen=True)
 class Curve:
-    """A series, its data, and its style."""
+    """A curve of a figure as it is drawn: its series, its data, and its style."""
 
     series: Series
     data: Histogram
@@ -337,7 +337,7 @@ def draw_figure(
 
 
 def _none(panel: Panel, *_: Any) -> Panel:
-    """Return the panel of a figure without data."""
+    """Return the panel of a figure without data: axes and the words ``no data``."""
 
     def marks(axes: Axes) -> None:
         axes.set(xticks=[], yticks=[])
@@ -406,7 +406,7 @@ def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:
 
 
 def _from_zero(axis: Axis) -> Axis:
-    """Return an axis of numbers of things."""
+    """Return the axis from 0 on, with ticks at whole numbers, for numbers of things."""
     return replace(axis, low=0, ticks=6, steps=(1, 2, 5, 10), is_whole=True, tick=whole_tick)
 
 
@@ -416,7 +416,7 @@ def _lines(
     at: Callable[[Histogram, np.ndarray], np.ndarray],
     points: Callable[[Histogram], tuple[np.ndarray, np.ndarray]],
 ) -> list[Line]:
-    """Return the lines of curves, drawn through ``points(data)``; ``at(data, x)`` are values."""
+    """Return the lines of curves: through ``points(data)``, with the values ``at(data, x)``."""
     lines = []
     for curve in curves:
         label = curve.series.label if len(curves) > 1 else spec.y.partition(" (")[0]
@@ -429,7 +429,10 @@ def _lines(
 
 
 def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
-    """Return values and counts with zeros on both sides of a gap between whole values."""
+    """Return the values and counts of a histogram, with zeros at the ends of gaps.
+
+    A gap is where whole values are missing.
+    """
     values, top = data.values, data.values[-1]
     x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
     y = np.zeros(len(x))
@@ -438,7 +441,7 @@ def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _marks(quoted: Quoted, axes: Axes, size: float = 7) -> None:
-    """Draw the values that the paper quotes as thin lines with words."""
+    """Draw the values that the paper quotes: thin lines with words of this font size."""
     for number, (value, text, mark, colour) in enumerate(quoted):
         look: dict[str, Any] = {"color": colour, "linewidth": 0.7, "linestyle": (0, (2, 1.5))}
         left, place = mark.side == "left", dict[str, Any]()
@@ -456,7 +459,7 @@ def _marks(quoted: Quoted, axes: Axes, size: float = 7) -> None:
 
 
 def _equal(curves: Sequence[Curve]) -> list[list[int]]:
-    """Return the indices of curves in groups of equal data."""
+    """Return the indices of curves in groups; the curves of a group have equal data."""
     return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
 
 
@@ -491,7 +494,7 @@ def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
 
 
 def _dashes(spec: FigureSpec) -> dict[str, Any]:
-    """Return the dashes of each measure of a figure."""
+    """Return the kind of line (solid or dashed) of each measure of a figure."""
     return dict(zip(spec.measures, ("-", DASHED), strict=False))
 
 
@@ -508,12 +511,12 @@ def _look(
 
 
 def page_systems(distributions: pd.DataFrame) -> set[str]:
-    """Return the systems of a page, which have one style in all of its figures."""
+    """Return the systems in a page's distributions, which have one style in all figures."""
     return {*distributions.get("system", [])} - {ALL_SYSTEMS}
 
 
 def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
-    """Describe the curves in one sentence each."""
+    """Return a sentence for each curve of a figure."""
     if not curves:
         return "No data."
     if spec.kind == "ranks":

@@ -98,7 +98,7 @@ def _numbers(metrics: Sequence[Mapping[str, Any]]) -> page.PageSection:
 
 
 def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[page.Card]:
-    """Return a card with the number of values in the ranges of the independent check."""
+    """Return a card: how many values are in the ranges of the independent check."""
     checked = [metric for metric in metrics if metric.get("check")]
     if not checked:
         return []
@@ -111,7 +111,7 @@ def _cards(metrics: Sequence[Mapping[str, Any]]) -> list[page.Card]:
 
 
 def _papers(rows: pd.DataFrame) -> list[Panel]:
-    """Return Figures 3 and 4, with the least number of children."""
+    """Return the panels of Figures 3 and 4, for the least number of children."""
     events = rows[rows["experiment"] == "events"]
     if not len(events):
         return []
@@ -140,7 +140,7 @@ def _papers(rows: pd.DataFrame) -> list[Panel]:
 
 
 def _conjectured(rows: pd.DataFrame) -> list[Panel]:
-    """Return areas and hosts above the bound, with a line for each number of children."""
+    """Return panels of areas and of hosts above the bound, a line for each number of children."""
     events = rows[rows["experiment"] == "events"]
     if events["children"].nunique() < 2:
         return []
@@ -162,7 +162,7 @@ def _conjectured(rows: pd.DataFrame) -> list[Panel]:
 
 
 def _large(rows: pd.DataFrame) -> list[Panel]:
-    """Return degrees, depths and lookups of large trees."""
+    """Return panels of the degrees, depths and lookups of large trees."""
     large = rows[rows["experiment"] == "scaling"]
     found = []
     for c, mine in large.groupby("children"):
@@ -205,9 +205,9 @@ def _large(rows: pd.DataFrame) -> list[Panel]:
 
 
 def _area(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with one measure in place of the areas of connections and disconnections.
+    """Return the rows with one measure of areas, in place of two for the kinds of event.
 
-    A large tree has few events, so the mean area is over both kinds of event.
+    A large tree has few events, so the mean area is over connections and disconnections.
     """
     of_events = rows["measure"].isin(["area.connection", "area.disconnection"])
     return rows[of_events].assign(measure="area")
@@ -287,7 +287,7 @@ def hosts_panel(
 
 
 def _line_words(label: str, line: pd.Series, check: str) -> str:
-    """Return the first and the last value of a line, and the independent check, in words."""
+    """Return words with the first and the last value of a line, and the independent check."""
     ends = [f"{as_text(float(line.iloc[at]))} at {line.index[at]:,} hosts" for at in (0, -1)]
     text = f"{label}: {ends[0]}" + (f", {ends[1]}." if len(line) > 1 else ".")
     return text + (f" Independent check: {check.replace('-', ' to ')}." if check else "")

@@ -90,23 +90,23 @@ def ring_picture(
 
 
 def _turn(half: int) -> float:
-    """Return the angle of a key, in turns: [0, 1)."""
+    """Return the angle of a key on the ring in turns, [0, 1), from its upper half."""
     return half % 2**64 / 2.0**64
 
 
 def _hex(words: str, half: int) -> str:
-    """Return words and the first digits of a key."""
+    """Return `words` and the first digits of the key with the upper half `half`."""
     return f"{words} {half % 2**64:016x}"[: len(words) + 1 + _DIGITS] + "..."
 
 
 def _point(turn: float, radius: float = _RADIUS) -> Point:
-    """Return the point at an angle, clockwise from the top."""
+    """Return the point on a circle at an angle in turns, clockwise from the top."""
     angle = 2 * np.pi * turn
     return _SIDE / 2 + radius * float(np.sin(angle)), _SIDE / 2 - radius * float(np.cos(angle))
 
 
 def _ring() -> Iterator[str]:
-    """Draw the circle, and the first digit of the keys in each sixteenth."""
+    """Yield the circle, and the first digit of the keys in each sixteenth, as elements."""
     middle, look = _SIDE / 2, {"fill": "none", "stroke": _PALE, "stroke_width": ".6"}
     yield element("circle", cx=middle, cy=middle, r=_RADIUS, **look)
     yield f'<g {TEXT} text-anchor="middle">\n'
@@ -124,7 +124,7 @@ def _dot(at: Point, colour: str, radius: float = 2.6) -> str:
 
 
 def _ring_mark(at: Point) -> str:
-    """Return the mark of a key."""
+    """Return the mark of a key on the ring, as an element."""
     look = {"fill": "none", "stroke": _COLOURS[0], "stroke_width": "1.2"}
     return element("circle", cx=float(at[0]), cy=float(at[1]), r=4.6, **look)
 
@@ -134,7 +134,7 @@ def _line(here: Point, there: Point, colour: str, width: str) -> str:
 
 
 def _links(links: pd.DataFrame, at: Mapping[int, Point]) -> Part:
-    """Draw links, the thin ones first."""
+    """Return the elements that draw links, the thin ones first."""
     looks = {False: (_PALE, ".5"), True: (_LINE, "1.2")}
     rows = links.sort_values(["first", "sender", "receiver"])[["sender", "receiver", "first"]]
     drawn = [_line(at[a], at[b], *looks[bool(first)]) for a, b, first in rows.to_numpy().tolist()]
@@ -143,7 +143,10 @@ def _links(links: pd.DataFrame, at: Mapping[int, Point]) -> Part:
 
 
 def _route(points: Sequence[Point], halves: Sequence[int]) -> Part:
-    """Draw the hops of a message."""
+    """Return the elements that draw the hops of a message.
+
+    `points` are the places of the nodes on its route, `halves` the first halves of their nodeIds.
+    """
     drawn = [_dot(point, INK) for point in points]
     keys = [(_dot(_HERE, INK), _hex("start", halves[0]))]
     for hop, (here, there) in enumerate(pairwise(points)):
@@ -155,7 +158,7 @@ def _route(points: Sequence[Point], halves: Sequence[int]) -> Part:
 
 
 def _arrow(here: Point, there: Point, colour: str) -> Iterator[str]:
-    """Draw an arrow that ends before the mark of a node."""
+    """Yield the elements of an arrow that ends before the mark of a node."""
     along = np.subtract(there, here)
     along = along / max(float(np.hypot(*along)), 1e-9)
     tip = np.subtract(there, 3.2 * along)

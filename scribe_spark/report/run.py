@@ -163,7 +163,7 @@ _MET = Markup(
 
 
 def _with_trees(section: page.PageSection, trees: RunTrees | None) -> page.PageSection:
-    """Return a section of figures, with words about the trees that it has."""
+    """Return a section of figures of trees, with words about the trees."""
     if trees is None or section.name != page.GROUPS:
         return section
     intro, *others = section.parts
@@ -186,7 +186,7 @@ def _own_figures(
     latency: Latency | None,
     part_latencies: pd.DataFrame | None,
 ) -> Iterator[tuple[str, PageFigure]]:
-    """Yield figures of time and bytes, which the paper does not have, with their sections."""
+    """Yield figures that the paper does not have, of time and bytes, with their sections."""
     coverage = draw_coverage(latency, page_systems(distributions))
     yield from [] if coverage is None else [(page.TIME, coverage)]
     if part_latencies is not None:

@@ -86,8 +86,9 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
 
 
 def by_size(delays: pd.DataFrame) -> pd.Series:
-    """Return the median RAD by the median size of each class of groups; the largest group is a
-    class.
+    """Return the median RAD of each class of groups, by the median size of the class.
+
+    A class has sizes between powers of 2; the largest group is a class of its own.
     """
     size = delays["size"].to_numpy()
     classes = np.floor(np.log2(size)).astype(int)
@@ -130,7 +131,7 @@ _MARKED = (50, 90, 95, 99)
 
 
 def draw_coverage(latency: Latency | None, systems: set[str]) -> PageFigure | None:
-    """Draw a line for each system; return None if no latency in ms was counted."""
+    """Draw a line of the share reached over time for each system; None without latencies in ms."""
     if latency is None:
         return None
     of_time = latency.counts[latency.counts["unit"] == "ms"]
@@ -187,13 +188,13 @@ def _within(ms: float) -> str:
 
 
 def from_zero(line: Line) -> Line:
-    """Return a line that is drawn from the point (0, 0)."""
+    """Return the line with the point (0, 0) before its first point."""
     x, y = line.points
     return replace(line, points=(np.r_[0.0, x], np.r_[0.0, y]))
 
 
 def _when(line: Line, percent: float) -> str:
-    """Return the time at which a share of the members has the message; a dash for never."""
+    """Return the time at which `percent` of the members have the message; a dash for never."""
     ms, shares = line.points
     if shares[-1] < percent:
         return ABSENT
@@ -210,7 +211,7 @@ _ACROSS, _CHART = 2, 1.55  # charts side by side, and the height of a chart in i
 
 
 def draw_part_latencies(counts: pd.DataFrame) -> Iterator[PageFigure]:
-    """Yield a figure for classes and one for regions, if a run has them."""
+    """Yield figures of latencies: one by class of nodes and one by region, if there are any."""
     for by, rows in counts.groupby("by", sort=True):
         yield _part_latencies(str(by), rows)
 
@@ -290,7 +291,7 @@ _LONGEST = 30
 
 @dataclass(frozen=True)
 class _Bar:
-    """The bytes of the nodes of a part: means, and the payload that 95 % do not exceed."""
+    """The bytes of nodes of a system and class: means, and the payload that 95 % do not exceed."""
 
     system: str
     part: str
@@ -311,7 +312,7 @@ class _Bar:
 def draw_node_bytes(
     distributions: pd.DataFrame, by_part: pd.DataFrame | None
 ) -> Iterator[PageFigure]:
-    """Yield the figures of a run whose messages have a size; nothing for other runs."""
+    """Yield figures of the bytes of nodes; nothing for a run whose messages have no size."""
     if "measure" not in distributions:
         return
     for direction, does in _DIRECTIONS.items():
@@ -341,7 +342,10 @@ def _mean(of: Histogram | None) -> float:
 
 
 def _by_class(by_part: pd.DataFrame | None, direction: str) -> list[_Bar]:
-    """Return the bars of each system and class; empty without classes."""
+    """Return the bars of each system and class of nodes; empty without classes.
+
+    `direction` is ``up`` (sent bytes) or ``down`` (received bytes).
+    """
     if by_part is None:
         return []
     rows = by_part[by_part["by"] == "class"]

@@ -91,7 +91,7 @@ def curve_style(number: int) -> dict[str, Any]:
 
 
 def marked_style(number: int) -> dict[str, Any]:
-    """Return colour, dashes and marker of a line of few points; the first 360 differ."""
+    """Return colour, dashes and marker of line `number`, of few points; the first 360 differ."""
     again = number // (len(_COLOURS) * len(_DASHES))
     marker = _MARKERS[again % len(_MARKERS)]
     return {**curve_style(number), "marker": marker, "markersize": 3}
@@ -118,12 +118,12 @@ def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def spaced_markers(number: int) -> tuple[float, float]:
-    """Return the first marker of a long curve and the distance of markers, in axes' diagonals."""
+    """Return the first marker of curve `number` and the distance of markers, in axes' diagonals."""
     return 0.02 + 0.03 * (number % 5), 0.17
 
 
 def depth_style(depth: int) -> tuple[str, float]:
-    """Return the colour and the width of the edges to nodes of a depth, from 1."""
+    """Return the colour and the width of the edges to nodes at a depth, which is 1 or more."""
     return DEPTHS[min(depth, len(DEPTHS)) - 1]
 
 
@@ -209,7 +209,7 @@ def label_of(system: str) -> str:
 
 
 def measure_in_words(measure: str) -> str:
-    """Return the name of a measure for readers, a system by its label.
+    """Return the name of a measure for readers; a system's name becomes its label.
 
     Examples
     --------

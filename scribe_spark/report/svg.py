@@ -51,7 +51,7 @@ Words = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Spot:
-    """A part of a drawing with a description, in the drawing's own units."""
+    """A part of a drawing that shows words under the pointer, in the drawing's own units."""
 
     area: str  # name and attributes of the element under the pointer: ``circle cx="3" ...``
     x: float  # the words are right of `x`, or left of it if there is no space
@@ -61,7 +61,7 @@ class Spot:
 
 
 def spot_svg(spot: Spot, width: float, height: float) -> str:
-    """Return a spot of a drawing of this size as an element.
+    """Return a spot, in a drawing of this width and height, as an SVG element.
 
     Examples
     --------
@@ -105,7 +105,9 @@ def coordinate(value: float) -> str:
 
 
 def shape(name: str, **attributes: Any) -> str:
-    """Return the name and the attributes of an element; lengths are rounded to a tenth of a unit.
+    """Return an SVG element's name and attributes as text, without brackets.
+
+    Lengths are rounded to a tenth of a unit.
 
     Examples
     --------
@@ -120,12 +122,12 @@ def shape(name: str, **attributes: Any) -> str:
 
 
 def element(name: str, **attributes: Any) -> str:
-    """Return an element; see :func:`shape`."""
+    """Return an SVG element as text; see :func:`shape` for the arguments."""
     return f"<{shape(name, **attributes)}/>\n"
 
 
 def path(*points: tuple[float, float]) -> str:
-    """Return the lines through points, as the data of a path."""
+    """Return lines through points, as the attribute ``d`` of a path."""
     return "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y in points)
 
 
@@ -143,7 +145,7 @@ _NO_POINTS = np.empty(0), np.empty(0)
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a drawing."""
+    """A line of a drawing, and the values that are shown along it."""
 
     label: str  # empty for a single line
     look: Mapping[str, Any]  # its colour, and further options of the drawn line
@@ -157,7 +159,7 @@ class Line:
 
 
 def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function with a line's values at points, and NaN elsewhere.
+    """Return a function of an array: the line's y at points `x`, and NaN elsewhere.
 
     Examples
     --------
@@ -176,7 +178,7 @@ def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class Readout:
-    """The values of all lines at one x, shown along an axis."""
+    """The values of all lines, shown for the x under the pointer."""
 
     axes: Axes
     lines: Sequence[Line]
@@ -241,7 +243,7 @@ class Readout:
 
 
 def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return some of the values `x` and their places `at`, at least a narrowest distance apart.
+    """Return some of the values `x` and of their places `at`, at least a least distance apart.
 
     Of the places in each stretch of that width, counted from `left`, the one nearest to the middle
     stays.
@@ -295,7 +297,7 @@ class Drawn(str):
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of a page."""
+    """A figure of a page, with its title, caption and words."""
 
     name: str  # of its files
     title: str
@@ -311,14 +313,14 @@ class PageFigure:
 
     @property
     def svg(self) -> Any:
-        """The drawing as markup."""
+        """The drawing as markup, which the template does not escape."""
         from markupsafe import Markup
 
         return Markup(str(self.drawing))
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The endings of its files."""
+        """The endings of the figure's files: ``svg``; from matplotlib also ``png`` and ``csv``."""
         return ("svg", "png", "csv") if isinstance(self.drawing, Drawn) else ("svg",)
 
 
@@ -339,7 +341,7 @@ def figure_files(figures: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Replace the user's matplotlibrc by the style of all pages."""
+    """Return a context manager in which the style of all pages replaces the user's matplotlibrc."""
     from matplotlib import style
 
     with style.context(["default", RC]):
@@ -348,7 +350,10 @@ def drawing_style() -> Iterator[None]:
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure (sizes in inches) in the style of all pages, drawn as SVG."""
+    """Return a context manager with an empty figure (sizes in inches) in the style of all pages.
+
+    It is drawn as SVG.
+    """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -367,7 +372,10 @@ def svg_element(
     values: pd.DataFrame | None = None,
     spots: Callable[[], Iterable[Spot]] = tuple,
 ) -> Drawn:
-    """Return the figure as an ``<svg>`` element, for a file or for a page with several."""
+    """Return the figure as an ``<svg>`` element, for a file or for a page with several.
+
+    All ids begin with `name`; `heading` and `words` are the text alternative.
+    """
     draw_minor_ticks(figure)
     file = io.StringIO()
     nothing = {key: None for key in ("Date", "Creator", "Format", "Type")}
@@ -388,7 +396,10 @@ def svg_element(
 def plain_svg(
     name: str, heading: str, words: str, size: tuple[float, float], body: Iterable[str]
 ) -> str:
-    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does."""
+    """Return existing elements as an ``<svg>`` element, as :func:`svg_element` does.
+
+    `body` has the elements, `size` is the width and the height in points.
+    """
     width, height = (f"{length:g}" for length in size)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
@@ -398,7 +409,10 @@ def plain_svg(
 
 
 def _alternative(name: str, heading: str, words: str) -> str:
-    """Return the end of the first tag, the text alternative, and the style sheet."""
+    """Return the end of the first tag, the text alternative, and the style sheet of a drawing.
+
+    The alternative is the title `heading` and the description `words`; their ids begin with `name`.
+    """
     title, described = f"{name}-title", f"{name}-words"
     return (
         f'role="img" aria-labelledby="{title} {described}">\n'

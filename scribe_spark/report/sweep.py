@@ -47,30 +47,33 @@ class _SweptPoints:
 
     @cached_property
     def _numbers(self) -> dict[tuple[Any, ...], float | None]:
-        """Values of the swept fields and a metric -> the metric's number there."""
+        """The metrics at the points: (values of the swept fields, metric) -> number."""
         columns = [self.rows[name] for name in (*self.grid, "metric", "value")]
         cells = zip(*columns, strict=True)
         return {tuple(key): cell if is_number(cell) else None for *key, cell in cells}
 
     def of(self, metric: str) -> list[float | None]:
-        """Return the number of each point, None for a missing one."""
+        """Return the number of a metric at each point, None for a missing one."""
         return [self._numbers.get((*at, metric)) for at in self.points.values()]
 
     @property
     def varied(self) -> list[str]:
-        """The fields with more than one value; the first one is the horizontal axis."""
+        """The swept fields with more than one value; the first one is the horizontal axis."""
         return [name for name, of in self.grid.items() if len(of) > 1] or [next(iter(self.grid))]
 
     @property
     def labels(self) -> dict[str, str]:
-        """Folder -> the point's name."""
+        """The name of each point, by folder."""
         return {
             folder: _label(dict(zip(self.grid, at, strict=True)), self.varied)
             for folder, at in self.points.items()
         }
 
     def lines(self, metric: str) -> dict[str, list[float | None]]:
-        """Return label -> y for each x, of points that differ in x only; a single line has none."""
+        """Return the lines of a metric: label -> y for each x of the horizontal axis.
+
+        The points of a line differ in x only; the label of a single line is empty.
+        """
         axis, *varied = self.varied
         others = {name: values for name, values in self.grid.items() if name != axis}
         lines = {}
@@ -147,7 +150,10 @@ _LINK = Markup('<a href="{folder}/report.html">{label}</a>')
 
 
 def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> page.PageSection:
-    """Return the section with every drawn measure of every point."""
+    """Return the section with every drawn measure of every point.
+
+    `noun` says what a point is: ``run`` or ``world``.
+    """
     rounds = noun == "world" and len(swept.points) > MOST_LINES
     words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
     heads = [_LINK.format(folder=folder, label=label) for folder, label in swept.labels.items()]
@@ -228,14 +234,17 @@ def _cards(swept: _SweptPoints, show: Mapping[str, str], metrics: Sequence[str])
 
 
 def _named(end: tuple[float, str], there: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """Return the least or greatest value, and its point with the number of other such points."""
+    """Return a least or greatest value with its point, and how many other points have the value.
+
+    `end` is the value and the point's label; `there` has all of them.
+    """
     value, label = end
     others = sum(one == value for one, _ in there) - 1
     return value, f"{label} and {others:,} more" if others else label
 
 
 def _typed(settings: Any) -> dict[str, Any]:
-    """Return settings in which swept ones have all their values, as a user would write them."""
+    """Return settings as a user would write them; a swept one has all its values."""
     return {
         name: ", ".join(map(_word, value)) if isinstance(value, list) else value
         for name, value in page.as_mapping(settings).items()
@@ -261,7 +270,10 @@ def _word(value: Any) -> str:
 
 
 def _describe(lines: Mapping[str, Sequence[float | None]], axis: str, values: Sequence[Any]) -> str:
-    """Return the first and the last value of each line in sentences."""
+    """Return the first and the last value of each line in sentences.
+
+    `axis` is the name of the swept field, `values` are its values.
+    """
     sentences = []
     for label, ys in lines.items():
         known = [(_word(x), as_text(y)) for x, y in zip(values, ys, strict=True) if y is not None]
@@ -281,7 +293,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
-    """Return the panel of a metric over the values of a setting."""
+    """Return the panel of a metric over the values of the first swept field that varies."""
     axis, lines = swept.varied[0], swept.lines(metric)
     values = swept.grid[axis]
     numeric = all(is_number(x) for x in values)
@@ -319,7 +331,7 @@ def _vertical(unit: str, y: Sequence[float]) -> Axis:
 
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
-    """Return a line in its style for the legend."""
+    """Return a short line in the style `look`, for the legend, as an SVG element."""
     from matplotlib.lines import Line2D
 
     with new_figure(0.42, 0.16) as figure:

@@ -74,7 +74,7 @@ OVERLAYS = {"perfect": "main", "arrivals": "arrivals"}
 
 
 def without_tables_of_their_own(metrics: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the metrics that neither the table of latencies nor that of failures shows."""
+    """Return the metrics that are shown neither in the table of latencies nor of failures."""
     return [
         metric
         for metric in metrics
@@ -136,7 +136,7 @@ def latencies_of_last_round(
     """Return the section of latencies of the last round of a world that has latencies.
 
     `table` has a row for each round and a column for each measure; `links` comes from
-    :func:`links_in_words`.
+    :func:`links_in_words`, and `contents` is the section's name in the table of contents.
     """
     names = [name for name in table if _LATENCY.fullmatch(str(name))]
     timed = [name for name in names if not name.endswith("reached")]
@@ -196,8 +196,10 @@ def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.Pag
 
 
 def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
-    """Return the section of the failures of hosts of the reference tree, if there are any: a row
-    for each depth with the means of the reference tree and of Scribe, of each of :data:`COSTS`.
+    """Return the section of failures of hosts of the reference tree, if there are any.
+
+    Its table has a row for each depth, and means of each of :data:`COSTS` of the reference tree and
+    of Scribe.
     """
     found: dict[str, dict[tuple[str, bool], Any]] = {}
     for metric in metrics:
@@ -225,7 +227,7 @@ def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
 
 @dataclass(frozen=True)
 class ComparedNumber:
-    """A published number, and the measured values and their differences by overlay."""
+    """A published number and, for each overlay, the measured value and its difference."""
 
     name: str
     what: str
@@ -235,12 +237,12 @@ class ComparedNumber:
 
     @property
     def met_by(self) -> list[str]:
-        """The overlays whose difference is not notable."""
+        """The overlays for which the measured value has no notable difference."""
         return [o for o, d in self.differences.items() if d is not None and not d.notable]
 
     @property
     def verdict(self) -> str:
-        """The result in words, for example ``arrivals only``."""
+        """The overlays that meet the published number in words, for example ``arrivals only``."""
         met = self.met_by
         if len(met) == len(OVERLAYS):
             return "both"
@@ -274,7 +276,7 @@ def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[ComparedNumb
 
 
 def met(numbers: Iterable[ComparedNumber]) -> dict[str, int]:
-    """Return the number of published numbers that each overlay reaches."""
+    """Return, for each overlay, how many published numbers have no notable difference."""
     listed = list(numbers)
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}
 

@@ -80,14 +80,14 @@ def as_spread(std: Any) -> str:
 
 
 def _entry(value: Any) -> str:
-    """Return an entry of a list as text; for a table in a list, its keys and values."""
+    """Return an element of a setting's list as text; a table as its keys and values."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {one}" for name, one in value.items()) + "}"
     return str(value)
 
 
 def as_setting(value: Any) -> str:
-    """Return a setting as a user would write it."""
+    """Return the value of a setting as text, as a user would write it."""
     if isinstance(value, list):
         return ",".join(map(_entry, value)) or ABSENT
     return ABSENT if value is None else str(value)

@@ -36,7 +36,7 @@ _ORPHAN, _GONE = "#d55e00", "#b9c1c8"
 
 @dataclass(frozen=True)
 class Scene:
-    """A failure of inner nodes of a tree.
+    """A failure of inner nodes of a group's tree: the tree before, during and after it.
 
     The tables have the columns ``node, parent, member, root, orphan, alive``.
     """
@@ -103,7 +103,7 @@ def _rank(scene: Scene, struck: Sequence[tuple[int, int]]) -> tuple:
 
 
 def scene_figures(scene: Scene) -> list[PageFigure]:
-    """The three drawings."""
+    """Return the drawings of the tree: before the failure, in it, and after the repair."""
     number, last = scene.number, scene.last
     live = scene.during["alive"]
     dead = scene.during.loc[~live, "node"].tolist()
@@ -187,9 +187,9 @@ def _nodes(numbers: Sequence[int]) -> str:
 
 
 def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
-    """Return the index of the node above each node in the drawing: for an orphan, its last parent.
+    """Return the index of the node drawn above each node: an orphan's last parent.
 
-    The index is -1 for a node at the top.  Circles of the last parents of orphans are cut.
+    The index is -1 for a node at the top. Circles of the last parents of orphans are cut.
     """
     index = {int(node): place for place, node in enumerate(frame["node"])}
     last = dict(zip(before["node"], before["parent"], strict=True))
@@ -209,7 +209,10 @@ def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
 
 
 def _places(frame: pd.DataFrame, above: np.ndarray, order: dict[int, float]) -> np.ndarray:
-    """Return horizontal positions; siblings keep their former order, new ones come last."""
+    """Return horizontal positions of nodes; siblings keep their order, new ones come last.
+
+    `above` has the row of each node's parent (-1: none), `order` the earlier position by node.
+    """
     rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
     by_rank = np.empty(len(frame))
     by_rank[np.lexsort((frame["node"], rank))] = np.arange(len(frame))
@@ -217,7 +220,10 @@ def _places(frame: pd.DataFrame, above: np.ndarray, order: dict[int, float]) -> 
 
 
 def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Return the layers: 0 for the root; a node without a position in the tree is in layer 1."""
+    """Return the layer of each node: 0 for the root, 1 for a node without a way to the root.
+
+    `above` has the row of each node's parent (-1: none); `root` marks roots.
+    """
     depth = np.where(root, 0, 1)
     for _ in above:
         depth = np.where(above >= 0, depth[above] + 1, depth)
@@ -225,7 +231,10 @@ def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 
 def _cut_off(frame: pd.DataFrame, above: np.ndarray) -> np.ndarray:
-    """Return True for the live nodes that are orphans or below one."""
+    """Return True for live nodes that are orphans, or below an orphan in the drawing.
+
+    `above` has the row of each node's parent (-1: none).
+    """
     alive = frame["alive"].to_numpy(dtype=bool)
     cut = frame["orphan"].to_numpy(dtype=bool) & alive
     for _ in above:
@@ -236,7 +245,11 @@ def _cut_off(frame: pd.DataFrame, above: np.ndarray) -> np.ndarray:
 def _panel(
     frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float], named: set[int]
 ) -> tuple[tuple[float, float], list[str]]:
-    """Draw a tree in layers; return its size and elements."""
+    """Draw a tree in layers; return the size of the drawing, and its elements.
+
+    `before` is the tree of the drawing before, `order` the horizontal positions there, `named` the
+    nodes with numbers.
+    """
     frame = frame.sort_values("node").reset_index(drop=True)
     above = _above(frame, before)
     across, cut = _places(frame, above, order), _cut_off(frame, above)
@@ -276,7 +289,7 @@ def _panel(
 
 
 def _kind(row: Any, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
-    """Return the mark of a node, and its description."""
+    """Return the name of a node's mark, and words about the node."""
     member = "member" if row.member else "forwarder"
     if not row.alive:
         return "dead", "died in this round"
@@ -311,7 +324,10 @@ def _mark(kind: str, member: bool, x: float, y: float) -> str:
 
 
 def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
-    """Return numbers below nodes; of two that would overlap, one is lower."""
+    """Yield the numbers of nodes, as elements below their marks.
+
+    Of two numbers that would overlap, one is lower.
+    """
     yield f'<g {TEXT} text-anchor="middle" style="{HALO}">\n'
     ends: dict[tuple[int, int], float] = {}
     for depth, x, y, words in sorted(labels):
@@ -323,7 +339,7 @@ def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
 
 
 def _legend(seen: set[str], new_edges: bool, y: float) -> Iterator[str]:
-    """Return the entries of the legend, in rows."""
+    """Yield the entries of the legend, in rows, for the kinds of marks that are `seen`."""
     keys = [
         (_mark("root", False, 0, 0), "root", "root" in seen),
         (_mark("alive", True, 0, 0), "member", "member" in seen),

@@ -54,7 +54,7 @@ class GroupTree:
 
     @property
     def below(self) -> np.ndarray:
-        """Return the indices of the nodes with a parent: one for each edge."""
+        """Return the indices of the nodes that have a parent; each stands for an edge."""
         return np.flatnonzero(self.parent >= 0)
 
     @cached_property
@@ -69,14 +69,14 @@ class GroupTree:
         return np.where(self.parent < 0, 0, np.searchsorted(self._ranks, self.rank) + 1)
 
     def style(self, level: int) -> tuple[str, float]:
-        """Return the colour and the width of the edges of a level; a picture uses the extremes."""
+        """Return the colour and the width of the edges of a level; the extremes in a picture."""
         if self.rank is None or len(self._ranks) < 2:
             return depth_style(level)
         last = len(DEPTHS) - 1
         return depth_style(1 + round((level - 1) * last / min(len(self._ranks) - 1, last)))
 
     def level_name(self, level: int) -> str:
-        """Return ``3``, or ``5-7`` for the last style with deeper edges; or the name of a rank."""
+        """Return a level as text: ``3``, ``5-7`` for the last style, or the name of a rank."""
         deepest = int(self.level.max())
         ends = dict.fromkeys([level, deepest] if level == len(DEPTHS) else [level])
         if self.picture is None:
@@ -84,7 +84,7 @@ class GroupTree:
         return ", ".join(self.picture.name(int(self._ranks[end - 1])) for end in ends)
 
     def path(self, index: int) -> list[int]:
-        """Return the indices from a node up to its root, with both ends."""
+        """Return the indices of the nodes from a node up to its root, both included."""
         way = [index]
         while self.parent[way[-1]] >= 0:
             way.append(int(self.parent[way[-1]]))
@@ -102,6 +102,8 @@ def subtree_sizes(tree: GroupTree) -> np.ndarray:
 
 def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Return horizontal positions of the nodes of a forest: leaves side by side, others above them.
+
+    `parent` has the index of each node's parent (-1: a root); siblings are sorted by `order`.
 
     Examples
     --------
@@ -142,13 +144,13 @@ TEXT = f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="7" fil
 
 
 def dot(x: float, y: float, member: bool) -> str:
-    """Return the mark of a member, or of a forwarder."""
+    """Return the mark of a node that is a member or, else, a forwarder, as an element."""
     look = {"fill": INK} if member else {"fill": "#fff", "stroke": INK, "stroke_width": ".7"}
     return element("circle", cx=x, cy=y, r=1.9 if member else 1.6, **look)
 
 
 def star(x: float, y: float, radius: float = 4.2) -> str:
-    """Return the mark of the root."""
+    """Return the mark of the root, as an element."""
     angle = np.pi * np.arange(10) / 5
     reach = np.where(np.arange(10) % 2, 0.45, 1.0) * radius
     corners = zip(x + reach * np.sin(angle), y - reach * np.cos(angle), strict=True)
@@ -157,7 +159,7 @@ def star(x: float, y: float, radius: float = 4.2) -> str:
 
 
 def node_words(tree: GroupTree, index: int, children: int) -> list[str]:
-    """Describe a node."""
+    """Return lines of words about a node, given by index."""
     root = f", the {_root_name(tree)}" * bool(tree.parent[index] < 0)
     return [
         f"node {tree.node[index]}{root}",
@@ -209,7 +211,7 @@ def node_by_node(
 
 
 def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
-    """Write the values of a few nodes: where values change, the nodes of large subtrees first."""
+    """Yield the numbers of a few nodes, as elements: those of large subtrees first."""
     assert tree.value is not None
     below = tree.below
     changes = ~np.isclose(tree.value[below], tree.value[tree.parent[below]])
@@ -229,7 +231,10 @@ def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
 
 
 def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Return the legend: the edges by level as bars, and the meaning of the marks."""
+    """Return the legend: the edges by level as bars, and the meaning of the marks.
+
+    `left` is the position of its left end; `keys` are further marks and their words.
+    """
     x, y = left + 8, 16.0
     heading = "edges by depth" if tree.picture is None else tree.picture.heading
     yield f'<g {TEXT}>\n<text x="{coordinate(x)}" y="{y:g}">{escape(heading)}</text>\n'
@@ -267,7 +272,7 @@ _ROOT = "#f0c808"
 
 
 def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
-    """Draw a tree in layers."""
+    """Draw a tree in layers; without its legend, the drawing is `width` units wide."""
     leaves, deepest = int((tree.children == 0).sum()), int(tree.depth.max(initial=0))
     small = len(tree) <= MOST_NODES and leaves <= _MOST_LEAVES
     step = 34.0 if small else 30.0
@@ -357,7 +362,7 @@ def has_map(routers: pd.DataFrame) -> bool:
 
 @dataclass(frozen=True)
 class TreeDrawing:
-    """A drawn tree."""
+    """A drawn tree: its element, its size and its words."""
 
     size: tuple[float, float]
     body: list[str]  # its elements
@@ -366,7 +371,7 @@ class TreeDrawing:
 
 
 class _Map:
-    """The map: coordinates by router and domain, in the units of the drawing."""
+    """The map of a topology: coordinates by router and domain, in the units of the drawing."""
 
     def __init__(self, routers: pd.DataFrame, side: float) -> None:
         self.routers = routers.set_index("router").sort_index()
@@ -389,7 +394,7 @@ class _Map:
         self.is_transit[self.place[(self.routers["kind"] == "transit").to_numpy()]] = True
 
     def index(self, router: np.ndarray) -> np.ndarray:
-        """The rows of routers."""
+        """Return the rows of routers in the map, given by id."""
         return index_sorted(self.routers.index.to_numpy(), router)
 
     def place_name(self, place: int) -> str:
@@ -421,7 +426,7 @@ class _Map:
 
 
 def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
-    """Draw a tree over the map."""
+    """Draw a tree over the map, which is `side` wide, in units of the drawing."""
     chart = _Map(routers, side)
     size, at_router = (side + LEGEND, max(chart.height, 150.0)), chart.index(tree.router)
 
@@ -439,7 +444,7 @@ def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: fl
 
 
 def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tuple[Marks, str]:
-    """Draw a large tree by places."""
+    """Draw a large tree by places of the map (domains or routers), not node by node."""
     # 1. A line for all edges of one depth between two places
     below, drawn = tree.below, list[str]()
     at = chart.place[chart.index(tree.router)]
@@ -498,7 +503,7 @@ def _map_places(tree: GroupTree, chart: _Map, size: tuple[float, float]) -> tupl
 
 
 def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
-    """Place nodes at their router; nodes of one router are in a ring around it."""
+    """Return the places of nodes on the map: in a ring around their router."""
     at = chart.index(tree.router)
     x, y = chart.x[at].copy(), chart.y[at].copy()
     for router in np.unique(at).tolist():
@@ -512,7 +517,7 @@ def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ground(chart: _Map) -> list[tuple[str, str]]:
-    """Return the map's part of the legend."""
+    """Return the map's part of the legend: marks and their meanings."""
     link = element("path", d="M-4 0H4", stroke=_LINK, stroke_width="1"), "link"
     if not chart.has_domains:
         return [link]
@@ -524,7 +529,7 @@ def _ground(chart: _Map) -> list[tuple[str, str]]:
 
 
 def _lengths(tree: GroupTree, chart: _Map) -> str:
-    """Return the mean length of the edges on the map, by depth, in a sentence."""
+    """Return a sentence with the mean length of the edges on the map, by depth."""
     at, below = chart.index(tree.router), tree.below
     up = at[tree.parent[below]]
     side = max(np.ptp(chart.x), np.ptp(chart.y)) or 1.0
@@ -549,7 +554,7 @@ _WIDTH = 236.0
 
 @dataclass(frozen=True)
 class RunTrees:
-    """The tables from which trees are drawn."""
+    """The tables of a run from which its trees are drawn."""
 
     trees: Sequence[tuple[str, GroupTree]]  # with names such as ``largest group``, in order
     routers: pd.DataFrame  # coordinates may be missing

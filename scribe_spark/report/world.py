@@ -34,7 +34,7 @@ from scribe_spark.systems.registry import SCRIBE, measure_of_round
 
 @dataclass(frozen=True)
 class RoundPanel:
-    """Measures over the rounds in one figure."""
+    """A figure of several measures over the rounds, before it has values."""
 
     name: str  # of its files
     title: str
@@ -284,7 +284,10 @@ _INTRO = (
 
 
 def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the means of a round's supersteps, messages and bytes, if nodes are in buckets."""
+    """Return a round's mean supersteps, messages and bytes, as name and value.
+
+    There are none if the rounds were played in tasks.
+    """
     costs = list(manifest.get("world", {}).get("costs", {}).values())
     if not costs:
         return []
@@ -322,7 +325,10 @@ def _last_round(
 def _over_rounds(
     table: pd.DataFrame, seconds: float
 ) -> tuple[list[page.PageSection], list[RoundPanel]]:
-    """Return the sections of figures over the rounds, and the measures for the table."""
+    """Return the sections of figures over the rounds, and the measures for the table.
+
+    `seconds` is the length of a round.
+    """
     sections: list[page.PageSection] = []
     shown: list[RoundPanel] = []
     in_place = words_in_place(table)
@@ -364,7 +370,10 @@ def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, 
 
 
 def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return counts of all rounds by the number at the end of the measures' names; 0 in gaps."""
+    """Return counts over all rounds, by the number at the end of the measures' names.
+
+    Numbers without a measure have the count 0.
+    """
     from scribe_spark.worlds.summary import totals_by_number  # imported here, as it imports Spark
 
     counts = totals_by_number(table, measure)
@@ -372,8 +381,9 @@ def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return the values of a measure by round; NaN, a gap in its line, in a round with multicasts
-    of the system but without a value.
+    """Return the values of a measure by round, NaN where there is a gap in its line.
+
+    A gap is a round with multicasts of the measure's system, but without a value.
     """
     line = table[measure]
     return line[line.notna() | has_gap(table, measure)]
@@ -407,7 +417,7 @@ def _panel(
 
 
 def _most_frequent(table: pd.DataFrame) -> RoundPanel:
-    """Return the most frequent kinds of messages."""
+    """Return the figure of the most frequent kinds of messages."""
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
@@ -425,7 +435,7 @@ _NO_SCENE = "No tree of the watched small groups lost a node with children."
 
 
 def _scene(watched: pd.DataFrame | None) -> list[page.PageSection]:
-    """Return the section with a tree before and after a failure, for a world with groups."""
+    """Return the section with a tree before and after a failure, if a watched tree had one."""
     if watched is None:
         return []
     scene = scene_of(watched)
@@ -444,7 +454,7 @@ _ROUNDS = Markup(
 
 
 def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.PageSection:
-    """Return the section with the drawn measures of each round."""
+    """Return the section with a table of the measures that are drawn, by round."""
     heads = [f"{one.title}: {label}" for one in shown for label in one.measures.values()]
     names = [name for one in shown for name in one.measures]
     rows = [
@@ -455,7 +465,7 @@ def _numbers(table: pd.DataFrame, shown: Sequence[RoundPanel]) -> page.PageSecti
 
 
 def _cell(table: pd.DataFrame, number: int, name: str) -> str:
-    """Return a measure in a round as text."""
+    """Return the value of a measure `name` in round `number` as text."""
     system, _, measure = name.partition(".")
     if measure == "publications.lost" and number in rounds_not_due(table, system):
         return "not due"
@@ -465,7 +475,10 @@ def _cell(table: pd.DataFrame, number: int, name: str) -> str:
 
 
 def distribution_words(counts: pd.Series, across: str) -> str:
-    """Return the median and the greatest value of a distribution, given by counts, in words."""
+    """Return the median and the greatest value of a distribution, given by counts, in words.
+
+    `across` says what the values are.
+    """
     shares = counts.cumsum() / counts.sum()
     median, most = (int((shares >= share).idxmax()) for share in (0.5, 1.0))
     sentence = f"{across[:1].upper()}{across[1:]}"

@@ -52,14 +52,17 @@ def unicasts(groups: DataFrame | pa.Table, members: Table, underlay: Underlay) -
 
 
 def ip_multicast(star: Table) -> Multicast:
-    """Return IP multicast: routers merge the routes of :func:`unicasts`; no node has children."""
+    """Return IP multicast as a `Multicast`: routers merge the routes of :func:`unicasts`.
+
+    No node has children. `star` is the table of these routes.
+    """
     return Multicast("ip_multicast", star, _deliveries_of(star), merged=True)
 
 
 def naive_unicast(star: Table, kernel: Kernel | None = None) -> Multicast:
-    """Return naive unicast: the source sends a separate packet along each of :func:`unicasts`.
+    """Return naive unicast as a `Multicast`: a packet for each of the routes :func:`unicasts`.
 
-    With a kernel, copies have its jitter.
+    `star` is the table of these routes. With a kernel, copies have its jitter.
     """
     return Multicast("naive_unicast", star, _deliveries_of(star, kernel))
 
@@ -90,7 +93,7 @@ def _deliveries_of(star: Table, kernel: Kernel | None = None) -> Batches:
 
 @dataclass(frozen=True)
 class LiveUnicast(GroupOverlays):
-    """Naive unicast in a world: each publication is sent along a star around its source."""
+    """Naive unicast in a world: the source of a publication sends a copy to each member."""
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays`."""
@@ -103,6 +106,6 @@ class LiveUnicast(GroupOverlays):
 
 @dataclass(frozen=True)
 class LiveIpMulticast(LiveUnicast):
-    """IP multicast in a world: a link carries one packet of a publication."""
+    """IP multicast in a world: each link carries one packet of a publication."""
 
     merged: ClassVar[bool] = True

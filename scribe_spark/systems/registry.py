@@ -229,7 +229,7 @@ def register_system(system: System) -> System:
 
 
 def unregister_system(name: str) -> None:
-    """Remove a user's system and its section, if there is one of that name."""
+    """Remove a user's system of a name, and its section of the config, if it has one."""
     _SYSTEMS.unregister(name)
 
 
@@ -257,7 +257,7 @@ def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) ->
 
 
 def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
-    """Refuse names of unknown systems; the message has the nearest known one."""
+    """Refuse names of unknown systems; the error names the nearest known one."""
     from scribe_spark.config.trees import PLAIN
 
     variant_names = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
@@ -269,7 +269,10 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
 def _refuse_unknown(
     field: str, names: Iterable[str], known: Collection[str], choices: Collection[str]
 ) -> None:
-    """Refuse the first unknown name; the message lists all choices."""
+    """Refuse the first name that is not `known`; the message lists all `choices`.
+
+    `field` is the setting that has the names.
+    """
     for name in names:
         if name not in known:
             remedy = (
@@ -280,7 +283,10 @@ def _refuse_unknown(
 
 
 def variant_choices() -> list[str]:
-    """Return the possible names in ``variants``; of a system with two names, the shorter one."""
+    """Return the possible names in the setting ``variants``.
+
+    Of a system with two names, it is the shorter one.
+    """
     return [system.variant or system.name for system in _SYSTEMS.values() if system.on_request]
 
 
@@ -331,7 +337,10 @@ def plays_pastry(config: Any) -> bool:
 
 
 def live_system(system: System, config: Any) -> SystemOnBuckets:
-    """Return the object that plays a system in a world; a user's object is checked."""
+    """Return the object that plays a system in a config's world.
+
+    A user's object is wrapped by checks.
+    """
     from scribe_spark.rounds.system_checks import CheckedSystem
 
     if system.world is None:
@@ -384,7 +393,7 @@ def measure_of_round(system: str, measure: str) -> str:
 
 
 def find_system(name: str) -> System | None:
-    """Return the system of a name; None if the code that registers it is not imported."""
+    """Return the system with a name; None if no such system is registered."""
     return _SYSTEMS.get(name)
 
 

@@ -62,7 +62,7 @@ _MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 
 
 class InTasks:
-    """A world whose rounds are played in tasks that keep their buckets.
+    """A driver of a world: its rounds are played in tasks that keep their buckets.
 
     `rows` (`ROWS`) are materialised; they are freed when they are replaced.
     """
@@ -78,7 +78,7 @@ class InTasks:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows of the world: `ROWS`; lazy."""
+        """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
         return self._tables.rows()
 
     def play(
@@ -163,7 +163,10 @@ class InTasks:
         return self._ask(anycast, "anycasts")
 
     def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
-        """Return what an orchestrator finds on a copy of the tables."""
+        """Play an orchestrator on a copy of the tables, and return the table that it returns.
+
+        `called` is the name of the Spark job.
+        """
         of_engine = self._state
 
         def play(player: InTask, beside: pa.Table) -> None:
@@ -181,7 +184,7 @@ class InTasks:
         return local_frame(self._spark, found)
 
     def release(self) -> None:
-        """Free the rows."""
+        """Free the rows of the world."""
         self._tables.release()
         self._release_start()
 
@@ -192,17 +195,17 @@ class InTasks:
 
 
 class _Teller:
-    """Reports each round once, even if a repeated task reports it twice."""
+    """The reporter of a job: it reports each round once, even if a repeated task does so twice."""
 
     def __init__(self, tell: Callable[[int, Played], None], rounds: range) -> None:
         self._tell, self._next = tell, rounds[0]
 
     def take(self, report: dict[str, Any]) -> None:
-        """Receive the report of a task."""
+        """Report the results of a round, which the report of a task contains."""
         self.tell(report["round"], Played(report["measures"], report["seconds"]))
 
     def tell(self, number: int, played: Played) -> None:
-        """Report a round that was not reported before."""
+        """Report the results of a round, unless they have been reported."""
         if number == self._next:
             self._next += 1
             self._tell(number, played)
@@ -239,13 +242,13 @@ def _play_rounds(
 
 
 def _put_results(player: InTask, results: Any) -> None:
-    """Store the results of a job in a table of the first bucket."""
+    """Store the results of a job in a table of the first bucket, for :func:`_take_results`."""
     data = np.frombuffer(pickle.dumps(results), np.uint8)
     player.tables[0][_RESULTS] = {"bytes": data}
 
 
 def _take_results(tables: BucketTables) -> Any:
-    """Take the results of a job, which its tasks have stored."""
+    """Take the results of a job from its tables, in which its tasks have stored them."""
     ((_, _, packed),) = tables.take(_RESULTS)
     return pickle.loads(packed["bytes"].tobytes())
 
@@ -254,7 +257,10 @@ def _take_results(tables: BucketTables) -> Any:
 
 
 class OnDriver:
-    """A world whose rounds the driver plays, from round `number`; executors hold its tables."""
+    """A world whose rounds are played from the driver; executors hold its tables.
+
+    `number` is the next round.
+    """
 
     def __init__(
         self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int
@@ -267,7 +273,7 @@ class OnDriver:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows of the world: `ROWS`; lazy."""
+        """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
         return self._engine.tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
 
@@ -307,7 +313,7 @@ class OnDriver:
         return left
 
     def _messages(self, memberships: DataFrame) -> DataFrame:
-        """Return joins and quits as messages to their nodes: `ROWS`; lazy."""
+        """Return joins and quits as messages of the engine to their nodes: `ROWS`; lazy."""
         assert self._protocols.groups is not None
         numbers = self._protocols.groups.numbers
 
@@ -340,7 +346,10 @@ class OnDriver:
 
 
 def _many_memberships(events: DataFrame) -> tuple[DataFrame, dict[int, DataFrame]]:
-    """Take the joins and quits of rounds with many from events, without collecting them."""
+    """Separate the joins and quits of rounds with many of them from the other events.
+
+    Return the other events, and the joins and quits by round.
+    """
     is_change = F.col("event").isin(*_MEMBERSHIPS)
     counts = events.where(is_change).groupBy("round").count().where(F.col("count") > MANY)
     many: dict[int, DataFrame] = {}

@@ -75,7 +75,7 @@ _checked: list[tuple[WorldConfig, bool, tuple[EventRows, TimedRows | None]]] = [
 
 
 def check_world(config: WorldConfig, times: bool = True) -> None:
-    """Refuse impossible groups and events, as far as that is possible without Spark.
+    """Refuse impossible groups and events of a config, as far as that is possible without Spark.
 
     With `times`, a table of events may have times and sizes; see :func:`check_events`.
     """
@@ -84,7 +84,7 @@ def check_world(config: WorldConfig, times: bool = True) -> None:
 
 
 def _check_here(config: WorldConfig, times: bool = True) -> None:
-    """Do the check of :func:`check_world` in this process."""
+    """Refuse impossible groups and events in this process; see :func:`check_world`."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.groups.has_groups and groups is None:
@@ -130,7 +130,7 @@ def _needs_nodes(config: WorldConfig) -> bool:
 
 
 def extent_of(config: WorldConfig) -> Extent:
-    """Return the numbers of nodes and rounds, and of nodes that are alive at the start."""
+    """Return the numbers of nodes, of rounds, and of nodes that are alive at the start."""
     initial, nodes = config.world.initial, config.overlay.nodes
     for one in _chosen(config):  # at most one decides
         if one.initial is not None and initial is None:
@@ -142,14 +142,14 @@ def extent_of(config: WorldConfig) -> Extent:
 
 
 def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
-    """Return the start of a world's groups, None without groups."""
+    """Return the start of a world's groups; None without groups."""
     if groups is None:
         return None
     return GroupStart(groups, extent, config.seed, config.scribe.access)
 
 
 def _chosen(config: WorldConfig) -> list[Generator]:
-    """Return the generators that a config names, in the order in which they run."""
+    """Return the generators that a config names, in the order of their steps."""
     known, names, given = generators(), config.world.generators, config.world.generator
     chosen = [named(known, name, "generator") for name in names]
     for name in names:
@@ -274,9 +274,9 @@ def generated(
 
 
 def _with(rows: EventRows, more: EventRows) -> EventRows:
-    """Combine events with the failures of another generator, so that no node dies twice.
+    """Return the events `rows` with the failures `more` of another generator.
 
-    If the next event of a failing node in `rows` is a death, it is removed.
+    No node dies twice: if the next event of a failing node in `rows` is a death, it is removed.
     """
     fails = more.take(more.events == FAIL)
     of_node = rows.take(rows.of_node)
@@ -385,7 +385,10 @@ def check_rows(
 
 
 def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
-    """Refuse a round after which no node is alive; `live` counts the live nodes of each."""
+    """Refuse events after which no node is alive; `live` has the number of live nodes by round.
+
+    The message names the setting `field` and its `value`.
+    """
     if (live < 1).any():
         at = int(np.argmax(live < 1))
         raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
@@ -421,7 +424,7 @@ def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
 
 
 def _is_large(config: WorldConfig) -> bool:
-    """Return True if built-in generators make events of drawn groups with many members."""
+    """Return True if a config's built-in generators make events of many drawn memberships."""
     members = config.groups.memberships(config.overlay.nodes, config.classes)
     ours = all(g.generate.__module__.startswith("scribe_spark.") for g in _chosen(config))
     is_drawn = (config.world.events or config.groups.members or config.scribe.access) is None
@@ -429,7 +432,7 @@ def _is_large(config: WorldConfig) -> bool:
 
 
 def _check_beside(config: WorldConfig) -> bool:
-    """Check events in a separate process; return False if that failed."""
+    """Check the events of a config in a separate process; return False if that failed."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     done = subprocess.run(
         [sys.executable, "-m", "scribe_spark.worlds.events"],
@@ -448,7 +451,7 @@ def _check_beside(config: WorldConfig) -> bool:
 
 
 def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> Batches:
-    """Return the events of a config, which a task makes when they are read."""
+    """Return the events of a config as a table that a task makes when it is read."""
 
     with_one_row = spark.range(0, 1, 1, 1)
     schedule = known_schedule(config, with_one_row)

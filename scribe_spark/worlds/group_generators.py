@@ -55,9 +55,9 @@ _Pool = Callable[[int, np.ndarray], _Sources]
 
 
 def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
-    """Let randomly drawn non-members join one group in the round of the event.
+    """Return joins of drawn non-members to one group, in the round of the event.
 
-    The draw ignores the access list; the group refuses nodes that are not on it.  By default the
+    The draw ignores the access list; the group refuses nodes that are not on it. By default the
     group is the smallest one at the start (of equal ones, that with the largest number), and all
     live nodes that are not members join.
     """
@@ -83,10 +83,10 @@ def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
 
 
 def joined_again(setting: Setting) -> EventRows:
-    """Let nodes that arrive or recover join the groups that they joined before, in that round.
+    """Return joins of nodes that arrive or recover, for the groups that they had joined before.
 
-    Members at the start that are not alive at the start join when they arrive.  A node that has
-    quit a group does not join it again automatically.
+    They join in that round. Members at the start that are not alive at the start join when they
+    arrive. A node that has quit a group does not join it again automatically.
     """
     rows, groups, extent = setting.rows, setting.known_groups, setting.extent
     of_start, nodes = groups.members
@@ -111,7 +111,7 @@ def joined_again(setting: Setting) -> EventRows:
 
 
 def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
-    """Return True for joins whose node quits the group in some round."""
+    """Return True for joins whose node quits the group in some round, by the events `rows`."""
     quits = rows.take(rows.events == QUIT)
     numbers = distinct(quits.groups)
     place = find_sorted(numbers, joins.groups)
@@ -141,7 +141,7 @@ def group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
 
 @dataclass(frozen=True)
 class _Pairs(Rows):
-    """Groups (by index) and nodes, with the times at which the members quit."""
+    """Members: groups (by index) and nodes, with the times (rounds) at which the members quit."""
 
     places: np.ndarray
     nodes: np.ndarray
@@ -166,7 +166,10 @@ class _Churn:
         self.events: list[EventRows] = []
 
     def play_round(self, at: int, alive: np.ndarray) -> None:
-        """Play one round; `alive` marks the live nodes after the round's node events."""
+        """Play round `at`: quits, and joins of replacements.
+
+        `alive` marks the live nodes after the round's node events.
+        """
         members = self._members.take(alive[self._members.nodes])
         going = members.ends < at + 1
         quits, members = members.take(going), members.take(~going)
@@ -186,7 +189,10 @@ class _Churn:
             self.events.append(EventRows.of_groups(at, pairs.nodes, event, numbers))
 
     def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
-        """Return new members of a round; each stays for at least one round."""
+        """Return the new members of round `at` with the ends of their memberships.
+
+        Each stays for at least one round. `places` are indices of groups.
+        """
         raw = draws.bits_np(self._seed, "membership times", at, self._groups.numbers[places], nodes)
         uniform = (raw >> np.uint64(11)) * 2.0**-53
         return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
@@ -194,8 +200,10 @@ class _Churn:
     def _drawn(
         self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the nodes that fill the vacancies `missing` (G,); return indices of groups, and
-        nodes.  `taken` has the sorted keys of pairs that are not allowed.
+        """Draw live nodes that fill vacancies; return indices of groups, and nodes.
+
+        `missing` (G,) has the number of vacancies of each group; `live` are the live nodes, `taken`
+        the sorted keys of pairs that are not allowed.
         """
         found = [np.empty(0, dtype=np.int64)]
         numbers = self._groups.numbers
@@ -269,12 +277,12 @@ def publications(config: WorldConfig, extent: Extent, setting: Setting) -> Event
 
 
 def from_roots(config: WorldConfig) -> bool:
-    """Return True if roots publish, so that events depend on nodeIds."""
+    """Return True if roots publish in a config's world, so that events depend on nodeIds."""
     return config.world.publish_source == "root"
 
 
 def _member_sources(setting: Setting, config: WorldConfig) -> _Pool:
-    """Return a pool of members.
+    """Return a function of a round and of live nodes: the members of each group.
 
     With `publishers`, a group has the first of its members of the round in a fixed random order of
     (group, node), so that a source that leaves is replaced.
@@ -294,7 +302,7 @@ def _member_sources(setting: Setting, config: WorldConfig) -> _Pool:
 
 
 def _any_sources(setting: Setting, config: WorldConfig) -> _Pool:
-    """Return a pool of live nodes.
+    """Return a function of a round and of live nodes: the live nodes, for each group.
 
     With `publishers`, a group has the first live nodes of a list that is drawn for the group.
     """
@@ -319,7 +327,10 @@ def _any_sources(setting: Setting, config: WorldConfig) -> _Pool:
 
 
 def _root_sources(setting: Setting, config: WorldConfig) -> _Pool:
-    """Return a pool with the root of each group: the live node closest to the groupId."""
+    """Return a function of a round and of live nodes: the root of each group.
+
+    The root is the live node closest to the groupId.
+    """
     ring, keys = setting.ring, setting.keys(config)
     place = np.arange(len(keys))
 
@@ -334,7 +345,11 @@ _POOLS = {"member": _member_sources, "any": _any_sources, "root": _root_sources}
 
 
 def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int) -> _Sources:
-    """Return the first `most` nodes of each group (0: all) from rows sorted by group."""
+    """Return the first `most` nodes of each group (0: all), from rows sorted by group.
+
+    `place` has the index of each row's group; the result is the nodes of all rows, and the number
+    and the first row of each group's nodes.
+    """
     counts = np.bincount(place, minlength=groups)
     begins = np.cumsum(counts) - counts
     return nodes, np.minimum(counts, most) if most else counts, begins
@@ -343,7 +358,7 @@ def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int)
 def _drawn_lists(
     numbers: np.ndarray, length: int, nodes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes drawn for each group, without repetitions, by group and order of draws."""
+    """Return `length` nodes drawn for each group, without repetitions: index of the group, node."""
     raw = draws.bits_np(seed, "publisher", numbers[:, None], np.arange(length))
     drawn = (raw % np.uint64(nodes)).astype(np.int64).ravel()
     place = np.repeat(np.arange(len(numbers)), length)

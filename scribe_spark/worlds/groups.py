@@ -44,7 +44,10 @@ _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int", "right": "str"}
 
 @dataclass(frozen=True, eq=False)
 class AccessLists:
-    """A rows of access lists, each once; `rights` are indices of :data:`RIGHTS`."""
+    """The A rows of access lists, each once; `rights` are indices of :data:`RIGHTS`.
+
+    A row says that a node has a right to a group; groups and nodes are numbers.
+    """
 
     groups: np.ndarray
     nodes: np.ndarray
@@ -56,7 +59,10 @@ class AccessLists:
         return cls(whole_numbers(), whole_numbers(), codes())
 
     def listed(self, right: int) -> np.ndarray:
-        """Return the groups that restrict a right to a list of nodes: int64, ascending."""
+        """Return the groups that have a list for a right: int64, ascending.
+
+        Only listed nodes have the right to such a group.
+        """
         return distinct(self.groups[self.rights == right])
 
     def permitted(self, right: int, group: int) -> np.ndarray:
@@ -64,7 +70,7 @@ class AccessLists:
         return np.sort(self.nodes[(self.rights == right) & (self.groups == group)])
 
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return True for nodes that have a right to their group: bool, shape of `nodes`."""
+        """Return True for nodes that have a right to the group in the same row: bool."""
         listed = self.listed(right)
         place = find_sorted(listed, groups)
         rows = self.rights == right
@@ -72,7 +78,7 @@ class AccessLists:
         return (place == NONE) | np.isin(place * 2**31 + nodes, named)
 
     def may_join(self, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return True for nodes that may join their group: bool, shape of `nodes`."""
+        """Return True for nodes that may join the group in the same row: bool."""
         return self.permits(MAY_JOIN, groups, nodes)
 
 
@@ -119,9 +125,8 @@ class WorldGroups:
     """The G groups of a world, by ascending `numbers` (int64), with their members at the start.
 
     `make_members` returns the memberships at the start, sorted by group and node, without
-    repetitions; it is called at the first use.
-    `drawn_sizes` (G,) are the numbers of members, if all are drawn among the nodes that are alive
-    at the start.
+    repetitions; it is called at the first use. `drawn_sizes` (G,) are the numbers of members, if
+    all are drawn among the nodes that are alive at the start; else it is None.
     """
 
     numbers: np.ndarray
@@ -138,7 +143,10 @@ class WorldGroups:
         return self.make_members()
 
     def sizes(self, initial: int) -> np.ndarray:
-        """Return the number of live members of each group at the start: int64, shape (G,)."""
+        """Return the number of live members of each group at the start: int64, shape (G,).
+
+        `initial` is the number of live nodes, which have the smallest numbers.
+        """
         if self.drawn_sizes is not None:
             return self.drawn_sizes
         groups, nodes = self.members

@@ -54,7 +54,7 @@ def round_us(config: WorldConfig) -> int:
 
 
 def _own_seconds(system: System, config: WorldConfig) -> float | None:
-    """Return the length of a system's own rounds; None if it equals the world's."""
+    """Return the length of a system's own rounds in seconds; None if it equals the world's."""
     own = system.round_seconds
     return own(config) if callable(own) else own
 
@@ -119,7 +119,10 @@ def mean_rounds(config: WorldConfig, name: str) -> float:
 
 
 def event_round(config: WorldConfig) -> int:
-    """Return the round of a generator's event."""
+    """Return the round of the event that a generator makes, such as a mass failure.
+
+    A time in seconds is converted to the round that contains it.
+    """
     seconds, at, rounds = config.world.event_seconds, config.world.event_round, config.world.rounds
     there = f"rounds are 0 to {rounds - 1}"
     if seconds is None:

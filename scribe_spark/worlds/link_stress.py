@@ -45,7 +45,7 @@ _NUMBERS = ("mean", "mean_existing", "max")
 
 
 def packet_measures(names: Iterable[str]) -> dict[str, str]:
-    """Return the measures of packets of some names, with units."""
+    """Return the measures of packets on links with their units, for each of `names`."""
     return {f"{_PREFIX}{of}.{name}": PACKET_NUMBERS[name].unit for of in names for name in _NUMBERS}
 
 
@@ -58,7 +58,7 @@ LINKS_MEASURED = "measured links"
 
 @dataclass(frozen=True)
 class LinkStress:
-    """The rounds in which link stress is measured, and the size of the network.
+    """The rounds in which link stress is measured, and the number of core links.
 
     Link stress is measured in the last of every `period` rounds (0: never); `core_links` is the
     number of directed links between routers.
@@ -90,17 +90,17 @@ class LinkStress:
 
 
 def is_traffic(name: str) -> bool:
-    """Return True for the names of tables of recorded messages, with or without a prefix."""
+    """Return True for names of tables in which messages are recorded, also with a prefix."""
     return re.search(rf"(^|/){TRAFFIC} [0-9]+$", name) is not None
 
 
 def recorded_messages(
     environment: Environment, tables: Tables, keeps: bool
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield kind, senders and receivers of the messages that a bucket has recorded.
+    """Yield kind, senders, receivers and sizes of the messages that a bucket has recorded.
 
-    The last array has the sizes of messages with sizes of their own.  These are also the messages
-    of systems that play within the round of the nodes.  Without `keeps`, they are deleted.
+    The sizes are None for messages without sizes of their own. These are also the messages of
+    systems that play within the round of the nodes. Without `keeps`, they are deleted.
     """
     for table in [name for name in tables if is_traffic(name)]:
         columns = tables[table]
@@ -113,10 +113,10 @@ def recorded_messages(
 
 @dataclass(frozen=True)
 class MeasureLinks(NodeProgram):
-    """Count the links that a round's messages use: the table :data:`LINKS_MEASURED`.
+    """Count the links that a round's messages use, in the table :data:`LINKS_MEASURED`.
 
-    `names` are the kinds of messages that are counted under each name; see `recorded_messages` for
-    `keeps_messages`.
+    `names` has, for each name of a measure, the kinds of messages that are counted; see
+    `recorded_messages` for `keeps_messages`.
     """
 
     names: Mapping[str, tuple[str, ...]]

@@ -132,9 +132,10 @@ class LiveGroups:
         came: str,
         number: int,
     ) -> None:
-        """Replace the times of deliveries (table `came`) by the clock's, if links have rates.
+        """Let the clock with rates compute the times of deliveries, if links have rates.
 
-        `number` is the round.
+        `begun` are the publications; `copies` and `came` name the tables of copies and of
+        deliveries, whose times are replaced. `number` is the round.
         """
         if self.links is not None and len(begun):
             of_copies = (
@@ -154,13 +155,16 @@ class LiveGroups:
     def route(
         self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
     ) -> None:
-        """Add times of transmission to deliveries of IP multicast, if publications have sizes."""
+        """Add times of transmission to IP multicast's deliveries, if publications have sizes.
+
+        `begun` are the publications; `came` names the table of deliveries.
+        """
         if self.links is not None and len(begun):
             of_deliveries = environment.facts, environment.bounds, begun, came
             route_round(player, self.links, *of_deliveries, self._times(begun)[1])
 
     def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times (microseconds) and sizes (bytes) of all publications of a round."""
+        """Return the times (us) and the sizes (bytes) of publications that begin in a round."""
         usual = 0 if self.links is None else self.links.size
         return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
 
@@ -176,11 +180,11 @@ class LiveGroups:
 
 @dataclass(frozen=True)
 class LiveSystems:
-    """The systems of a world, by name; all else is in its `LiveGroups`.
+    """The systems of a world, by name; what they have in common is in `LiveGroups`.
 
     `own` has the own rounds of systems that set their length; the others have one round per round
-    of the world, which lasts `seconds`.  `limits` are the user's limits of children, by node
-    number; the copies of the systems `by_hops` arrive by the clock of hops.
+    of the world, which lasts `seconds`. `limits` are the user's limits of children, by node number;
+    the copies of the systems `by_hops` arrive by the clock of hops.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -190,7 +194,10 @@ class LiveSystems:
     by_hops: frozenset[str] = frozenset()
 
     def named(self, *, within: bool) -> tuple[str, ...]:
-        """Return the systems that play within the round of the nodes, or those that do not."""
+        """Return the systems that play within the round of the nodes, or the others.
+
+        A system plays within this round if its messages travel by Pastry.
+        """
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
     def kinds_within(self) -> tuple[str, ...]:
@@ -203,7 +210,7 @@ class LiveSystems:
         return self.own.get(name, OwnRounds(*[round(self.seconds * 1_000_000)] * 2))
 
     def tables(self, name: str, multicasts: Multicasts, parts: Parts) -> SystemTables:
-        """Return the tables of a system for the measures of its publications, or of their parts.
+        """Return the access of measures to a system's publications, or to their parts.
 
         The packets of a baseline are counted for the publications of another system only if the
         world does not play the baseline itself.
@@ -308,14 +315,17 @@ class SystemsInRound:
         self._add(name, system, done, tally, taken)
 
     def _digest(self, buckets: SystemPlayer, measure: MeasureMulticasts) -> bytes | None:
-        """Return the digest of what is measured; None if the measured tables cannot be kept."""
+        """Return the digest of the tables that are measured; None if results cannot be reused."""
         if self._remembered is None or self._live.scheduled or self._live.links is not None:
             return None
         buckets.play(SeeMulticasts(measure.environment, measure.of))
         return bytes(buckets.take(SEEN)[SEEN]["byte"])
 
     def _with_times(self, done: SystemRound) -> SystemRound:
-        """Return the results with the times and sizes of publications, if there is a schedule."""
+        """Return the results of a system with the schedule's times and sizes of publications.
+
+        Without a schedule, they are unchanged.
+        """
         of, publish = done.multicasts, self._now.publish
         if of is None or not self._live.scheduled:
             return done
@@ -326,7 +336,7 @@ class SystemsInRound:
     def _programs(
         self, name: str, environment: Environment, buckets: SystemPlayer, done: SystemRound
     ) -> list[Program]:
-        """Return the programs of the measures that every system has."""
+        """Return the programs that measure a system's round; let the clock set times before."""
         live, system, programs = self._live, self._systems.systems[name], list[Program]()
         within = bool(system.shares)
         if done.multicasts is not None and live.multicasts.names:
@@ -406,7 +416,7 @@ def round_of_systems(
     groups: Groups,
     incarnation: np.ndarray,
 ) -> LivingRound:
-    """Return what a world's systems need to know of round `number`.
+    """Return the parameters of round `number` that a world's systems need.
 
     `events` has the events of nodes and of groups, `incarnation` the round in which each node
     arrived or recovered last.
@@ -482,7 +492,10 @@ def split_events(
 def _times_of(
     number: int, events: Mapping[str, np.ndarray], times: RoundTimes, mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times and sizes of some events of a round; refuse impossible ones."""
+    """Return the times (us) and sizes (bytes) of the events that `mask` selects.
+
+    Impossible ones are refused.
+    """
     at_us, size = (
         events[name] if name in events else np.full(len(mask), NONE, dtype=np.int64)
         for name in TIMES
@@ -501,7 +514,7 @@ def _is_control(measure: str) -> bool:
 
 
 def _from_starts(of: Multicasts) -> Begun:
-    """Return multicasts as publications that begin at their starts."""
+    """Return multicasts as publications (`Begun`) that begin at their starts at time 0."""
     none = np.zeros(len(of), dtype=np.int64)
     return Begun(of.group, of.publication, of.start, of.start, none, none)
 

@@ -60,24 +60,31 @@ class Weibull:
 
     @property
     def scale(self) -> float:
-        """The scale of the distribution."""
+        """The scale of the distribution, in rounds."""
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     def lifetimes(self, uniform: np.ndarray) -> np.ndarray:
-        """Return lifetimes of new nodes, from uniform numbers in [0, 1): float64."""
+        """Return lifetimes of new nodes in rounds (not whole) from uniform numbers in [0, 1).
+
+        The result is float64.
+        """
         return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
 
     def remaining(self, uniform: np.ndarray) -> np.ndarray:
-        """Return the remaining lifetimes of nodes that are already alive: float64.
+        """Return the remaining lifetimes of live nodes in rounds (not whole): float64.
 
-        In a network with churn in equilibrium, the density of the remaining lifetime is P(lifetime
-        > t) / mean (a renewal process).  For exponential lifetimes it equals that of new nodes.
+        `uniform` has numbers in [0, 1). In a network with churn in equilibrium, the density of the
+        remaining lifetime is P(lifetime > t) / mean (a renewal process). For exponential lifetimes
+        it equals that of new nodes.
         """
         return self.scale * gammaincinv(1 / self.shape, uniform) ** (1 / self.shape)
 
 
 def refuse_many_events(field: str, value: float, expected: float, what: str = "events") -> None:
-    """Refuse the value of a field with which a generator is `expected` to make too many events."""
+    """Refuse the value of a field with which a generator is `expected` to make too many events.
+
+    `what` names these events in the message.
+    """
     if expected > MOST_EVENTS:
         remedy = f"makes about {expected:,.0f} {what}; must be at most {MOST_EVENTS:,}"
         raise InputError(field, value, remedy)
@@ -112,10 +119,10 @@ def churn(extent: Extent, lifetimes: Weibull, replacement: int, seed: int) -> Ev
 
 
 def _ends(places: int, rounds: int, lifetimes: Weibull, seed: int) -> np.ndarray:
-    """Return all ends of lifetimes, sorted by round and seat: round, seat, and the row of the
-    previous end in the same seat (or -1); int64, shape (3, E).
+    """Return all ends of lifetimes: round, seat, and the row of the previous end in the seat.
 
-    A *seat* has one live node at a time: a failed node and its replacement have the same seat.  The
+    The result is int64, shape (3, E), sorted by round and seat; the row is -1 for the first end. A
+    *seat* has one live node at a time: a failed node and its replacement have the same seat. The
     n-th lifetimes of all seats form one random stream; the value of a seat is at the seat's index.
     """
     place = np.arange(places)
@@ -175,7 +182,7 @@ def share_of(nodes: int, share: float) -> int:
 
 
 def flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
-    """Let all nodes that are not alive at the start arrive.
+    """Let all nodes that are not alive at the start arrive in the round of the event.
 
     These are the nodes with the largest numbers; that is no restriction, because nodeIds and
     routers are drawn independently for each node.
@@ -185,7 +192,7 @@ def flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
 
 
 def mass_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
-    """Let a share of the live nodes, drawn uniformly, fail."""
+    """Let a share of the live nodes, drawn uniformly, fail in the round of the event."""
     at = event_round(config)
     live = setting.lifetimes.untouched(at)
     size = share_of(len(live), config.world.share)
@@ -210,7 +217,7 @@ def adjacent_failure(config: WorldConfig, extent: Extent, setting: Setting) -> E
 
 
 def check_adjacent(config: WorldConfig, extent: Extent) -> None:
-    """Refuse a round that does not exist, and a number of nodes that leaves no live node."""
+    """Refuse, for adjacent failures, a round that does not exist, and failures of all nodes."""
     event_round(config)
     _refuse_none_left("adjacent", _adjacent(config), extent.initial)
 
@@ -234,13 +241,16 @@ def root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> Event
 
 
 def check_roots(config: WorldConfig, extent: Extent) -> None:
-    """Refuse a round that does not exist, and a number of nodes that leaves no live node."""
+    """Refuse, for failures of roots, a round that does not exist, and failures of all nodes."""
     event_round(config)
     _refuse_none_left("holders", config.world.holders, extent.initial)
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
-    """Return the live nodes nearest to each key: positions, shape (m, count), nearest first."""
+    """Return the positions of the `count` live nodes nearest to each key, nearest first.
+
+    The shape is (m, count).
+    """
     after = np.empty(len(keys), dtype=np.int64)
     for place in range(len(keys)):  # there are few keys: one per group whose root fails
         below = (ring.hi[live] < keys.hi[place]) | (

@@ -25,10 +25,10 @@ from scribe_spark.rounds.system import Multicasts
 
 @dataclass(frozen=True)
 class Played:
-    """The measures of a round by name, its run time in seconds, and its costs.
+    """The results of a round: measures by name, run time in seconds, and costs.
 
-    The time of the first round of a job includes reading the state.  Costs (supersteps, messages
-    and bytes) are known if each superstep is a job.
+    The time of the first round of a job includes reading the state. Costs (supersteps, messages and
+    bytes) are known if each superstep is a job.
     """
 
     measures: dict[str, float]
@@ -42,7 +42,10 @@ def _no_lookups() -> pa.Table:
 
 @dataclass
 class RoundLeft:
-    """The results of a round on the driver; see `PlayedRound`.  `lookups` is `schemas.LOOKUPS`."""
+    """The results of a round on the driver; see `PlayedRound`.
+
+    `lookups` is a table `schemas.LOOKUPS`.
+    """
 
     played: Played
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -54,7 +57,7 @@ _ROUND = DecimalType(20, 0)
 
 
 def are_rounds(first: int, last: int) -> Column:
-    """Return a column that is True for rows of the rounds `first` to `last`."""
+    """Return a Column of Spark that is True for rows of the rounds `first` to `last`."""
     # DECIMALs, because Spark would write integers into generated code, anew for each job
     return F.col("round").cast(_ROUND).between(F.lit(Decimal(first)), F.lit(Decimal(last)))
 
@@ -77,7 +80,7 @@ class EventFiles:
     files: tuple[str, ...]
 
     def read(self, rounds: range) -> pa.Table:
-        """Return the events of some rounds."""
+        """Return the events of some rounds, as `schemas.WORLD_EVENTS`."""
         wanted = [("round", ">=", rounds[0]), ("round", "<=", rounds[-1])]
         return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
 
@@ -125,13 +128,16 @@ def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:
 
 
 def lookups_of(messages: pa.Table) -> tuple[np.ndarray, Keys]:
-    """Return the nodes and keys of messages ``node, key_hi, key_lo``."""
+    """Return the starting nodes and the keys of messages ``node, key_hi, key_lo``."""
     node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
     return node, Keys(hi.view(np.uint64), lo.view(np.uint64))
 
 
 def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
-    """Return `schemas.LOOKUPS`; `number` has the number of the node at each position."""
+    """Return results of lookups as `schemas.LOOKUPS`.
+
+    `number` has the number of the node at each position.
+    """
     columns = {
         "source": number[found.source],
         "key_hi": found.keys.hi.view(np.int64),

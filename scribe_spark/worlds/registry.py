@@ -83,7 +83,7 @@ class Generator:
         return self.needs_ids(config) if callable(self.needs_ids) else self.needs_ids
 
     def events(self, config: WorldConfig, setting: Setting) -> EventRows:
-        """Return the events of the generator."""
+        """Return the generator's events for a config, given the earlier events in `setting`."""
         if self.needs_setting:
             return self.generate(config, setting.extent, setting)
         if self.needs_spark(config):

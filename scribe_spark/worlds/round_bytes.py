@@ -49,7 +49,7 @@ def byte_units(system: str) -> dict[str, str]:
 def bytes_of_kinds(
     payload: tuple[str, ...], control: tuple[str, ...], size: int, other: int
 ) -> dict[str, tuple[str, int]]:
-    """Return kind of message -> (``payload`` or ``control``, size of a message in bytes).
+    """Return a mapping from kinds of messages to (``payload`` or ``control``, size in bytes).
 
     `size` is the size of a publication without a size of its own, `other` that of a control message
     whose size the protocol does not define.
@@ -83,7 +83,7 @@ class MeasureBytes(NodeProgram):
         return {_BYTES: concatenate([*parts, *self._bytes(tables)])}
 
     def _bytes(self, tables: Tables) -> Iterator[Columns]:
-        """Yield the bytes of the messages that the bucket has recorded, by node."""
+        """Yield the bytes of recorded messages at their senders and at their receivers, by node."""
         found: dict[str, np.ndarray] = {}
         nodes = len(self.environment.facts.ring)
         for kind, sender, to, own in recorded_messages(
@@ -140,7 +140,7 @@ def byte_measures(counted: Counted) -> dict[str, float]:
 
 
 def byte_rows(counted: Counted, parts: tuple[NodeParts, ...], system: str) -> list[dict[str, Any]]:
-    """Return the counted bytes as rows of `schemas.BY_PART`."""
+    """Return counted bytes of nodes by class and region, as rows of `schemas.BY_PART`."""
     return rows_of_parts(counted, parts, system, {f"bytes.{name}": 1 for name in NODE_BYTES})
 
 

@@ -120,7 +120,10 @@ class MeasureNodes(NodeProgram):
 
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
-    """Return the first and the last index of adjacent live nodes among all live nodes."""
+    """Return the indices, among all live nodes, of the first of `own` and after the last.
+
+    `own` are adjacent live nodes.
+    """
     first = int(index_sorted(live, own[:1])[0]) if len(own) else 0
     return first, first + len(own)
 
@@ -175,7 +178,7 @@ def _lookup_measures(found: LookupResults) -> dict[str, float]:
 
 
 def count_entries(states: States, is_alive: IsAlive | None, some: np.ndarray) -> tuple[int, int]:
-    """Return the number of entries in the tables of some nodes, and of live ones.
+    """Return how many entries the tables of the nodes `some` have, and how many are live nodes.
 
     None in place of `is_alive` says that all nodes are alive.
     """
@@ -258,10 +261,10 @@ def _cells_of(
 
 
 def cells_with_nodes(live: Ring, b: int, first: int = 0, last: int | None = None) -> int:
-    """Count the cells of all routing tables for which a live node exists.
+    """Count the cells of the nodes' routing tables for which a live node exists.
 
     A node that shares its first `row` digits with other nodes has a possible cell in that row for
-    each other next digit that occurs among them.  Only the tables of the nodes with the indices
+    each other next digit that occurs among them. Only the tables of the nodes with the indices
     `first` to `last` - 1 are counted.
     """
     last = len(live) if last is None else last

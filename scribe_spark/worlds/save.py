@@ -103,7 +103,7 @@ def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None
 
 
 def is_saved(name: str) -> bool:
-    """Return True for tables that are needed to resume; others are recomputed or dropped."""
+    """Return True for tables of buckets that a save needs; others are computed again or dropped."""
     _, of_system, table = name.partition(OF_SYSTEM)
     if of_system:  # views of the last round read deliveries, copies and messages
         return table not in (DELIVERED, CARRIED) and not is_traffic(table)
@@ -111,7 +111,7 @@ def is_saved(name: str) -> bool:
 
 
 def saved_rows(rows: DataFrame) -> Batches:
-    """Return the rows of a world that are needed to resume, with their bytes: `ROWS`."""
+    """Return the rows of a world that a save needs, with their bytes: `ROWS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
@@ -189,7 +189,7 @@ def start_rows(
 def _perfect_bucket(
     ring: BucketRing, initial: int, rules: OverlayConfig, kernel: Kernel
 ) -> DataFrame:
-    """Return the perfect tables of a single bucket, computed by one task; lazy."""
+    """Return the rows of a world of one bucket with perfect tables, computed by one task; lazy."""
     facts, folder = ring.facts, ring.layout.folder
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -46,7 +46,7 @@ class TimedRows(Rows):
 
     @classmethod
     def none(cls) -> Self:
-        """Return no rows."""
+        """Return a table without publications."""
         return cls(*(np.empty(0, dtype=np.int64) for _ in fields(cls)))
 
     def events(self) -> EventRows:
@@ -58,7 +58,10 @@ class TimedRows(Rows):
 
 
 def round_times(config: WorldConfig, groups: int) -> RoundTimes:
-    """Return the limits of times and sizes in a config's world with this number of groups."""
+    """Return the limits of times (us) and sizes (bytes) of publications in a config's world.
+
+    `groups` is the number of groups.
+    """
     turns = most_turns(groups, config.overlay.nodes, config.scribe.deadline)
     given = config.bandwidth
     return RoundTimes(round_us(config), given.size, given.has_sizes, turns, Parts.of(given))
@@ -68,7 +71,7 @@ def round_times(config: WorldConfig, groups: int) -> RoundTimes:
 
 
 def of_schedule(config: WorldConfig, schedule: Schedule) -> TimedRows:
-    """Return the publications of a schedule; refuse those after the last round."""
+    """Return the publications of a schedule, by round; refuse those after the last round."""
     length, rounds = round_us(config), config.world.rounds
     number, at_us = np.divmod(schedule.at_us, length)
     late = np.flatnonzero(number >= rounds)
@@ -85,7 +88,7 @@ def of_events(
 ) -> tuple[TimedRows, np.ndarray]:
     """Return the publications with a time or a size in a table of events, and their mask.
 
-    `publishes` (E,) is True for publications.
+    `frame` is the table that was read from `path`; `publishes` (E,) marks its publications.
     """
     none = np.full(len(frame), NONE)
     at_us, size = (
@@ -189,7 +192,10 @@ _Sources = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _sources(config: WorldConfig, setting: Setting) -> _Sources:
-    """Return the function of the possible sources in a round."""
+    """Return a function of a round and of live nodes: the possible sources.
+
+    It returns nodes, and the first and last + 1 row of each group's nodes.
+    """
     if needs_nodes(config):
         return _roots(config, setting)
     numbers, members = setting.known_groups.numbers, setting.memberships
@@ -212,7 +218,7 @@ def _sources(config: WorldConfig, setting: Setting) -> _Sources:
 
 
 def _roots(config: WorldConfig, setting: Setting) -> _Sources:
-    """Return the function of the roots of groups: the live nodes closest to the groupIds."""
+    """Return a function of a round and of live nodes: each group's root, as :func:`_sources`."""
     ring, keys = setting.ring, setting.keys(config)
     place = np.arange(len(keys))
 

@@ -58,7 +58,7 @@ class Setting:
 
     @cached_property
     def memberships(self) -> Memberships:
-        """The memberships by the events so far; a join that the access list refuses makes none."""
+        """The memberships by the events so far, without joins that an access list refuses."""
         rows = self.rows.take((self.rows.events == JOIN) | (self.rows.events == QUIT))
         rows = rows.take(self.known_groups.access.permits(MAY_JOIN, rows.groups, rows.nodes))
         rows = rows.take(np.lexsort((rows.rounds, rows.nodes, rows.groups)))

@@ -53,7 +53,7 @@ _OF_MESSAGES: dict[str, str] = LINK_STRESS_MEASURES | {
 
 
 def system_measures(system: System) -> dict[str, str]:
-    """Return all measures of a system in a world's rounds with units.
+    """Return all measures of a system in a world's rounds: name -> unit.
 
     Only Scribe has a measure for each kind of message.
     """
@@ -136,7 +136,7 @@ def steady_from(
 
 
 def first_steady(lines: Iterable[Sequence[float] | np.ndarray]) -> int | None:
-    """Return the index from which several series are steady; None if one never is."""
+    """Return the index from which all of several series are steady; None if one never is."""
     begins = [steady_from(line) for line in lines]
     return None if None in begins else max((one for one in begins if one is not None), default=0)
 
@@ -161,7 +161,7 @@ _SHARES, _OF_ALL = "hops.", "lookups.hops"
 
 
 def with_zeros(measured: Mapping[int, Mapping[str, float]]) -> dict[int, dict[str, float]]:
-    """Return the measures of rounds; a count or share of any round is 0 in rounds without it.
+    """Return measures by round, with 0 for counts and shares that only other rounds have.
 
     Rounds without delivered lookups have no shares of lookups.
 
@@ -228,7 +228,7 @@ def summary_units(asked: Iterable[tuple[CoverageConfig, bool]] = ()) -> dict[str
 
 
 def measure_of(metric: str) -> str:
-    """Return the measure of a statistic of :func:`summarise`.
+    """Return the measure of a statistic of :func:`summarise`, without the statistic's name.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class Bucket:
     groups: np.ndarray  # the numbers of the groups, by index
 
     def table(self, name: str) -> Columns | None:
-        """Return a table, None if it has no rows in the bucket."""
+        """Return the table of a name; None if it has no rows in the bucket."""
         return self.tables[name] if self.tables.has_rows(name) else None
 
     @property
@@ -93,7 +93,7 @@ class View:
     order: tuple[str, ...] = ()
 
     def batches(self, bucket: Bucket) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the view for a bucket."""
+        """Yield the rows of the view for a bucket, as record batches."""
         schema = to_arrow_schema(self.schema)
         for columns in self.rows(bucket):
             named = isinstance(columns, pa.RecordBatch)
@@ -102,7 +102,7 @@ class View:
 
 
 def _sorted(batch: pa.RecordBatch, order: Iterable[str]) -> pa.RecordBatch:
-    """Return rows sorted by columns of numbers."""
+    """Return the rows of a batch sorted by the columns `order`, which have numbers."""
     if not len(batch):
         return batch
     keys = [_from_zero(batch.column(name).to_numpy()) for name in order]
@@ -111,7 +111,7 @@ def _sorted(batch: pa.RecordBatch, order: Iterable[str]) -> pa.RecordBatch:
 
 
 def _from_zero(column: np.ndarray) -> np.ndarray:
-    """Return numbers from 0 that sort as a column does; users number groups by any int64."""
+    """Return numbers from 0 that sort as `column` does, whose numbers may be any int64."""
     least = int(column.min())
     return column - least if int(column.max()) - least < 2**62 else numbered(column)
 
@@ -119,7 +119,7 @@ def _from_zero(column: np.ndarray) -> np.ndarray:
 def view(
     rows: DataFrame, ring: BucketRing, kernel: Kernel, wanted: View, groups: Groups | None = None
 ) -> Batches:
-    """Return the rows of a view, from the rows of a world (`ROWS`)."""
+    """Return the rows of the view `wanted`, from the rows of a world (`ROWS`)."""
     facts, bounds = ring.facts, ring.bounds
     numbers = whole_numbers() if groups is None else groups.number
 
@@ -165,7 +165,7 @@ def _states(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 
 
 def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
-    """Return segments of an int32 array as a binary column."""
+    """Return int32 `values` as a binary column: element i begins at ``offsets[i]``."""
     data = pa.py_buffer(np.ascontiguousarray(values, dtype="<i4"))
     starts = pa.py_buffer((offsets * 4).astype("<i4"))
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, [None, starts, data])
@@ -206,7 +206,7 @@ def messages_view(kinds: tuple[str, ...]) -> View:
 
 
 def live_knowledge_view(lives: Lives) -> View:
-    """Return the view `schemas.KNOWLEDGE`: tables of live nodes without dead nodes."""
+    """Return the view `schemas.KNOWLEDGE`: tables of live nodes, without their dead entries."""
 
     def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(schemas.KNOWLEDGE)
@@ -258,7 +258,7 @@ def multicasts_view(
 
 
 def edge_columns(mine: InBucket) -> dict[str, Columns]:
-    """Return the columns of the view ``tree_edges`` for the nodes of a bucket, by system."""
+    """Return columns of the view ``tree_edges`` by system, for a bucket's nodes."""
     multicasts, links = mine.of.multicasts, mine.links
     which, member = mine.expected
     star = multicasts.group[which], multicasts.start[which], member
@@ -280,7 +280,7 @@ def edge_columns(mine: InBucket) -> dict[str, Columns]:
 def delivery_columns(
     measures: MulticastMeasures, mine: InBucket, ring: Ring, kernel: Kernel
 ) -> dict[str, Columns]:
-    """Return the columns of the view ``deliveries`` for the nodes of a bucket, by system."""
+    """Return columns of the view ``deliveries`` by system, for a bucket's nodes."""
     multicasts, found = mine.of.multicasts, mine.reached
     which, member = mine.expected
     base_us = measures.base_us(ring, kernel, multicasts, which, member)

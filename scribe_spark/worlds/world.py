@@ -62,19 +62,22 @@ class Operations:
         self._asked: list[DataFrame] = []
 
     def create(self, groups: DataFrame) -> None:
-        """Create groups; each node becomes the creator of its group."""
+        """Create the groups of a table ``group, node``; each node becomes the creator."""
         self._ask(CREATE, groups)
 
     def join(self, members: DataFrame) -> None:
-        """Let nodes become members."""
+        """Let the nodes of a table ``group, node`` become members of the groups."""
         self._ask(JOIN, members)
 
     def leave(self, members: DataFrame) -> None:
-        """Let members leave."""
+        """Let the members in a table ``group, node`` leave the groups."""
         self._ask(QUIT, members)
 
     def multicast(self, sources: DataFrame) -> None:
-        """Let each node multicast a message to its group; it need not be a member."""
+        """Let each node of a table ``group, node`` send a message to the group.
+
+        The node need not be a member.
+        """
         self._ask(PUBLISH, sources)
 
     subscribe, unsubscribe, publish = join, leave, multicast
@@ -94,7 +97,7 @@ class Operations:
         )
 
     def added_to(self, events: DataFrame, number: int) -> DataFrame:
-        """Return the events of a round and the requested operations, which are cleared."""
+        """Return the events of round `number` and the requested operations, which are cleared."""
         asked, self._asked = self._asked, []
         rows = [frame.withColumn("round", F.lit(number).cast("bigint")) for frame in asked]
         together = (one.select("round", "node", "event", "group") for one in rows)
@@ -327,7 +330,7 @@ class World:
         *,
         messages: bool = False,
     ) -> list[Played]:
-        """Play rounds until a number of seconds has passed."""
+        """Play the given rounds, until a number of seconds has passed; return their results."""
         how = partial(self.scribe.added_to, number=rounds[0]), seconds, tell
         driver, files = self._driver, self._event_files
         if isinstance(driver, InTasks) and files is not None and self.scribe.is_empty:
@@ -351,7 +354,7 @@ class World:
 
     @property
     def to_save(self) -> Batches:
-        """The rows of :attr:`saved`, for the tasks that write them."""
+        """The rows of :attr:`saved`, in a form that tasks can write to files."""
         return saved_rows(self._driver.rows)
 
     @property
@@ -404,7 +407,7 @@ class World:
 
     @property
     def routing_rows(self) -> Batches:
-        """The rows of :attr:`routing_table`, for the tasks that write them."""
+        """The rows of :attr:`routing_table`, in a form that tasks can write to files."""
         return self._view(views.ROUTING_TABLE)
 
     @property
@@ -542,10 +545,9 @@ class World:
         return self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
 
     def overlay(self) -> PastryOverlay:
-        """Return an overlay of the live nodes with their present tables; free it by its
-        ``release``.
+        """Return an overlay of the live nodes with their present tables; call its ``release``.
 
-        It contains no dead nodes.  It can be used like the overlay of a run, for example to build
+        It contains no dead nodes. It can be used like the overlay of a run, for example to build
         Scribe's trees or a graph.
         """
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
@@ -559,8 +561,9 @@ class World:
 
     @property
     def new_leafs(self) -> DataFrame:
-        """The nodes whose leaf set changed in the last round (Pastry's upcall ``newLeafs``):
-        ``node``.
+        """The nodes whose leaf set changed in the last round: ``node``.
+
+        Pastry calls this upcall ``newLeafs``.
         """
         _ = self._left
         return self._view(views.NEW_LEAF_SETS).frame

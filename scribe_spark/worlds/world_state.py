@@ -96,7 +96,7 @@ class Protocols:
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """The results of a round except the tables of the buckets.
+    """The results of a round that are not tables of the buckets.
 
     `result` has messages and lookups; `tables` has the publications of a world with groups
     (``publications``, ``by_part``) and further tables of systems; `multicasts` has the measured
@@ -141,7 +141,7 @@ class WorldState:
 
     @property
     def ring(self) -> Ring:
-        """All nodes: past, present and future ones."""
+        """The ring of all nodes: those that lived, live, or will arrive."""
         return self.player.environment.facts.ring
 
     def play_rounds(
@@ -275,7 +275,10 @@ class WorldState:
     # --- the round of the nodes
 
     def _begin(self, number: int, events: Events, before: Sequence[Program] = ()) -> None:
-        """Play the events of nodes, and with Pastry keep-alives and repairs."""
+        """Play the events of nodes and, with Pastry, keep-alives and repairs.
+
+        The programs `before` are played after the events, before the others of the round.
+        """
         player = self.player
         if self._protocols.has_pastry:
             begin_round(player, number, events, before)
@@ -312,11 +315,17 @@ class WorldState:
     # --- the tables of a save
 
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
-        """Return the tables of a bucket that the player does not hold, before round `number`."""
+        """Return the tables of a save that the player does not hold, for a bucket.
+
+        `number` is the round that will be played next.
+        """
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`."""
+        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`.
+
+        `number` is the round that will be played next.
+        """
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)

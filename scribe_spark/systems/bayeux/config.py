@@ -14,7 +14,10 @@ MOST_PARTITIONS = 64
 
 
 class BayeuxConfig(Section):
-    """Bayeux's roots and routes; docs/rules.md marks the rules that are from memory."""
+    """The settings of Bayeux: roots and routes.
+
+    docs/rules.md marks the rules that are from memory.
+    """
 
     flat_prefix: ClassVar[str] = "bayeux_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("bayeux"), "bayeux in --systems")

@@ -105,7 +105,11 @@ def note_copies(
     to: np.ndarray,
     **more: np.ndarray,
 ) -> None:
-    """Record copies of the measured publications of groups: `rounds.system.CARRIED`."""
+    """Record copies in `rounds.system.CARRIED`: of each group's measured publications.
+
+    A copy is a row of `group`, `sender` and `to`; groups without a measured publication are left
+    out.
+    """
     if len(group):
         row, of = measured.of_groups(group)
         columns = take({"group": group, "sender": sender, "to": to, **more}, row)
@@ -122,9 +126,10 @@ def observe_copies(
     to: np.ndarray,
     lost: np.ndarray,
 ) -> None:
-    """Count the copies of all publications that roots accepted: each goes the same way.
+    """Count the copies of all publications that roots accepted: all go the same way.
 
-    `accepted` are their numbers by group; with a schedule, `measured` has all publications.
+    `accepted` has the number of accepted publications of each group; with a schedule, `measured`
+    has all publications. A copy of the first is a row of `session`, `sender`, `to` and `lost`.
     """
     group = session // sessions.partitions
     if measured is None:
@@ -140,11 +145,11 @@ def observe_copies(
 def note_first_copies(
     tables: Tables, first: Multicasts, copies: Columns, trees: Sequence[Columns], size: int
 ) -> None:
-    """Record the first copy at each node: `rounds.system.DELIVERED`.
+    """Record the first copy at each node in `rounds.system.DELIVERED`.
 
     `copies` has the columns of `dissemination.ARRIVALS`; `trees` have ``group, member, hops,
-    delay_us``.  For nodes without a copy, the first TREE with the publications counts, because
-    TREEs are sent after all copies.
+    delay_us``. For nodes without a copy, the first TREE with the publications counts, because TREEs
+    are sent after all copies. `first` are the measured publications, `size` is the number of nodes.
     """
 
     def named(came: Columns, *columns: str) -> Columns:
@@ -173,7 +178,10 @@ _BROKEN, TRIED = "broken", "tried"
 
 @dataclass(frozen=True)
 class Repair(SessionProgram):
-    """Find lost copies of nodes that received publications, and the members to look for."""
+    """Find the lost copies of nodes that received publications, and the members below them.
+
+    The nodes look for these members by TREEs (rule B18).
+    """
 
     #: (G,): the number of publications that each root accepted, which is also the number of lost
     #: copies.
@@ -222,7 +230,7 @@ class Repair(SessionProgram):
 
 @dataclass(frozen=True)
 class GiveUp(SessionProgram):
-    """Apply TREEs; drop members that the node's TREE did not reach."""
+    """Record the next hops in TREEs that arrived; drop members that no TREE of the node reached."""
 
     silent: ClassVar[bool] = True
 
@@ -246,7 +254,7 @@ class GiveUp(SessionProgram):
         return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
 
     def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
-        """Return True for members that the node's own TREE reached."""
+        """Return True for members in `broken` that a TREE of the node itself reached."""
         names = [name for name in tables if name.startswith(f"{LISTED} ")]
         own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
         reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
@@ -334,7 +342,10 @@ class CountHeard(SessionProgram):
         return np.bincount(group, minlength=len(self.accepted))
 
     def _copies_from_roots(self, tables: Tables) -> Columns:
-        """Remove and return all copies, also between roots; times count from the first root."""
+        """Remove and return all copies, also those that the first root sends to other roots.
+
+        Times count from the first root.
+        """
         sessions, copies = self.sessions, tables.pop(ARRIVED_COPIES, {})
         copies = sessions.from_source_root(copies) if copies else {}
         if sessions.partitions == 1:
@@ -353,7 +364,7 @@ class CountHeard(SessionProgram):
         return concatenate([{name: one[name] for name in names} for one in parts])
 
     def _first_of_group(self, arrivals: Columns) -> Columns:
-        """Return each node's first copy in a group, by group and node."""
+        """Return each node's first copy of a group's publication, by group and node."""
         if self.sessions.partitions == 1:
             return arrivals
         sender, root = (
@@ -366,7 +377,7 @@ class CountHeard(SessionProgram):
         return take(arrivals, first_of_each(self._keys(arrivals, "group", "node"), ranks))
 
     def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
-        """Count payloads; `arrivals` are the first copies."""
+        """Count copies and duplicates in :data:`HEARD`; `arrivals` are the first copies."""
         group, sender, to = (copies[name] for name in ("group", "sender", "node"))
         is_lost = {"lost": copies["lost"]} if "lost" in copies else {}
         trees = {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
@@ -397,7 +408,7 @@ class CountHeard(SessionProgram):
 
 @dataclass(frozen=True)
 class CountSessions(SessionProgram):
-    """Count the outcomes of due publications, and the entries of nodes: rules B19 and B20."""
+    """Count the outcomes of due publications, and the list entries of nodes: rules B19 and B20."""
 
     last: int  # the last round whose publications are due
     in_run: bool = False  # True if :data:`ENTRIES` is written
@@ -448,7 +459,7 @@ class LiveBayeux(SystemOnBuckets):
 
     @property
     def has_trees(self) -> bool:
-        """True if each node gets one copy from the root, if nobody fails."""
+        """True if each node gets one copy as long as nobody fails."""
         return self.hops == TABLE and self.partitions == 1
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -488,14 +499,14 @@ class _BayeuxRound:
         self._play_events(rules, begins=_SESSIONS not in kept)
 
     def write(self, kept: Tables) -> None:
-        """Store the orchestrator's state."""
+        """Store in `kept` what the orchestrator keeps for the next round."""
         kept[_SESSIONS] = {"root": self.root, "lost": self.lost, "joined": self.joined}
         kept[PUBLISHED] = self.published.to_columns()
 
     # --- steps 1 and 2
 
     def _play_events(self, rules: LiveBayeux, *, begins: bool) -> None:
-        """Nodes die; sessions are lost and created (all in round 0): rules B12 and B13."""
+        """Let nodes die; sessions are lost, and all are created in round 0: rules B12, B13."""
         now, events, number = self.now, self.now.events, self.now.number
         dead = np.zeros(len(now.ring), dtype=bool)
         dead[np.r_[events.fail, events.leave]] = True
@@ -525,12 +536,12 @@ class _BayeuxRound:
     # --- steps 3 and 4
 
     def leave(self) -> None:
-        """Members quit: rule B15."""
+        """Let members that quit send LEAVEs: rule B15."""
         self.player.play(Leave(self.sessions), {QUIT: to_nodes(self.now.quit)})
         self.player.play(Prune(self.sessions))
 
     def join(self) -> None:
-        """All waiting members send JOINs, and roots answer: rule B16."""
+        """Let all waiting members send JOINs, and roots answer with TREEs: rule B16."""
         self.player.play(Join(self.sessions), {MEMBER: to_nodes(self.now.join)})
         self.player.play(SendTree(self.sessions))
         self.player.play(Record(self.sessions))
@@ -541,7 +552,7 @@ class _BayeuxRound:
     # --- steps 5 and 6
 
     def publish(self) -> None:
-        """Publications go to the roots, down the trees, and around dead nodes: B17 and B18."""
+        """Send publications to the roots, down the trees, and around dead nodes: B17 and B18."""
         player, sessions, now = self.player, self.sessions, self.now
         groups, publish = len(now.key_hi), now.publish
         source = {AT: publish.node, "group": publish.group, "number": np.arange(len(publish))}
@@ -586,17 +597,17 @@ class _BayeuxRound:
         self.published.add(now.number, published, once, copies - once)
 
     def _sends_directly(self) -> bool:
-        """Return True if sources know their roots: rules B8 and W9."""
+        """Return True if sources know their roots and send to them: rules B8 and W9."""
         return self.now.source == "direct" or (self.now.in_run and self.now.source == "root")
 
     def _started(self, accepted: np.ndarray) -> np.ndarray:
-        """Return the sessions in which copies start: to which sources send, or with a JOIN."""
+        """Return the sessions in which copies start: sources send there, or a node has joined."""
         starts = self.sessions.stands.ravel() & self.joined
         starts[self.sessions.lead] = True
         return np.flatnonzero(starts & np.repeat(accepted > 0, self.partitions))
 
     def count(self) -> SystemRound:
-        """Count the outcomes of due publications, and the entries of nodes: B19 and B20."""
+        """Count the outcomes of due publications, and the list entries of nodes: B19, B20."""
         now, last = self.now, last_counted(self.now)
         self.player.play(CountSessions(self.sessions, last, now.in_run))
         multicasts = self._multicasts().measured(now.measures_all) if now.measures else None
@@ -614,14 +625,14 @@ class _BayeuxRound:
         return SystemRound(measures, due, multicasts=multicasts, begun=self.begun)
 
     def _multicasts(self) -> Multicasts:
-        """Return the accepted publications."""
+        """Return the measured publications among those that roots accepted."""
         begun = self.begun
         way = begun.source, begun.hops, begun.delay_us
         found = Multicasts(begun.group, begun.publication, *way, root=begun.root)
         return found.with_sizes(self.now.publish) if self.now.scheduled else found
 
     def _begun(self, came: Columns) -> Begun:
-        """Return the accepted publications, which go along the copies of their group's first."""
+        """Return all accepted publications; their copies go as those of the group's first do."""
         if not came:
             return Begun()
         came = take(came, np.argsort(came["number"]))
@@ -637,13 +648,16 @@ class _BayeuxRound:
 
 
 def _first_publications(groups: np.ndarray, partitions: int, session: np.ndarray) -> np.ndarray:
-    """Return the indices of sessions' groups in `groups`, the groups of the first publications."""
+    """Return the index in `groups` of each session's group; NONE if absent.
+
+    `groups` are the groups of the first publications.
+    """
     return find_sorted(groups, session // partitions)
 
 
 @dataclass(frozen=True)
 class _LostInSessions(Lost):
-    """The losses of copies in sessions: those of the first publications of the groups."""
+    """The losses of copies in sessions, as a `Lost`: those of the groups' first publications."""
 
     lost: Lost
     of_session: Callable[[np.ndarray], np.ndarray]  # see `_first_publications`
@@ -660,5 +674,8 @@ class _LostInSessions(Lost):
 def _late_in_sessions(
     late: Late, of_session: Callable[[np.ndarray], np.ndarray], session: np.ndarray, *columns: Any
 ) -> np.ndarray:
-    """Return the jitter of copies in sessions, as `_LostInSessions` does for losses."""
+    """Return the jitter of copies in sessions (us): that of the groups' first publications.
+
+    `late` is the jitter by publication, `of_session` gives the publication of each session.
+    """
     return late(of_session(session), *columns)

@@ -48,7 +48,7 @@ def at_root(kind: str) -> str:
 
 @dataclass
 class Transmissions:
-    """The transmissions of a kind by a bucket's nodes in a superstep."""
+    """The sent messages of one kind, by a bucket's nodes in a superstep, until they are counted."""
 
     kind: str
     sizes: np.ndarray | None = None  # the sizes of publications by number, with a schedule
@@ -94,7 +94,10 @@ class SessionProgram:
         sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages to their end or the edge of the bucket, see `route_to_edge`."""
+        """Route messages to their end or the edge of the bucket.
+
+        The result is that of `route_to_edge`; hops are added to `sent`.
+        """
         first = int(self.bounds[bucket])
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
@@ -110,7 +113,10 @@ class SessionProgram:
         return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
 
     def _farther(self, messages: Columns, to: np.ndarray) -> Columns:
-        """Return messages after a hop; messages with ``hops, delay_us`` add the hop."""
+        """Return messages after a hop to the nodes `to`.
+
+        Columns ``hops, delay_us``, if there are any, count the hop.
+        """
         if _WAY[0] not in messages:
             return messages
         hop = (to != messages[AT]).astype(np.int64), self.sessions.delays(messages[AT], to)
@@ -137,7 +143,10 @@ class ToRoot(SessionProgram):
     sizes: np.ndarray | None = None  # see `Transmissions`
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """Return the messages that nodes of the bucket send, with ``at``: the sending nodes."""
+        """Return the messages that nodes of the bucket send; ``at`` has the sending nodes.
+
+        A subclass defines it.
+        """
         raise NotImplementedError
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -173,14 +182,17 @@ class ToRoot(SessionProgram):
         return self.sessions.to_root(first, tables, messages[AT], keys)
 
     def _send_on(self, messages: Columns, sent: Transmissions) -> Columns:
-        """Send messages directly to the roots; return those that arrive."""
+        """Send messages directly to the roots of their sessions; return those that arrive.
+
+        The transmissions are added to `sent`.
+        """
         root = self.sessions.root_of[messages["session"]]
         arrives = self.sessions.lives.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives, messages["number"])
         return take({**self._farther(messages, root), AT: root}, arrives)
 
     def _keep(self, tables: Tables, there: list[Columns]) -> None:
-        """Store the messages at roots of sessions that are not lost."""
+        """Store messages that are at roots (`there`), but not those of lost sessions."""
         if there:
             came = concatenate(there)
             append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
@@ -198,7 +210,7 @@ LISTED, CAME = "listed", "came"
 
 @dataclass
 class Members(SortedTable):
-    """Memberships, by (group, node)."""
+    """Memberships of a bucket's nodes, by (group, node)."""
 
     number: np.ndarray = field(default_factory=whole_numbers)  # the round of the last JOIN
     waits: np.ndarray = field(default_factory=flags)  # bool: True if no TREE has arrived yet
@@ -208,7 +220,7 @@ class Members(SortedTable):
 
 @dataclass
 class Lists(SortedTable):
-    """Entries of member lists, by (session, node, member)."""
+    """Entries of member lists, by (session, node, member): the next hop to the member."""
 
     next: np.ndarray = field(default_factory=whole_numbers)
     #: The round of the member's JOIN, and the round in which the entry was written.
@@ -241,7 +253,7 @@ class ForgetDead(SessionProgram):
 
 
 class Record(SessionProgram):
-    """Write the entries of TREEs that arrived; their members stop waiting."""
+    """Write the list entries of TREEs that arrived; their members stop waiting."""
 
     silent: ClassVar[bool] = True
 
@@ -251,7 +263,7 @@ class Record(SessionProgram):
 
 
 def record(sessions: Sessions, tables: Tables) -> None:
-    """Write entries over older ones; members whose last JOIN is answered stop waiting."""
+    """Write new list entries over older ones; members whose last JOIN is answered stop waiting."""
     if listed := take_tables(tables, LISTED):
         tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
     if came := take_tables(tables, CAME):
@@ -266,9 +278,10 @@ def record(sessions: Sessions, tables: Tables) -> None:
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
-    """Return the lists with new entries; of several for a member, the largest number is kept.
+    """Return the member lists with new entries, the columns `listed`.
 
-    All TREEs that reach a member through a node have the same next hop at that node.
+    Of several entries for a member, that with the largest number is kept. All TREEs that reach a
+    member through a node have the same next hop at that node.
     """
     key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
     order = order_of(key, listed["number"])
@@ -292,7 +305,7 @@ class NextHops(SessionProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the edges of the multicast."""
+        """Write the edges of the multicast, as `dissemination.EDGES`; no message is sent."""
         size, lists = self.sessions.size, read_table(Lists, tables, LISTS)
         place, onward = lists.key // size, lists.next
         good = self.sessions.is_good(onward, lists.written)
@@ -375,7 +388,10 @@ class SendTree(SessionProgram):
         return outbox
 
     def _next_hop(self, first: int, tables: Tables, messages: Columns) -> tuple[np.ndarray, Met]:
-        """Return the next hops of TREEs; a TREE ends at its member."""
+        """Return the next hops of TREEs towards their members, where they end.
+
+        `first` is the position of the bucket's first node.
+        """
         onward, ring = messages[AT].copy(), self.sessions.facts.ring
         row = np.flatnonzero(onward != messages["member"])
         keys = Keys.of_nodes(ring, messages["member"][row])
@@ -384,7 +400,10 @@ class SendTree(SessionProgram):
 
 
 def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
-    """Return messages to the nodes on the ways of TREEs; ``first`` marks the starts."""
+    """Return messages to the nodes on the ways of TREEs that arrived.
+
+    ``first`` marks the nodes where TREEs started.
+    """
     path = arrived["path"]
     row, column = np.nonzero(path >= 0)
     node = path[row, column]
@@ -427,7 +446,10 @@ class Leave(ToRoot):
 
 @dataclass(frozen=True)
 class Prune(SessionProgram):
-    """Roots that received a LEAVE drop the member and tell the next hop, which does the same."""
+    """Roots that received a LEAVE drop the member's entry, and send a PRUNE to its next hop.
+
+    The next hop does the same.
+    """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Drop entries, and tell their next hops."""
@@ -452,7 +474,7 @@ class Prune(SessionProgram):
 
 
 def _largest(came: Columns) -> dict[str, np.ndarray]:
-    """Keep the LEAVE with the largest number for each member."""
+    """Return the LEAVE with the largest number for each member, of all that came."""
     order = order_of(came["session"], came["member"], came["number"])
     last = last_of_runs(came["session"][order], came["member"][order])
     return take(came, order[last])

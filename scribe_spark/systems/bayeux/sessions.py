@@ -44,16 +44,20 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
 
 
 def find_roots(ring: Ring, live: np.ndarray, keys: Keys, rule: str, b: int) -> np.ndarray:
-    """Return the root of each key among live nodes, ascending positions: int64."""
+    """Return the root of each key among the nodes `live` (ascending positions): int64.
+
+    `rule` names the routing rule, `b` is the number of bits of a digit.
+    """
     if rule == SURROGATE:
         return live[surrogate_roots(ring.take(live), keys, b)]
     return closeness.roots(ring, live, keys)
 
 
 def have_root_of_another(roots: np.ndarray, anew: np.ndarray, stands: np.ndarray) -> np.ndarray:
-    """Return True for new partitions with the root of one that stands or of an earlier new one.
+    """Return True for new partitions whose root is that of another one of the group.
 
-    All arrays have the shape (G, k).
+    `anew` marks new partitions, `stands` those that exist; of new ones with one root, the first is
+    False. All arrays have the shape (G, k).
     """
     found = np.zeros_like(anew)
     for i in range(roots.shape[1]):
@@ -138,7 +142,10 @@ _RULES = {TABLE: table_hop, LEAF_SET: hop, PASTRY: hop, SURROGATE: surrogate_hop
 
 @dataclass(frozen=True)
 class Hop:
-    """A rule by the leaf sets and routing tables in a bucket, around dead nodes; picklable."""
+    """A routing rule that reads a bucket's leaf sets and routing tables; picklable.
+
+    Messages go around dead nodes.
+    """
 
     facts: KnowsRing
     is_alive: IsAlive
@@ -160,7 +167,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Sessions:
-    """All sessions in a round; picklable."""
+    """All sessions in a round, with roots and rules that every bucket knows; picklable."""
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
@@ -193,13 +200,19 @@ class Sessions:
         lost: np.ndarray | bool,
         size: np.ndarray | None = None,
     ) -> None:
-        """Count messages in a bucket; `size` are their sizes, by default those of kinds."""
+        """Count messages of a kind in a bucket.
+
+        `size` are their sizes in bytes, by default those of the kind; `lost` ones do not arrive.
+        """
         arrives = ~np.broadcast_to(lost, len(sender))
         group = session // self.partitions
         self.observer.send(tables, kind, arrives, sender, to, group, size=size)
 
     def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
-        """Return True for entries whose next hop can be reached: rule B12."""
+        """Return True for list entries whose next hop `onward` lives since they were written: B12.
+
+        `written` has the round in which each entry was written.
+        """
         return self.lives.is_alive(onward) & (self.shared["born"][onward] <= written)
 
     @property
@@ -209,12 +222,12 @@ class Sessions:
 
     @property
     def root_of(self) -> np.ndarray:
-        """The root of each session."""
+        """The root (a position) of each session."""
         return self.roots.ravel()
 
     @property
     def stands(self) -> np.ndarray:
-        """True for partitions that exist and are not lost: bool, (G, k)."""
+        """True for partitions that have a root which is not lost: bool, (G, k)."""
         return (self.roots >= 0) & ~self.lost.reshape(self.roots.shape)
 
     @property
@@ -223,11 +236,11 @@ class Sessions:
         return np.arange(len(self.roots)) * self.partitions + self.stands.argmax(axis=1)
 
     def tree_of(self, session: np.ndarray) -> np.ndarray:
-        """Return the number of a session's tree in its group: 0 for the leading session."""
+        """Return the number of a session's tree in its group, 0 for the lead (see `lead`)."""
         return (session - self.lead[session // self.partitions]) % self.partitions
 
     def delays(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the delays between pairs of nodes in microseconds: int64; 0 for equal nodes."""
+        """Return the delays (us) between nodes `one` and `other`: int64; 0 for equal nodes."""
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[one], router[other])
         return np.where(one == other, 0, delay_us)

@@ -14,7 +14,7 @@ MOST_COPIES = 50_000_000
 
 
 class FloodingConfig(Section):
-    """The settings of flooding over Pastry; its rule is from memory, see docs/rules.md."""
+    """The settings of flooding over Pastry, a system whose rule is from memory (docs/rules.md)."""
 
     flat_prefix: ClassVar[str] = "flooding_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(
@@ -32,7 +32,7 @@ class FloodingConfig(Section):
     )
 
     def check_within(self, config: Any) -> None:
-        """Refuse to send more copies than a run can have members."""
+        """Refuse a flooded overlay in runs that would send too many copies."""
         copies = (config.groups.count or 0) * config.overlay.nodes
         if self.over == "overlay" and copies > MOST_COPIES:
             remedy = (

@@ -36,21 +36,25 @@ from scribe_spark.underlay.protocol import Kernel, node_delays
 
 @dataclass(frozen=True)
 class GroupRings:
-    """The places of all groups' rings."""
+    """The rings of all groups, one after the other; a *place* is a node in a group's ring."""
 
     begins: np.ndarray  # (G + 1,): the first place of each group, and the number of all places
     position: np.ndarray  # (M,): the overlay position of each place's node
 
     @classmethod
     def of(cls, group: np.ndarray, position: np.ndarray, groups: int, size: int) -> GroupRings:
-        """Return the rings of members, given in any order; repetitions are ignored."""
+        """Return the rings of members, given in any order; repetitions are ignored.
+
+        A row of `group` (an index) and `position` is a member; `groups` and `size` are the numbers
+        of groups and of nodes.
+        """
         member = distinct(group * size + position)
         begins = np.searchsorted(member, np.arange(groups + 1) * size)
         return cls(begins, member % size)
 
     @property
     def group(self) -> np.ndarray:
-        """The group of each place."""
+        """The index of the group of each place."""
         return row_numbers(self.begins)
 
     def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
@@ -78,7 +82,7 @@ def known_of_places(
 
 
 def kept_of(states: States) -> dict[str, np.ndarray]:
-    """Return the number of entries of each kind that places keep: int64."""
+    """Return the numbers of entries that each place keeps, by table: int64."""
     larger, smaller = states.leaves[:, : states.half], states.leaves[:, states.half :]
     # in a small ring, a leaf may be on both sides
     again = (smaller[:, :, None] == larger[:, None]).any(axis=2)
@@ -89,7 +93,10 @@ def kept_of(states: States) -> dict[str, np.ndarray]:
 
 
 def told(states: States) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of places of which the first announces itself to the second, each once."""
+    """Return the pairs of places of which the first announces itself to the second, each once.
+
+    A place announces itself to the places that it knows.
+    """
     cells = states.cells
     entries = cells.reshape(len(cells), cells.shape[1] * cells.shape[2])
     both = np.concatenate([entries, states.leaves], axis=1)
@@ -111,7 +118,7 @@ _COPIES_AT_ONCE = 2**13  # the number of copies that are processed in one step
 
 @dataclass(frozen=True)
 class Flood:
-    """Send copies to all entries of rows after the row by which the copy arrived."""
+    """A program: nodes send copies to the entries of rows after the row by which theirs arrived."""
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing  # the nodes; routers are indices
@@ -153,14 +160,17 @@ class Flood:
 
     @staticmethod
     def _are_lost(lost: Lost, came: Columns) -> np.ndarray:
-        """Return True for lost copies; the first message of a source is no copy."""
+        """Return True for copies that are lost; the first message of a source is no copy."""
         found = came["row"] >= 0
         sent = take({"group": came["group"], "node": came["sender"], "peer": came[AT]}, found)
         found[found] = lost(sent["group"], sent)
         return found
 
     def _without_lost(self, came: Columns, carried: Columns) -> tuple[Columns, Columns]:
-        """Return the copies that arrive, and the ranges that these carry; a node gets one copy."""
+        """Return the copies that arrive, one for each node, and the ranges that they carry.
+
+        See :meth:`_send` for ranges.
+        """
         gone, brought = (
             key_of([rows["group"], rows[AT]], len(self.facts.ring))
             for rows in (take(came, came["lost"]), carried)
@@ -241,7 +251,7 @@ class Flood:
         missed: Columns,
         shape: tuple[int, ...],
     ) -> np.ndarray:
-        """Return the copy on which each range of ids travels on, -1 for none: rule F3.
+        """Return the index of the copy on which each range of ids travels on, -1 for none: F3.
 
         `message`, `row` and `digit` name the cells of routing tables to which copies are sent;
         `missed` has the ranges of :meth:`_missing`; `shape` is that of a routing table.
@@ -257,7 +267,10 @@ class Flood:
 
 
 def starting(group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the first messages of :class:`Flood` (kind :data:`COPY`), without their positions."""
+    """Return the sources' own first copies, messages :data:`COPY` of :class:`Flood`, by group.
+
+    The caller adds the positions of the sources.
+    """
     none, begin = np.full(len(group), -1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
     return {
         "group": group,
@@ -269,7 +282,10 @@ def starting(group: np.ndarray) -> dict[str, np.ndarray]:
 def _together(
     came: Columns, carried: Columns, size: int
 ) -> Iterator[tuple[Columns, dict[str, np.ndarray]]]:
-    """Yield copies in blocks, with the ranges that they carry."""
+    """Yield blocks of received copies, with the ranges that the copies of a block carry.
+
+    `came` are the copies, `carried` the ranges (see `Flood._send`); `size` is the number of nodes.
+    """
     place = key_of([came["group"], came[AT]], size)
     order = np.argsort(place)
     message = order[find_sorted(place[order], key_of([carried["group"], carried[AT]], size))]
@@ -281,13 +297,16 @@ def _together(
 
 
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
-    """Return routing tables padded to at least some rows; other buckets may have more rows."""
+    """Return routing tables (n, rows, digits) padded to at least `rows` rows.
+
+    Tables of other buckets may have more rows.
+    """
     more = max(0, rows - cells.shape[1])
     return np.pad(cells, ((0, 0), (0, more), (0, 0)), constant_values=-1) if more else cells
 
 
 def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
-    """Return the number of digits that each node shares with the nearer neighbour: int64."""
+    """Return how many digits each node `at` shares with the nearer neighbour on the ring: int64."""
     beside = [(at + step) % len(ring) for step in (1, -1)]
     here = (ring.hi[at], ring.lo[at])
     shared = [ids.shared_digits_np(*here, ring.hi[one], ring.lo[one], b) for one in beside]
@@ -295,7 +314,7 @@ def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
 
 
 def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int) -> np.ndarray:
-    """Return True if some node shares `row` digits with the node and has the given next digit."""
+    """Return True if some node shares `row` digits with the node `at` and has `digit` next."""
     hi, lo = ring.hi[at], ring.lo[at]
     first = _with_digit(hi, lo, row, digit, b, False)
     last = _with_digit(hi, lo, row, digit, b, True)
@@ -341,7 +360,10 @@ class LiveFlooding(GroupOverlays):
     building: ClassVar[tuple[str, ...]] = (ANNOUNCEMENT,)
 
     def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the copies of publications, and what the rings take: rules F1, F2, F6 and F7."""
+        """Return the copies of publications and, in a run, the costs of the rings: F1 to F7.
+
+        The costs are stored entries, and announcements.
+        """
         nodes = len(network.ring)
         rings = GroupRings.of(overlays.group, overlays.node, len(overlays.number), nodes)
         states = self._states(rings, network)
@@ -360,7 +382,7 @@ class LiveFlooding(GroupOverlays):
     def _states(self, rings: GroupRings, network: Network) -> States:
         """Return leaf sets and routing tables over the rings of the groups: rule F1.
 
-        A node has tables in each of its groups, at its *place*, its position in `rings`.
+        A node has tables in each of its groups, at its *place*, its index in `rings`.
         """
         count, known = len(rings.position), network.ring.take(rings.position)
         ring = Ring(known.hi, known.lo, np.arange(count), known.router)
@@ -410,7 +432,7 @@ class FloodedOverlay(GroupOverlays):
         return None
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
-        """Flood, and write the copies as `Dissemination` does."""
+        """Flood publications, and write the copies in the tables that `Dissemination` writes."""
         publication = np.arange(len(now.publish))
         flood = Flood(
             *(round.bounds, round.facts, now.kernel, now.lan_us),
@@ -425,7 +447,10 @@ class FloodedOverlay(GroupOverlays):
 
 @dataclass(frozen=True)
 class _Write:
-    """Convert the copies of :class:`Flood`; in a run, also count the entries of nodes."""
+    """Write the copies of :class:`Flood` in the form of dissemination; in a run, count entries.
+
+    These are the entries that nodes have in their tables.
+    """
 
     round: OverlayRound
     in_run: bool
@@ -454,7 +479,7 @@ class _Write:
         return {}
 
     def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
-        """Return arrivals with those of the sources in the bucket."""
+        """Return arrivals, and those of the sources in the bucket at hop and time 0."""
         source = self.round.publish.node
         mine = np.flatnonzero(in_bucket(self.bounds, bucket, source))
         zero = np.zeros_like(mine)

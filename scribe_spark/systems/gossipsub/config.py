@@ -200,7 +200,10 @@ class GossipSubConfig(Section):
         return self
 
     def check_within(self, config: Any) -> None:
-        """Refuse a clock beside that of sizes."""
+        """Refuse the clock of hops, and two times for one work, beside sizes of publications.
+
+        `processing_ms` and the setting of validation are the same time of a node.
+        """
         refuse_two_clocks(config, self.flat_prefix, self.clock, self.processing_ms)
 
     @classmethod
@@ -257,5 +260,5 @@ class GossipSubConfig(Section):
         return round(self.processing_ms * _MICROSECONDS)
 
     def _heartbeats(self, name: str) -> int:
-        """Return a time as the number of heartbeats that begin in it."""
+        """Return the time that a field sets as a number of heartbeats, rounded up."""
         return math.ceil(self.value(name) / self.value("heartbeat_ms"))

@@ -72,13 +72,13 @@ PLACES_AT_ONCE = 2**13
 
 @dataclass
 class Held(SortedTable):
-    """Publications that nodes hold, by (index, node): heartbeat of the first copy, and its hops."""
+    """Publications that nodes hold, by (index, node), with heartbeat and hops of the first copy."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
-        """Return True for the table's rows of the publications `message`; K is `size`."""
+        """Return True for the rows of the publications `message`; `size` is the number of nodes."""
         return np.isin(self.key // size, message)
 
 
@@ -107,7 +107,7 @@ class Lacking(PublicationProgram):
         }
 
     def lacking(self, tables: Tables, arrivals: Arrivals, message: np.ndarray) -> np.ndarray:
-        """Return the sorted keys of some messages and of live subscribers that lack them: int64."""
+        """Return the sorted keys (message, node) of live subscribers that lack a message: int64."""
         if not len(message):
             return message
         topic, node = divided(read_table(Subscribers, tables, SUBSCRIBERS).key, self._size)
@@ -156,7 +156,7 @@ class Recall(Lacking):
         return {_LACKS: self._lacks(tables, arrivals)}
 
     def _lacks(self, tables: Tables, arrivals: Arrivals) -> Columns:
-        """Return messages to the live peers of subscribers that lack a publication."""
+        """Return messages that tell live peers of subscribers that these lack a publication."""
         message, node = divided(self.lacking(tables, arrivals, self.told), self._size)
         space = self.topics.space
         place = distinct(self.messages.topic[message] * self._size + node)
@@ -167,7 +167,7 @@ class Recall(Lacking):
         return {AT: peer[alive], "topic": topic[alive], "sender": node[alive]}
 
     def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
-        """Dial for the sources of some messages; return the peers to which they send."""
+        """Dial for the sources of some messages; return the peers to which the sources send."""
         names, rules = self.topics.names, self.topics.rules
         directory = self.topics.directory
         topic, source = self.messages.topic[message], self.messages.source[message]
@@ -187,7 +187,10 @@ class Recall(Lacking):
 
 
 def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
-    """Return `Arrivals.way` of first copies of earlier heartbeats, by the clock of hops, or 0."""
+    """Return `Arrivals.way` (us) of first copies of earlier heartbeats by the clock of hops, or 0.
+
+    `key` has the keys (publication, node), `size` is the number of nodes.
+    """
     way = np.zeros(len(key), dtype=np.int64)
     if DELIVERED in tables:
         noted = tables[DELIVERED]
@@ -227,7 +230,10 @@ class Gossip(Lacking):
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Record IHAVEs and IWANTs in a run; in a world, an IWANT asks for all of a topic."""
+        """Record IHAVEs or IWANTs that came, in a run; in a world, note what an IWANT asks for.
+
+        There, an IWANT asks for all messages of its topic.
+        """
         if self.topics.in_run:
             message = self.parts.publication(came["message"])
             told = {"message": message, "node": came[AT], "sender": came["sender"]}
@@ -239,7 +245,10 @@ class Gossip(Lacking):
             self.topics.observe(tables, kind, sender, node)
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
-        """Return the IHAVEs of nodes that received a lacking message in the last heartbeats."""
+        """Return the IHAVEs of nodes that got their first copy in the last heartbeats.
+
+        In a run, these are IHAVEs of publications that some subscriber lacks.
+        """
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
@@ -257,7 +266,10 @@ class Gossip(Lacking):
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which places send IHAVE: row of the place, and peer."""
+        """Return the peers to which nodes send IHAVE: row in `places`, and position of the peer.
+
+        `places` are keys (topic, node).
+        """
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         told = [(whole_numbers(), whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
@@ -272,7 +284,10 @@ class Gossip(Lacking):
     def _told_that_matter(
         self, tables: Tables, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Count the IHAVEs of places; return those to nodes that live and lack a publication."""
+        """Count the IHAVEs of places; return those to nodes that live and lack a publication.
+
+        `places` are keys (topic, node).
+        """
         space, size = self.topics.space, self._size
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         first, last = self._connected(tables, connections).rows(places)
@@ -291,7 +306,10 @@ class Gossip(Lacking):
         return find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the row ranges of places in the connections; only `mesh.Dial` changes these."""
+        """Return the row ranges of places in the table of connections.
+
+        They are found once, because only `mesh.Dial` changes the table.
+        """
         if CONNECTED not in tables:
             tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
         return read_table(Runs, tables, CONNECTED)
@@ -325,9 +343,9 @@ class Gossip(Lacking):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the draws of the peers outside of the meshes of some places, ascending.
 
-        These are the index of the place, the link and the bits (uint64) of each peer, and the
-        number of peers of each place that get IHAVE, those with the smallest draws.  `rows` has the
-        row ranges of the places in `connections`.
+        A place is a key (topic, node). The arrays are the index of the place, the link and the bits
+        (uint64) of each peer, and the number of peers of each place that get IHAVE, those with the
+        smallest draws. `rows` has the row ranges of the places in `connections`.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -342,12 +360,12 @@ class Gossip(Lacking):
         return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
 
     def most_told(self, others: np.ndarray) -> np.ndarray:
-        """Return the maximal number of peers that get IHAVE, of `others` peers outside the mesh."""
+        """Return how many of `others` peers outside of a mesh get IHAVE at most."""
         rules = self.topics.rules
         return np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
 
     def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
-        """Return an IWANT for each missing message, to one peer that advertised it."""
+        """Return an IWANT for each message that a subscriber lacks, to a drawn sender of IHAVE."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         without = ~arrivals.has(came["message"] * self._size + came[AT])
         message, node, sender = (came[name][without] for name in ("message", AT, "sender"))
@@ -385,7 +403,7 @@ class Gossip(Lacking):
 
 
 def _distinct(rows: Columns) -> Columns:
-    """Return rows without repeats, sorted."""
+    """Return the rows of a table without repeats, sorted by all columns."""
     rows = take(rows, order_of(*rows.values()))
     return take(rows, run_starts(*rows.values()))
 

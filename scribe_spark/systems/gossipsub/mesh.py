@@ -54,7 +54,7 @@ SUBSCRIBERS = "members"
 
 @dataclass
 class Subscribers(SortedTable):
-    """Live subscribers, by topic and node."""
+    """The live subscribers in a bucket, by topic and node, with the heartbeat of their join."""
 
     #: The heartbeat in which the subscriber joins the group; with waves, it may JOIN later.
     joined: np.ndarray = field(default_factory=whole_numbers)
@@ -62,7 +62,7 @@ class Subscribers(SortedTable):
 
 @dataclass(frozen=True)
 class Directory:
-    """The subscribers of all topics.
+    """The subscribers of all topics, ascending by topic and position.
 
     Discovery is outside of GossipSub's specification: all buckets share the directory, as they
     share the list of nodes (rules G1 to G3).
@@ -73,7 +73,11 @@ class Directory:
 
     @classmethod
     def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
-        """Build a directory from keys in any order; repetitions are allowed."""
+        """Return the directory of subscribers, whose keys `place` are in any order, also repeated.
+
+        A key is ``topic * size + node``; `topics` and `size` are the numbers of topics and of
+        nodes.
+        """
         place = distinct(place)
         counts = np.bincount(place // size, minlength=topics)
         return cls({"place": place, "offsets": offsets_of(counts)}, size)
@@ -89,11 +93,14 @@ class Directory:
         return self.shared["offsets"]
 
     def others(self, place: np.ndarray) -> np.ndarray:
-        """Return the number of other subscribers of each place's topic: int64."""
+        """Return how many other subscribers each place's topic has: int64.
+
+        A place is a key of a topic and a node.
+        """
         return np.diff(self.offsets)[place // self.size] - 1
 
     def has(self, place: np.ndarray) -> np.ndarray:
-        """Return True for places in the directory."""
+        """Return True for places (keys of topic and node) in the directory."""
         return find_sorted(self.place, place) >= 0
 
 
@@ -102,8 +109,8 @@ def dialled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the other subscribers of the same topics that subscribers dial (rule G2).
 
-    Each dials `count` others, if there are so many.  The result has the row in `place`, ascending,
-    and the position of the peer.
+    `place` has the keys (topic, node) of the dialling subscribers. Each dials `count` others, if
+    there are so many. The result has the row in `place`, ascending, and the position of the peer.
     """
     topic, node = divided(place, directory.size)
     first = directory.offsets[topic]
@@ -138,7 +145,7 @@ _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a round, and parameters for all programs; picklable."""
+    """The topics of a round, and the parameters that all programs share; picklable."""
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
@@ -154,12 +161,12 @@ class Topics:
 
     @property
     def names(self) -> LinkNames:
-        """The numbers of topics and nodes for random draws."""
+        """The numbers of topics and nodes, and the seed, as keys of random draws."""
         return LinkNames(self.number, self.facts.ring.node, self.seed)
 
     @property
     def space(self) -> LinkSpace:
-        """The conversion of keys of tables."""
+        """The conversion between topics, nodes, peers and keys of tables."""
         return LinkSpace(len(self.facts.ring))
 
     @property
@@ -181,20 +188,23 @@ class Topics:
         topic: np.ndarray | None = None,
         size: np.ndarray | None = None,
     ) -> None:
-        """Count messages; without `arrives`, those to live nodes arrive.
+        """Count messages of a kind; without `arrives` (bool), those to live nodes arrive.
 
-        `size` are the sizes of the messages in bytes, by default those of kinds.
+        `size` are the sizes of the messages in bytes, by default those of their kind.
         """
         arrives = self.is_alive(to) if arrives is None else arrives
         self.observer.send(tables, kind, arrives, sender, to, topic, size=size)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays between nodes in microseconds: int64."""
+        """Return the delays between the nodes `a` and `b` (us): int64."""
         router = self.facts.ring.router
         return node_delays(self.kernel, self.lan_us, router[a], router[b])
 
     def wave(self, place: np.ndarray) -> np.ndarray:
-        """Return the first heartbeat in which each subscriber may JOIN: int64."""
+        """Return the first heartbeat in which each subscriber may JOIN: int64.
+
+        `place` has the keys (topic, node).
+        """
         topic, node = divided(place, self.space.size)
         names = self.names
         drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
@@ -216,7 +226,11 @@ class TopicsProgram:
         raise NotImplementedError
 
     def router(self, tables: Tables) -> Router:
-        """Return the router of a bucket's nodes."""
+        """Return the GossipSub state of a bucket's nodes, read from its tables, as a `Router`.
+
+        It has their connections, their meshes and the links on which they may not send GRAFT
+        (back-off).
+        """
         topics = self.topics
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         back_off = read_table(BackOff, tables, BACK_OFF)
@@ -225,8 +239,9 @@ class TopicsProgram:
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Count messages along links, seen from the senders; return those that arrive, at the other
-        ends.
+        """Count messages along links, and return those that arrive, to be sent.
+
+        `key` has the links (topic, sender, receiver).
         """
         topics = self.topics
         topic, node, peer = topics.space.split(key)
@@ -236,11 +251,11 @@ class TopicsProgram:
         return messages if topics.all_live else take(messages, arrives)
 
     def group_of(self, topic: np.ndarray) -> np.ndarray | None:
-        """Return the groups of the messages of topics; None: they belong to no group."""
+        """Return the groups to which messages of topics are counted; None: no group."""
         return topic
 
     def keys(self, came: Columns) -> np.ndarray:
-        """Return the links, seen from the receiving nodes, of received messages."""
+        """Return the links on which messages came, as keys (topic, receiving node, sender)."""
         space = self.topics.space
         return space.key(came["topic"] * space.size + came[AT], came["sender"])
 
@@ -271,7 +286,7 @@ class Dial(TopicsProgram):
         return {_DIAL: self.send(tables, _DIAL, key)}
 
     def _drawn(self, tables: Tables, connections: Links) -> np.ndarray:
-        """Return links to the peers that subscribers with few connections draw, ascending."""
+        """Return links (topic, node, peer) that subscribers with few connections draw."""
         space, topics = self.topics.space, self.topics
         directory, place = topics.directory, read_table(Subscribers, tables, SUBSCRIBERS).key
         wanted = np.minimum(topics.rules.dials, directory.others(place))
@@ -283,7 +298,10 @@ class Dial(TopicsProgram):
         return space.key(place[of], peer)
 
     def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
-        """Return the links to dial in this heartbeat, and store the remaining ones."""
+        """Return the links (keys) to dial in this heartbeat; store the others for later ones.
+
+        `drawn` are links that have been drawn just now.
+        """
         space, topics = self.topics.space, self.topics
         to_dial = read_table(SortedTable, tables, TO_DIAL)
         to_dial.insert(drawn)
@@ -304,9 +322,10 @@ class Dial(TopicsProgram):
 
 @dataclass(frozen=True)
 class DialGraph(TopicsProgram):
-    """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows.
+    """All nodes dial others, once for all topics; rule G3. :class:`Meet` follows.
 
-    In a world, the graph has all nodes.  Two ends dial when one arrives and the other one lives.
+    In a world, the graph of these connections has all nodes. Two ends dial when one arrives and the
+    other one lives.
     """
 
     enter: np.ndarray | None = None  # the nodes that enter in the round; None: the first round
@@ -383,7 +402,10 @@ class Meet(TopicsProgram):
 
 
 def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
-    """Add connections that one end has made; an existing connection gets the additional way."""
+    """Add connections to a table; a connection that exists already gets the additional `way`.
+
+    `key` has the links, `way` which end dialled (`Links`).
+    """
     key, links = np.sort(key), read_table(Links, tables, name)
     row = links.find(key)
     links.way = links.way.copy()
@@ -398,12 +420,12 @@ def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
 
 @dataclass(frozen=True)
 class Maintain(TopicsProgram):
-    """JOINs, or a phase of a heartbeat.
+    """Subscribers JOIN, or play a phase of a heartbeat: they send GRAFT and PRUNE.
 
     A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
-    heartbeat does not change it.  So a heartbeat that follows another one without events between
-    them is limited to the places that the other one could change (:data:`UNSETTLED`), or that have
-    changed since (:data:`TOUCHED`).
+    heartbeat does not change it. So a heartbeat that follows another one without events between
+    them is limited to the places (keys of topic and node) that the other one could change
+    (:data:`UNSETTLED`), or that have changed since (:data:`TOUCHED`).
     """
 
     heartbeat: int
@@ -449,7 +471,10 @@ class Maintain(TopicsProgram):
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
     def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links on which nodes send GRAFT, and those on which they send PRUNE."""
+        """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE.
+
+        The links are already added to, or removed from, the nodes' own meshes.
+        """
         if self.joins:
             members = read_table(Subscribers, tables, SUBSCRIBERS)
             place = members.key[self._joined(members) == self.heartbeat]
@@ -466,13 +491,13 @@ class Maintain(TopicsProgram):
         return router.heartbeat(place, self.heartbeat)
 
     def _joined(self, members: Subscribers) -> np.ndarray:
-        """Return the heartbeats in which subscribers JOIN."""
+        """Return the heartbeat in which each subscriber JOINs, or has joined: int64."""
         if self.heartbeat >= self.topics.rules.waves:
             return members.joined
         return np.maximum(members.joined, self.topics.wave(members.key))
 
     def _changed(self, tables: Tables) -> np.ndarray:
-        """Return the places whose meshes may not be settled, ascending."""
+        """Return the places (topic, node) whose meshes may not be settled, ascending."""
         if self.all_places:
             members = read_table(Subscribers, tables, SUBSCRIBERS)
             return members.key[self._joined(members) <= self.heartbeat]

@@ -88,7 +88,7 @@ class Arrivals(SortedTable):
 
 @dataclass(frozen=True)
 class Messages:
-    """M messages that are published."""
+    """The M publications of a heartbeat, or those still announced, by index."""
 
     #: (M,): the indices of topics and the positions of nodes.
     topic: np.ndarray
@@ -113,7 +113,7 @@ class PublicationProgram(TopicsProgram):
         return self.topics.space.size
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the delays between nodes in microseconds; with the clock of hops, 1."""
+        """Return the delays between the nodes `a` and `b`: us, or 1 with the clock of hops."""
         if self.messages.clock != TIME:
             return np.ones(len(a), dtype=np.int64)
         return self.topics.delay(a, b)
@@ -121,7 +121,7 @@ class PublicationProgram(TopicsProgram):
     def copy_delay(
         self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return the delays of copies, as `delay`, with their jitter (rule J4)."""
+        """Return the delays of copies, in units of :meth:`delay`, with jitter (rule J4)."""
         delay_us, key = self.delay(sender, receiver), self.messages.jitter
         if key is None or self.messages.clock != TIME:
             return delay_us
@@ -129,14 +129,20 @@ class PublicationProgram(TopicsProgram):
         return delay_us + jitter.late_us(key[message], sender, receiver, delay_us)
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return `Arrivals.way` of copies sent by nodes with ways `before` and with `hops`."""
+        """Return `Arrivals.way` (us) of copies from nodes `a` to nodes `b`.
+
+        `before` and `hops` are the way and the hops of the senders' own first copies.
+        """
         if self.messages.clock == TIME:
             return np.zeros(len(a), dtype=np.int64)
         waits = np.where(hops > 0, self.topics.rules.processing_us, 0)
         return before + waits + self.topics.delay(a, b)
 
     def waits(self, hops: np.ndarray) -> np.ndarray:
-        """Return how long nodes wait before they forward; sources do not wait."""
+        """Return how long nodes with these hops wait before they forward: us, or 0 in hops.
+
+        Sources (0 hops) do not wait.
+        """
         timed = self.messages.clock == TIME
         return np.where(hops > 0, self.topics.rules.processing_us if timed else 0, 0)
 
@@ -153,21 +159,21 @@ class PublicationProgram(TopicsProgram):
         )
 
     def withholds(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes that send no copies of a message, which others publish: rule N6."""
+        """Return True for nodes that send no copies of another node's publication: rule N6."""
         losses = self.losses
         if losses is None:
             return np.zeros(len(node), dtype=bool)
         return losses.withholds(node) & (node != self.messages.source[message])
 
     def announces(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes that announce a message if they have it: rule N6."""
+        """Return True for nodes that would announce a message that they have: rule N6."""
         losses = self.losses
         if losses is None or not losses.withholds_announcements:
             return np.ones(len(node), dtype=bool)
         return ~self.withholds(message, node)
 
     def announced(self, arrivals: Arrivals, heartbeat: int) -> np.ndarray:
-        """Return the keys of messages that nodes announce by IHAVE in a heartbeat: rule G13."""
+        """Return the keys (message, node) for which nodes send IHAVE in a heartbeat: rule G13."""
         key = arrivals.key[heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip]
         return key[self.announces(*divided(key, self._size))]
 
@@ -189,7 +195,10 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links to all peers but `but` and the source: row of `key`, peer."""
+        """Return links to peers for keys (message, node): row of `key`, and position of the peer.
+
+        The peers `but` (one for each key) and the source are left out.
+        """
         message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
@@ -212,13 +221,13 @@ class PublicationProgram(TopicsProgram):
         return np.concatenate([sources[sent_by], others[of]]), np.concatenate([to, peer])
 
     def sources(self, bucket: int, new: np.ndarray) -> np.ndarray:
-        """Return the keys of messages and their sources, for sources in the bucket."""
+        """Return the keys (message, node) of sources in the bucket, for the new messages."""
         source = self.messages.source[new]
         own = in_bucket(self.bounds, bucket, source)
         return new[own] * self._size + source[own]
 
     def from_sources(self, tables: Tables, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which sources send: index of the key, and peer."""
+        """Return the peers to which sources send: index in `key` (message, source), and peer."""
         name = CONNECTIONS if self.topics.rules.flood_publish else MESH
         of, peer = self.links(read_table(Links, tables, name), key, np.full(len(key), NONE))
         if FANOUT not in tables:
@@ -233,15 +242,15 @@ class PublicationProgram(TopicsProgram):
 class SpreadMessages(PublicationProgram):
     """Find the first copy at each node; sources publish, and answers to IWANT are forwarded.
 
-    A node repeats its offer when an earlier copy arrives.  If many nodes have an offer, only the
-    earlier half is sent, because later ones are likely to be replaced; the others wait for the next
-    superstep.
+    A node *offers* its copy to its peers, again whenever an earlier copy arrives. If many nodes
+    have an offer, only the earlier half is sent, because later ones are likely to be replaced; the
+    others wait for the next superstep.
     """
 
     new: np.ndarray  # the messages that are published now
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Accept earlier arrivals, and offer them to the mesh."""
+        """Accept copies that arrive earlier than a node's first one, and offer them to its mesh."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         if superstep:
             changed = self._take_offers(arrivals, inbox)
@@ -260,14 +269,14 @@ class SpreadMessages(PublicationProgram):
         return out
 
     def _early(self, arrivals: Arrivals, key: np.ndarray) -> np.ndarray:
-        """Return True for copies (given by key) that are offered now."""
+        """Return True for copies, by key (message, node), that are offered in this superstep."""
         if len(key) <= _OFFERED_AT_ONCE:
             return np.ones(len(key), dtype=bool)
         at = arrivals.at[arrivals.find(key)]
         return at <= np.partition(at, len(at) // 2)[len(at) // 2]
 
     def _begin(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
-        """Record the copies of sources and the answers to IWANT; return their keys."""
+        """Record copies of sources and answers to IWANT; return their keys (message, node)."""
         changed = self._take_answers(arrivals, tables)
         published = self.sources(bucket, self.new)
         arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
@@ -340,7 +349,7 @@ class SpreadMessages(PublicationProgram):
         return no_later | (row < 0)
 
     def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the offers of nodes to their meshes, and of sources to all their receivers."""
+        """Return the offers of copies: of nodes to their meshes, of sources to all receivers."""
         row, peer = self.sends(tables, arrivals, arrivals.find(key))
         message, node = divided(arrivals.key[row], self._size)
         here = ~self.lost(message, node, peer)
@@ -358,7 +367,7 @@ class SpreadMessages(PublicationProgram):
 
 @dataclass(frozen=True)
 class SendCopies(PublicationProgram):
-    """All copies sent by nodes whose first copy arrived in a lazy heartbeat."""
+    """All copies sent by nodes whose first copy arrived in this heartbeat."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Tell receivers what is sent; they determine which copies were held back."""
@@ -399,7 +408,11 @@ class SendCopies(PublicationProgram):
             tables[name] = {**came, "first": first}
 
     def note_idontwant(self, arrivals: Arrivals, own: np.ndarray, tables: Tables) -> None:
-        """Record IDONTWANTs to the mesh, except to the first copy's sender; rule G11."""
+        """Record the IDONTWANTs that nodes send to their meshes on a first copy; rule G11.
+
+        `own` has the rows of the first copies in `arrivals`.  The sender of a first copy gets no
+        IDONTWANT.
+        """
         mesh = read_table(Links, tables, MESH)
         own = own[self.announces(*divided(arrivals.key[own], self._size))]
         message, node = divided(arrivals.key[own], self._size)
@@ -420,7 +433,7 @@ class SendCopies(PublicationProgram):
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
-        """Record the copies that nodes received, and which of them are first copies.
+        """Record the copies `came` that nodes received, and which of them are first copies.
 
         By the clock of time, a copy that its sender held back because of an IDONTWANT is left out.
         """
@@ -448,7 +461,10 @@ class SendCopies(PublicationProgram):
         }
 
     def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
-        """Return True if the receiver's IDONTWANT or copy came before the sending; rule G10."""
+        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10.
+
+        `row` has the row in `arrivals` of the first copy at the receiver of each copy in `came`.
+        """
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
         back, copy_back = (
@@ -469,7 +485,7 @@ class SendCopies(PublicationProgram):
     def _lost_back(
         self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for copies that the network lost when nodes sent them in a `heartbeat`."""
+        """Return True for copies sent in an earlier `heartbeat` that the network lost."""
         lost = np.zeros(len(message), dtype=bool)
         for one in distinct(heartbeat).tolist():
             some = heartbeat == one
@@ -494,7 +510,10 @@ _KEPT = {
 def publish_with_bandwidth(
     player: SystemPlayer, copies: SendCopies, new: np.ndarray, now: LivingRound
 ) -> None:
-    """Publish the new messages, which have sizes and times, in the heartbeat of a program."""
+    """Publish the messages `new`, which have sizes and times, by the clock with bandwidth.
+
+    `copies` is the program that would send the copies of the heartbeat `now`.
+    """
     assert now.links is not None
     topics, messages, publish, links = copies.topics, copies.messages, now.publish, now.links
     rules = topics.rules
@@ -523,7 +542,7 @@ def _late(topics: Topics, key: np.ndarray) -> Late:
 
 @dataclass(frozen=True)
 class _LostCopies(Lost):
-    """The losses of copies of the messages `new`."""
+    """The losses of copies of the messages `new`, as a `Lost` for the clock with bandwidth."""
 
     copies: SendCopies
     losses: Losses
@@ -569,7 +588,7 @@ def _links(
 def _of_sources(
     topics: Topics, messages: Messages, new: np.ndarray, tables: Tables
 ) -> Iterator[np.ndarray]:
-    """Yield the keys of the links outside of meshes on which sources of the messages `new` send."""
+    """Yield keys (topic, node, peer) of links outside of meshes on which sources of `new` send."""
     space, topic, source = topics.space, messages.topic, messages.source
     if topics.rules.flood_publish:
         place = distinct(key_of([topic[new], source[new]], space.size))
@@ -585,7 +604,7 @@ def _write(
 ) -> None:
     """Add the clock's results to the tables of `publication`; the dead receive no copies.
 
-    Times count from the publications.
+    Times count from the publications (us).
     """
     topics, heartbeat = copies.topics, copies.heartbeat
     came, sent = tables.pop(CLOCK_ARRIVALS), tables.pop(CLOCK_COPIES)

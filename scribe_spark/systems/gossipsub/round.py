@@ -168,7 +168,7 @@ class CountCopies(PublicationProgram):
         return firsts, again, by_iwant
 
     def _rows(self, kind: str, sent: Columns) -> Iterator[Columns]:
-        """Yield the rows of `rounds.system.CARRIED` of messages that were sent in the heartbeat."""
+        """Yield rows of `rounds.system.CARRIED`: messages of a kind sent in the heartbeat."""
         if not sent or not self.notes_copies:
             return
         message = sent["message"]
@@ -215,7 +215,7 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 @dataclass
 class _PublishedMessages(SortedTable):
-    """Publications that are still announced or not yet due, by index."""
+    """The publications that are still announced, or whose deadline is to come, by index."""
 
     #: `round` is the heartbeat of the publication.
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -286,7 +286,7 @@ def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) 
 
 @dataclass
 class _Heartbeat:
-    """One heartbeat, which has the number of the own round; changes `published`."""
+    """One heartbeat, whose number is that of the own round; playing it changes `published`."""
 
     system: LiveGossipSub
     player: SystemPlayer
@@ -314,7 +314,10 @@ class _Heartbeat:
         return SystemRound({}, Publications(), counts, measured, Begun(), self._goes_on())
 
     def _know_subscribers(self) -> None:
-        """Add the subscribers after the events of the world's round, shared by all buckets."""
+        """Share the directory of subscribers after the events of the world's round.
+
+        All buckets read it.
+        """
         size, now = self.topics.space.size, self.now
 
         def gather() -> dict[str, np.ndarray]:
@@ -354,19 +357,19 @@ class _Heartbeat:
 
     @property
     def _number(self) -> int:
-        """The number of the heartbeat in programs on publications."""
+        """The heartbeat's number; in a run, the first heartbeat with publications has number 0."""
         return self.now.number - (self.system.rounds_before if self.now.in_run else 0)
 
     @property
     def _named_parts(self) -> Parts:
-        """The parts that an IHAVE or IWANT names: one, or those of a publication (W16)."""
+        """The parts of a publication that an IHAVE or IWANT names: one, or all (rule W16)."""
         links = self.now.links
         if links is None or self.topics.rules.announce == "part":
             return Parts()
         return links.parts
 
     def _messages(self) -> Messages:
-        """Return the publications as messages."""
+        """Return the stored publications as `Messages`, for the programs."""
         published = self.published
         of, now = (published.topic, published.source, published.round), self.now
         source = now.ring.node[published.source] + published.turn * len(now.ring)
@@ -380,7 +383,10 @@ class _Heartbeat:
         return Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
-        """Return the first publication of each topic in the world's round; all of a schedule."""
+        """Return the measured publications: the first of each topic in the world's round.
+
+        With a schedule, all publications are measured.
+        """
         published, now = self.published, self.now
         is_new = published.round == now.own.first(now.world_round)
         message = np.flatnonzero(is_new | now.in_run)
@@ -430,7 +436,7 @@ class _Heartbeat:
         return self.player.play(Lacking(self.topics, self._messages(), self._number)) > 0
 
     def _end_round(self) -> tuple[dict[str, float], Publications]:
-        """Return measures of the meshes and the counted publications; drop old publications."""
+        """Return measures of meshes, and the outcomes of publications; forget old publications."""
         player, topics, published, now = self.player, self.topics, self.published, self.now
         age = now.world_round - now.own.world_round(published.round)
         counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
@@ -457,7 +463,7 @@ class _Heartbeat:
 def _by_message(
     taken: Mapping[str, np.ndarray], published: _PublishedMessages
 ) -> dict[str, np.ndarray]:
-    """Sum the counts of buckets by message."""
+    """Sum the counts that buckets have made, by message."""
     buckets = (-1, len(published))
     return {
         name: column.reshape(buckets).sum(axis=0) if len(published) else column
@@ -504,13 +510,13 @@ class Go(TopicsProgram):
         return out
 
     def _marked(self, *positions: np.ndarray) -> np.ndarray:
-        """Return flags of all nodes, True for some positions: bool, shape (K,)."""
+        """Return an array that is True at some positions of nodes: bool, shape (K,)."""
         marked = np.zeros(self.topics.space.size, dtype=bool)
         marked[np.concatenate(positions)] = True
         return marked
 
     def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
-        """Return the places of marked subscribers before the events, ascending."""
+        """Return the places (topic, node) of marked subscribers before the events, ascending."""
         place = read_table(Subscribers, tables, SUBSCRIBERS).key
         return place[marked[place % self.topics.space.size]]
 
@@ -519,7 +525,10 @@ class Go(TopicsProgram):
         return self.number + self.topics.rules.unsubscribe_backoff
 
     def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
-        """Return the messages of nodes that leave or quit."""
+        """Return the messages of nodes that leave, or quit topics.
+
+        `quits` has the places (topic, node).
+        """
         space, connections = self.topics.space, router.connections
         leaves = self._places_of(tables, self._marked(self.leave))
         goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
@@ -532,7 +541,11 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove links of dead nodes and of quitting places, and links to nodes known as dead."""
+        """Remove connections and mesh links that end; note connections to dead nodes.
+
+        Links end if their node is dead or quits (`quits` are places), or knows that the peer is
+        dead.
+        """
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
@@ -559,7 +572,7 @@ class Go(TopicsProgram):
         tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
-        """End connections on goodbye and unsubscribe; start back-off on PRUNE."""
+        """End connections on goodbye and unsubscribe; forbid GRAFT for some time on PRUNE."""
         ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
         router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
         if _PRUNE in inbox:
@@ -571,7 +584,7 @@ class Go(TopicsProgram):
 
 @dataclass(frozen=True)
 class NoteState(TopicsProgram):
-    """Record the sizes of meshes in a run, and drop back-off that ends before a heartbeat."""
+    """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
     heartbeat: int
     silent: ClassVar[bool] = True
@@ -586,7 +599,7 @@ class NoteState(TopicsProgram):
 
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
-    """Remove back-off that ends before a heartbeat, or with it."""
+    """Remove entries of back-off that end by a heartbeat."""
     back_off = read_table(BackOff, tables, BACK_OFF)
     back_off.keep(back_off.until > heartbeat)
     tables[BACK_OFF] = back_off.to_columns()
@@ -594,7 +607,7 @@ def _drop_back_off(tables: Tables, heartbeat: int) -> None:
 
 @dataclass(frozen=True)
 class CountRound(PublicationProgram):
-    """Count links, and the receivers of publications, after a round: rule G22."""
+    """Count links of meshes, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
@@ -617,7 +630,7 @@ class CountRound(PublicationProgram):
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late.
 
-        The counts are those of the first part of a publication.
+        A publication in parts has the counts of its first part.
         """
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
@@ -641,7 +654,7 @@ class CountRound(PublicationProgram):
 
 @dataclass(frozen=True)
 class Renumber(TopicsProgram):
-    """Renumber publications, and delete those that no node announces any more."""
+    """Give publications new indices, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
     silent: ClassVar[bool] = True

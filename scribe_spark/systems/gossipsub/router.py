@@ -48,7 +48,10 @@ class LinkNames:
     def bits(
         self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
     ) -> np.ndarray:
-        """Return *draw*(purpose, heartbeat, topic, nodes) of topics and positions: uint64."""
+        """Return *draw*(purpose, heartbeat, topic, nodes): uint64.
+
+        Topics are indices, nodes are positions; their numbers key the draw.
+        """
         rows = [self.node[one] for one in nodes]
         return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
 
@@ -61,12 +64,15 @@ class LinkNames:
         of: np.ndarray,
         peer: np.ndarray,
     ) -> np.ndarray:
-        """Return draws for peers; `of` has the row in (topic, node) of each peer: uint64."""
+        """Return a draw for each peer of a (topic, node): uint64.
+
+        `of` has the row in `topic` and `node` of each position in `peer`.
+        """
         return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
 
 
 def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Return the indices that sort rows by (`of`, `bits`), stably: int64."""
+    """Return the indices that sort rows by (`of`, `bits`), equal ones in their order: int64."""
     most = int(of.max(initial=0))
     low = most.bit_length()
     # one number of `of` and the upper bits of the draw sorts three times as fast as two columns
@@ -80,7 +86,11 @@ def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
 
 
 def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the `count` rows with the smallest bits of each owner, sorted by (`of`, `bits`)."""
+    """Return the `count` rows with the smallest bits of each owner, sorted by (`of`, `bits`).
+
+    `of` has the index of each row's owner, ascending, `bits` the draw; `count` has a number for
+    each owner.
+    """
     likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
     order = in_order(of[likely], bits[likely])
     owner = of[likely][order]
@@ -95,8 +105,8 @@ _MANY = 2**16
 def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Return candidates that include the `count` smallest rows of each owner: int64, ascending.
 
-    The candidates of an owner are the rows below a bound that is likely to select `count` of them;
-    if it selects fewer, all rows of the owner are candidates.
+    See :func:`least` for the arguments. The candidates of an owner are the rows below a bound that
+    is likely to select `count` of them; if it selects fewer, all rows of the owner are candidates.
     """
     rows = np.bincount(of, minlength=len(count))
     share = np.minimum((count + 2.5 * np.sqrt(count) + 1) / np.maximum(rows, 1), 1.0)
@@ -125,7 +135,7 @@ _LINKS_AT_ONCE = 2**15
 
 @dataclass
 class Links(SortedTable):
-    """Connections, or the links of the mesh."""
+    """Links of nodes to peers in topics, by (topic, node, peer): connections, or meshes."""
 
     #: int8: :data:`DIALLED`, :data:`WAS_DIALLED`, or their sum.
     way: np.ndarray = field(default_factory=codes)
@@ -133,13 +143,13 @@ class Links(SortedTable):
 
 @dataclass
 class BackOff(SortedTable):
-    """Peers to which a node must not send GRAFT for some time."""
+    """Peers to which a node must not send GRAFT for some time; by (topic, node, peer)."""
 
     #: The first heartbeat in which it may send GRAFT again.
     until: np.ndarray = field(default_factory=whole_numbers)
 
     def holds(self, keys: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Return True for links in back-off."""
+        """Return True for links (keys) on which no GRAFT may be sent in a heartbeat."""
         row = self.find(keys)
         found = row >= 0
         found[found] = self.until[row[found]] > heartbeat
@@ -155,7 +165,10 @@ class Runs(SortedTable):
     last: np.ndarray = field(default_factory=whole_numbers)
 
     def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place and the row after its last one; equal if none."""
+        """Return the first row of each place and the row after the last one.
+
+        Both are equal if there is no row of the place (key of topic and node).
+        """
         at = self.find(place)
         if not len(self):
             return at, at
@@ -173,7 +186,7 @@ class LinkSpace:
     size: int  # K, the number of nodes
 
     def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the keys of (place, peer)."""
+        """Return the keys (topic, node, peer) of places (topic, node) and peers."""
         return key_of([place, peer], self.size)
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -182,7 +195,7 @@ class LinkSpace:
         return *divided(place, self.size), peer
 
     def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
-        """Return True for links whose peer, by position, is marked."""
+        """Return True for links whose peer is marked in `marked` (bool, by position)."""
         found = np.empty(len(key), dtype=bool)
         for start in range(0, len(key), _LINKS_AT_ONCE):
             some = slice(start, start + _LINKS_AT_ONCE)
@@ -190,14 +203,17 @@ class LinkSpace:
         return found
 
     def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place and the row after its last one; equal if none."""
+        """Return the first row of each place in a table, and the row after the last one.
+
+        Both are equal if the table has no row of the place (key of topic and node).
+        """
         if len(place) * _ROWS_OF_A_SEARCH < len(table):
             first = np.searchsorted(table.key, place * self.size)
             return first, np.searchsorted(table.key, (place + 1) * self.size)
         return self.runs(table).rows(place)
 
     def runs(self, table: SortedTable) -> Runs:
-        """Return the range of rows of every place in a table."""
+        """Return the ranges of rows of all places in a table."""
         key, is_first = table.key, np.ones(len(table), dtype=bool)
         for start in range(1, len(key), _LINKS_AT_ONCE):
             place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
@@ -206,7 +222,7 @@ class LinkSpace:
         return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
 
     def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
-        """Return the keys of all rows of some places."""
+        """Return the keys of all rows of some places (keys of topic and node) in a table."""
         return table.key[expand(*self.rows(table, place))[1]]
 
     def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
@@ -216,7 +232,7 @@ class LinkSpace:
 
 
 def turned_way(way: np.ndarray) -> np.ndarray:
-    """Return how connections were made, seen from their other ends."""
+    """Return `Links.way` of connections as seen from their other ends."""
     return ((way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1).astype(np.int8)
 
 
@@ -224,7 +240,7 @@ def turned_way(way: np.ndarray) -> np.ndarray:
 
 
 class Degrees(NamedTuple):
-    """D, D_low, D_high and D_out of some nodes: int64 arrays."""
+    """The desired sizes of meshes D, D_low, D_high and D_out of some nodes: int64 arrays."""
 
     d: np.ndarray
     low: np.ndarray
@@ -233,12 +249,15 @@ class Degrees(NamedTuple):
 
 
 def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
-    """Return GossipSub's rules for tasks, together with the classes of nodes."""
+    """Return GossipSub's settings for tasks, and with them the classes of nodes."""
     return FrozenFields(**vars(config.filled().for_tasks()), classes=classes)
 
 
 def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
-    """Return the desired degrees of nodes, given by position."""
+    """Return the desired sizes of nodes' meshes, for positions `node`.
+
+    `number` has the number of every node, which tells the node's class.
+    """
     classes: NodeClasses | None = getattr(rules, "classes", None)
     if classes is None or not classes.says("degree"):
         usual = rules.d, rules.d_low, rules.d_high, rules.d_out
@@ -256,7 +275,7 @@ _NOBODY = np.empty(0, dtype=np.int64)
 
 @dataclass
 class Router:
-    """The peers of nodes in topics, and the decisions of the protocol."""
+    """The peers of a bucket's nodes in topics, and the decisions of the protocol."""
 
     rules: GossipSubConfig  # the section of the config with defaults filled in
     names: LinkNames
@@ -270,13 +289,17 @@ class Router:
     # ---- what nodes decide
 
     def join(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Nodes JOIN topics (rule G6); return the links on which they send GRAFT, added to their
-        meshes.
+        """Let nodes JOIN topics (rule G6); return the links on which they send GRAFT.
+
+        These links are added to their meshes. `place` has the keys (topic, node).
         """
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes maintain their meshes (rule G7); return added and pruned links."""
+        """Let nodes maintain their meshes (rule G7); return added and pruned links.
+
+        `place` has the keys (topic, node).
+        """
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
         few = degree < wished.low
@@ -289,13 +312,13 @@ class Router:
         return np.concatenate([grafted, more]), pruned
 
     def unsettled(self, place: np.ndarray) -> np.ndarray:
-        """Return the places whose meshes a heartbeat may change."""
+        """Return those of some places (topic, node) whose meshes a heartbeat may change."""
         wished, (degree, outbound) = self._wished(place), self._degrees(place)
         too_many = degree >= wished.high + (not self.rules.prune_at_d_high)
         return place[(degree < wished.low) | (outbound < wished.out) | too_many]
 
     def _wished(self, place: np.ndarray) -> Degrees:
-        """Return the desired degrees of the nodes of places."""
+        """Return the desired sizes of meshes of the nodes of places (keys of topic and node)."""
         return degrees(self.rules, place % self.space.size, self.names.node)
 
     def _graft(
@@ -303,8 +326,8 @@ class Router:
     ) -> np.ndarray:
         """Add drawn eligible peers to meshes, ``wanted[i]`` for ``place[i]``; return the new links.
 
-        With a `way`, only peers are eligible whose connection was made in that way.  `purpose`
-        names the draw.
+        With a `way` (`Links.way`), only peers are eligible whose connection was made in that way.
+        `purpose` names the draw.
         """
         of, row = self._eligible(place, heartbeat)
         if way:
@@ -333,7 +356,7 @@ class Router:
         return of[kept], row[kept]
 
     def _prune(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Remove peers from meshes that are too large."""
+        """Remove peers from meshes that are too large; return the removed links."""
         rules, size = self.rules, self.space.size
         first, last = self.space.rows(self.mesh, place)
         wished = self._wished(place)
@@ -359,7 +382,7 @@ class Router:
         return key
 
     def _degrees(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number of peers in each place's mesh, and of outbound ones among them."""
+        """Return how many peers are in each place's mesh, and how many of them the node dialled."""
         first, last = self.space.rows(self.mesh, place)
         outbound = np.r_[0, np.cumsum((self.mesh.way & DIALLED) > 0)]
         return last - first, outbound[last] - outbound[first]
@@ -367,7 +390,7 @@ class Router:
     # ---- what nodes take
 
     def take_back_off(self, key: np.ndarray, until: int) -> None:
-        """Put links into back-off until a heartbeat; back-off is never shortened."""
+        """Forbid GRAFT on links (keys) until a heartbeat; an existing later end is kept."""
         key = distinct(key)
         row = self.back_off.find(key)
         there = row >= 0
@@ -382,14 +405,14 @@ class Router:
             links.discard(key)
 
     def take_prunes(self, key: np.ndarray, until: int) -> None:
-        """Handle received PRUNEs; rule G8."""
+        """Handle PRUNEs: remove links from meshes, forbid GRAFT `until` a heartbeat; rule G8."""
         self.mesh.discard(key)
         self.take_back_off(key, until)
 
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Handle received GRAFTs (rule G8); return the refused links, in back-off now.
+        """Handle received GRAFTs (rule G8); return the refused links, which forbid GRAFT now.
 
-        `key` and `way` are seen from the receiving nodes; each link occurs once.
+        `key` and `way` (`Links.way`) are seen from the receiving nodes; each link occurs once.
         """
         order = np.argsort(key)  # ties go to the smaller nodeId
         order = order[~self.mesh.has(key[order])]

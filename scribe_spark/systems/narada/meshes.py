@@ -77,7 +77,7 @@ class Meshes:
 
     @classmethod
     def of(cls, state: Mapping[str, Columns], size: int = 0) -> Meshes:
-        """Return the meshes of a state; `size` is the number of all nodes, if others are sought."""
+        """Return the meshes of a state; `size`, the number of nodes, is needed to find nodes."""
         entries, links, cells = (state_table(state, name) for name in (ENTRIES, LINKS, CELLS))
         size = size or 1 + int(entries["node"].max(initial=0))
         key = key_of([entries["group"], entries["node"]], size)
@@ -104,7 +104,7 @@ class Meshes:
         return find_sorted(self.key, key_of([group, node], self.size))
 
     def cell(self, e: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """Return the cells (e, f)."""
+        """Return the indices of the cells (e, f): what the entries `e` know of the entries `f`."""
         return self.start[e] + f - self.top[e]
 
     # --- links
@@ -116,7 +116,7 @@ class Meshes:
 
     @property
     def known(self) -> np.ndarray:
-        """The number of members that each entry knows, with itself."""
+        """The number of members that each entry knows, itself included."""
         every = CellRows(self, np.arange(len(self.node)))
         return every.sums(self.cells["heard"][every.cell] >= 0)
 
@@ -126,12 +126,12 @@ class Meshes:
         return find_sorted(*keys)
 
     def keep_links(self, kept: np.ndarray) -> None:
-        """Keep the links that a mask marks, which is equal for both directions."""
+        """Keep only the links that a mask marks; both directions of a link must be marked alike."""
         for name in ("a", "b", "since", "distance"):
             setattr(self, name, getattr(self, name)[kept])
 
     def end_links(self, a: np.ndarray, b: np.ndarray) -> None:
-        """End the links between entries, in both directions; there need not be any."""
+        """End links between the entries `a` and `b`, if there are any, in both directions."""
         kept = np.ones(len(self.a), dtype=bool)
         for ends in ((a, b), (b, a)):
             found = self.find_links(*ends)
@@ -139,7 +139,10 @@ class Meshes:
         self.keep_links(kept)
 
     def add_links(self, a: np.ndarray, b: np.ndarray, period: int, distance: np.ndarray) -> None:
-        """Add the links from `a` to `b` that are new, in both directions."""
+        """Add the links from `a` to `b` that are new, in both directions.
+
+        Their links begin in `period`; `distance` is that of each row, in microseconds.
+        """
         new = self.find_links(a, b) < 0
         a, b, distance = a[new], b[new], distance[new]
         since = np.full(len(a), period)
@@ -149,7 +152,10 @@ class Meshes:
         self.a, self.b, self.since, self.distance = (column[first] for column in (*ends, *more))
 
     def by_slot(self, readers: np.ndarray) -> list[np.ndarray]:
-        """Return the first links of the entries that a mask marks, their second ones, and so on."""
+        """Return the links of the entries that `readers` (a mask) marks, in several arrays.
+
+        The first array has the first link of each entry, the second one the second link, and so on.
+        """
         links = np.flatnonzero(readers[self.a])
         slot = links - np.searchsorted(self.a, self.a[links])
         order = np.argsort(slot, kind="stable")
@@ -159,7 +165,10 @@ class Meshes:
     # --- entries
 
     def replaced(self, kept: np.ndarray, more: np.ndarray) -> Meshes:
-        """Return the meshes of the entries that a mask marks, and of new ones by their keys."""
+        """Return meshes of the entries that `kept` (a mask) marks, and of new ones.
+
+        `more` has the new keys (group, node).
+        """
         key = np.sort(np.r_[self.key[kept], more])
         is_in = np.zeros(len(key), dtype=bool)
         here = np.flatnonzero(kept)
@@ -179,15 +188,16 @@ class Meshes:
         return made
 
     def forget(self, cells: np.ndarray) -> None:
-        """Give cells the values of unknown members."""
+        """Set cells, given by index, to the values of unknown members."""
         for name, unknown in _UNKNOWN.items():
             self.cells[name][cells] = unknown
 
 
 class CellRows:
-    """The rows of entries `e`: their cells, one after the other.
+    """The rows of cells of the entries `e`, one after the other.
 
-    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` its place.
+    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` the cell's index in
+    all cells of the meshes.
     """
 
     def __init__(self, meshes: Meshes, e: np.ndarray) -> None:
@@ -196,22 +206,23 @@ class CellRows:
         self.of, self.cell = expand(meshes.start[e], meshes.start[e] + meshes.width[e])
 
     def column(self, place: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return the entries that cells are about, by their places in the rows."""
+        """Return the entries that cells are about, for indices of cells in these rows."""
         meshes = self._meshes
         return self.cell[place] + (meshes.top[self.e] - meshes.start[self.e])[self.of[place]]
 
     def beside(self, f: np.ndarray) -> np.ndarray:
-        """Return the cells (f, x) for all cells (e, x); `f` has an entry for each row."""
+        """Return the cell (f, x) beside each cell (e, x); `f` has an entry for each row."""
         return self.cell + (self._meshes.start[f] - self._meshes.start[self.e])[self.of]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums of the rows: int64."""
+        """Return the sum over each row of values by cell: int64."""
         return np.add.reduceat(values, self.starts, dtype=np.int64)
 
     def least(self, place: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the entry of the least value in each row, from values at ascending places.
+        """Return the entry with the least value in each row.
 
-        The first of equal values wins; a row without values has NONE.
+        `values` belong to the cells `place`, ascending. The first of equal values wins; a row
+        without values has NONE.
         """
         found, of = np.full(len(self.e), NONE), self.of[place]
         if len(place):
@@ -224,6 +235,6 @@ class CellRows:
 
 
 def state_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
-    """Return the columns of a table; empty ones if the state does not have it."""
+    """Return the columns of a table of a state, empty ones if the state has no such table."""
     columns = state.get(name) or {}
     return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}

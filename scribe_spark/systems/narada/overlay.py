@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Narada(GrownOverlays):
-    """Narada by rules D1 to D14; `rules` is its section of the config."""
+    """Narada by rules D1 to D14; `rules` is the section ``narada`` of the config."""
 
     rules: NaradaConfig
     tables: ClassVar[tuple[str, ...]] = TABLES
@@ -49,13 +49,13 @@ class Narada(GrownOverlays):
         return NaradaPeriod(self.rules, state, period).play()
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return sums over members: their links, and the members that they know."""
+        """Return sums over members: of their links, and of the members that they know."""
         meshes = Meshes.of(state)
         sums = {"members": meshes.is_in, "links": meshes.degree, "known": meshes.known}
         return {name: float(one[meshes.is_in].sum()) for name, one in sums.items()}
 
     def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the trees, and in a run the numbers of neighbours and members that are stored."""
+        """Return the trees of sources and, in a run, how many neighbours and members nodes keep."""
         of = Meshes.of(overlays.state if network.in_run else {}, len(network.ring))
         here, sizes = np.flatnonzero(of.is_in), {"neighbours": of.degree, "members": of.known}
         ends = {"group": of.group[here], "node": of.node[here]}
@@ -82,7 +82,7 @@ class Narada(GrownOverlays):
 def _roots(meshes: Meshes, overlays: Overlays, network: Network) -> np.ndarray:
     """Return the entry of `meshes` at which each publication starts, or NONE.
 
-    It is that of the source, or of the member nearest to a source that is no member.
+    It is the entry of the source, or of the member nearest to a source that is no member.
     """
     root = meshes.find(overlays.of, overlays.source)
     root[root >= 0] = np.where(meshes.is_in[root[root >= 0]], root[root >= 0], -1)

@@ -42,14 +42,14 @@ _WHOLE = 2**20
 
 
 def distances(network: Network, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the mean delays of both directions between nodes, in whole microseconds (D1)."""
+    """Return the distances between the nodes `a` and `b`: the mean of both delays, in us (D1)."""
     ends = network.ring.router[a], network.ring.router[b]
     there = node_delays(network.kernel, network.lan_us, *ends)
     return (there + node_delays(network.kernel, network.lan_us, *ends[::-1])) // 2
 
 
 class NaradaPeriod:
-    """A period of the groups of a builder; :meth:`play` has the order of its rules."""
+    """The rules of a period, for the groups of a builder; :meth:`play` has their order."""
 
     def __init__(self, rules: NaradaConfig, state: dict[str, Columns], period: Period) -> None:
         self._rules, self._period, self._state = rules, period, state
@@ -93,7 +93,7 @@ class NaradaPeriod:
     # --- events (rule D2)
 
     def _hear_events(self) -> None:
-        """Let members quit and die, and newcomers wait for their turn."""
+        """Let members quit and die; let newcomers wait until they begin to join."""
         of, period, size = self._meshes, self._period, len(self._ring)
         dies = ~period.alive
         dies[period.died] = True
@@ -106,7 +106,7 @@ class NaradaPeriod:
         self._join(key_of(period.join, size))
 
     def _quit(self, quits: np.ndarray) -> None:
-        """End all links of members that a mask marks, and say so."""
+        """End all links of members that `quits` (a mask) marks, and tell their neighbours."""
         of = self._meshes
         quits &= of.is_in
         told = quits[of.a]
@@ -115,7 +115,7 @@ class NaradaPeriod:
         of.is_in &= ~quits
 
     def _join(self, joins: np.ndarray) -> None:
-        """Let newcomers wait; those of a new group begin in a drawn order."""
+        """Let newcomers (keys) wait; those of a new group begin in a drawn order."""
         of, size, number = self._meshes, len(self._ring), self._period.group_number
         members = distinct(np.r_[of.key[of.is_in], self._waiting])
         joins = joins[find_sorted(members, joins) < 0]
@@ -145,7 +145,7 @@ class NaradaPeriod:
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
 
     def _hear_numbers(self) -> None:
-        """Note higher refresh numbers, and the members that are heard of first by them."""
+        """Record higher refresh numbers in the vectors of neighbours, and unknown members."""
         of = self._meshes
         heard, number = of.cells["heard"], of.cells["number"]
         told = np.where(heard >= 0, number, NONE)
@@ -159,16 +159,16 @@ class NaradaPeriod:
         number[news], heard[news] = best[news], self._now
 
     def _own_cells(self) -> np.ndarray:
-        """Return the cells of members about themselves."""
+        """Return the cells of members about themselves, by ascending entries."""
         e = np.flatnonzero(self._meshes.is_in)
         return self._meshes.cell(e, e)
 
     def _silence(self, cells: np.ndarray) -> np.ndarray:
-        """Return the periods since the last receipt of a higher number."""
+        """Return the periods since the entries of cells last received a higher refresh number."""
         return self._now - self._meshes.cells["heard"][cells]
 
     def _drop_silent(self) -> None:
-        """End the links to neighbours that have been silent for too long."""
+        """End links to neighbours from which no higher refresh number has come for too long."""
         of = self._meshes
         silent = self._silence(of.cell(of.a, of.b)) >= self._rules.neighbour_periods
         silent &= of.is_in[of.a]
@@ -178,7 +178,10 @@ class NaradaPeriod:
     # --- decisions, on the costs of the last period (rules D5 to D8)
 
     def _add(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let members probe a drawn one; return links that make ways much shorter (D6, D7)."""
+        """Let members probe a drawn member each; return the links worth adding (D6, D7).
+
+        These links, two arrays of entries, make many ways much shorter.
+        """
         of, degree = self._meshes, self._meshes.degree
         e = np.flatnonzero(of.is_in & (degree < self._rules.degree))
         rows = CellRows(of, e)
@@ -200,7 +203,7 @@ class NaradaPeriod:
         return e[useful], j[useful]
 
     def _strangers(self, rows: CellRows) -> np.ndarray:
-        """Return the places in rows of known members that are no neighbours."""
+        """Return the indices in rows of cells about known members that are no neighbours."""
         of = self._meshes
         known = of.cells["heard"] >= 0
         known[of.cell(of.a, of.b)] = False
@@ -208,7 +211,10 @@ class NaradaPeriod:
         return np.flatnonzero(known[rows.cell])
 
     def _utility(self, e: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return by how much links from `e` to `j` shorten the ways of `e`, in `_WHOLE`."""
+        """Return by how much links from entries `e` to `j` shorten the ways of `e`: sums of shares.
+
+        A share 1 is the number `_WHOLE`.
+        """
         of, rows = self._meshes, CellRows(self._meshes, e)
         cost = of.cells["cost"]
         direct = distances(self._network, of.node[e], of.node[j])
@@ -220,11 +226,14 @@ class NaradaPeriod:
         return rows.sums(gain)
 
     def _least_use(self, e: np.ndarray, degree: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the use that a link must have, from the members known and the degrees."""
+        """Return the use that links from `e` must have, from members known and degrees.
+
+        `degree` and `other` are the numbers of links of the two ends.
+        """
         return self._rules.threshold * (self._known[e] * degree * other)
 
     def _drop_useless(self) -> None:
-        """End the link of least use of each member, if that is little (D8)."""
+        """End each member's link of least use, if this use is little (D8)."""
         of, degree = self._meshes, self._meshes.degree
         a, b, rules = of.a, of.b, self._rules
         ways = self._ways_over_links()
@@ -248,7 +257,7 @@ class NaradaPeriod:
         of.end_links(a[agreed], b[agreed])
 
     def _ways_over_links(self) -> np.ndarray:
-        """Return for each link the number of members that its first end reaches over it."""
+        """Return for each link how many members are reached over it from its first end."""
         of = self._meshes
         ways = np.zeros(len(of.a), dtype=np.int64)
         for link in of.by_slot(np.ones(len(of.node), dtype=bool)):
@@ -257,7 +266,10 @@ class NaradaPeriod:
         return ways
 
     def _repair(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probe silent members; return links to those that live, and forget the others (D5)."""
+        """Probe members that have been silent for long; return the links to live ones.
+
+        A member forgets the dead ones (D5).
+        """
         of = self._meshes
         e = np.flatnonzero(of.is_in)
         rows = CellRows(of, e)
@@ -280,7 +292,7 @@ class NaradaPeriod:
     # --- effects (rules D9 to D12)
 
     def _exchange(self) -> None:
-        """Compute the ways of all members from the vectors of their neighbours (D9)."""
+        """Compute the ways (cost and next hop) of members from their neighbours' vectors (D9)."""
         of = self._meshes
         knows, cost, way = (of.cells[name] for name in ("heard", "cost", "next"))
         rows = CellRows(of, np.flatnonzero(of.is_in))
@@ -306,7 +318,10 @@ class NaradaPeriod:
         self._meshes.add_links(a, b, self._now, distance)
 
     def _change_entries(self) -> None:
-        """Remove entries that nobody knows; let newcomers link drawn members (D11, D12)."""
+        """Remove entries that nobody knows; add newcomers, with links to drawn members.
+
+        Rules D11 and D12.
+        """
         of = self._meshes
         rows = CellRows(of, np.flatnonzero(of.is_in))
         kept = find_sorted(self._waiting, of.key) >= 0
@@ -321,7 +336,7 @@ class NaradaPeriod:
             self._begin_joining(find_sorted(self._meshes.key, newcomers))
 
     def _begin_joining(self, e: np.ndarray) -> None:
-        """Let newcomers, one after the other, link drawn members."""
+        """Let newcomers (entries `e`), one after the other, link drawn members."""
         of = self._meshes
         of.is_in[e] = True
         mine = of.cell(e, e)

@@ -43,7 +43,7 @@ class NiceConfig(Section):
     guard: bool = setting(True, "Members move only if both clusters keep their bounds")
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse more members of all groups than builders can hold."""
+        """Refuse more members of all groups than the keys of builders can number."""
         if memberships > MOST_MEMBERS:
             remedy = f"has {memberships:,} members of all groups; at most {MOST_MEMBERS:,} fit into"
             raise InputError("systems", "nice", f"{remedy} memory; give fewer or smaller groups")

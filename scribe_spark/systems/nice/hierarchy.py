@@ -27,7 +27,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Clusters:
-    """Sets of members, ``member[first[i]:first[i] + size[i]]``, by ascending heads."""
+    """Clusters by ascending heads, the keys of leaders: ``member[first[i]:first[i] + size[i]]``."""
 
     head: np.ndarray
     first: np.ndarray
@@ -36,7 +36,10 @@ class Clusters:
 
     @classmethod
     def of(cls, head: np.ndarray, key: np.ndarray) -> Clusters:
-        """Return clusters, given the head of the cluster of each seat; keys of seats ascend."""
+        """Group the members `key` (ascending) into clusters by the leader `head` of each.
+
+        Both are keys (group, node).
+        """
         order = np.argsort(head, kind="stable")
         head = head[order]
         first = run_starts(head)
@@ -48,7 +51,10 @@ class Clusters:
         return np.repeat(np.arange(len(self.head)), self.size)
 
     def members_of(self, head: np.ndarray) -> Pair:
-        """Return pairs of the index of a head, ascending, and a member of its cluster, if any."""
+        """Return the members of the clusters that `head` lead.
+
+        The result has the index in `head`, ascending, and the member (a key).
+        """
         at = find_sorted(self.head, head)
         there = np.flatnonzero(at >= 0)
         first = self.first[at[there]]
@@ -56,7 +62,7 @@ class Clusters:
         return there[pair], self.member[row]
 
     def peers(self, some: np.ndarray) -> Pair:
-        """Return the indices of all pairs of a marked member and another one of its cluster."""
+        """Return pairs (indices) of a member that `some` marks and another one of its cluster."""
         first = self.first[self.index]
         row, other = expand(first, first + self.size[self.index] * some)
         return row[row != other], other[row != other]
@@ -64,7 +70,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Layer:
-    """The seats of a layer, ascending, and the heads of their clusters."""
+    """A layer: the keys of its seats, ascending, and the heads of their clusters."""
 
     key: np.ndarray = field(default_factory=whole_numbers)
     head: np.ndarray = field(default_factory=whole_numbers)
@@ -74,18 +80,18 @@ class Layer:
         return Layer(self.key[some], self.head[some])
 
     def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
-        """Return the layer with further seats, in any order, and the heads of their clusters."""
+        """Return the layer with further seats: keys, in any order, and heads of their clusters."""
         key, head = np.r_[self.key, key], np.r_[self.head, head]
         order = np.argsort(key, kind="stable")
         return Layer(key[order], head[order])
 
     def head_of(self, key: np.ndarray) -> np.ndarray:
-        """Return the heads of nodes, or NONE for those without a seat."""
+        """Return the head (its leader's key) of each node's cluster; NONE without a seat here."""
         at = find_sorted(self.key, key)
         return np.where(at < 0, NONE, self.head[at]) if len(self.key) else at
 
     def led_by(self, old: np.ndarray, new: np.ndarray) -> Layer:
-        """Return the layer with new heads in the place of old ones, which are ascending."""
+        """Return the layer with each head in `old` (keys, ascending) replaced by that in `new`."""
         at = find_sorted(old, self.head)
         return Layer(self.key, np.where(at < 0, self.head, new[at])) if len(old) else self
 
@@ -96,7 +102,7 @@ class Layer:
 
 
 def layers_of(rows: Columns | None, size: int) -> list[Layer]:
-    """Return the layers of the table of clusters (``group, layer, leader, node``) of K nodes."""
+    """Return the layers of the table ``group, layer, leader, node``; `size` is K."""
     if rows is None:
         return []
     key, head = (rows["group"] * size + rows[end] for end in ("node", "leader"))
@@ -106,7 +112,7 @@ def layers_of(rows: Columns | None, size: int) -> list[Layer]:
 
 
 def rows_of(layers: Sequence[Layer], size: int) -> Columns:
-    """Return the table of clusters, sorted by its columns."""
+    """Return layers as the table ``group, layer, leader, node``, sorted by its columns."""
     every = [Layer(), *layers]
     key, head = (np.concatenate([getattr(one, of) for one in every]) for of in ("key", "head"))
     layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])
@@ -116,7 +122,7 @@ def rows_of(layers: Sequence[Layer], size: int) -> Columns:
 
 
 def tops(layers: Sequence[Layer], size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the groups with members, ascending, their top layers, and the heads of these."""
+    """Return the groups with members, ascending, their top layers and the keys of their leaders."""
     group = distinct(layers[0].key // size) if layers else whole_numbers()
     top, head = np.zeros_like(group), np.zeros_like(group)
     for number, layer in enumerate(layers):
@@ -133,7 +139,7 @@ class Distances:
     network: Network
 
     def trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the round trips between nodes in groups, row by row: int64."""
+        """Return round trips (us) between nodes `a` and `b`, given by keys (group, node): int64."""
         size, router = len(self.network.ring), self.network.ring.router
         ends = router[a % size], router[b % size]
         facts = self.network.kernel, self.network.lan_us
@@ -141,7 +147,7 @@ class Distances:
         return np.where(a == b, 0, trip)
 
     def radii(self, sets: Clusters) -> np.ndarray:
-        """Return the longest round trip of each member to the others of its set."""
+        """Return the longest round trip (us) of each member to others of its cluster: int64."""
         first, size = sets.first[sets.index], sets.size[sets.index]
         radius = np.zeros(len(size), dtype=np.int64)
         step = max(1, _PAIRS // int(size.max(initial=1)))
@@ -153,12 +159,18 @@ class Distances:
         return radius
 
     def nearest(self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray) -> Pair:
-        """Return the nearest node for each value of `pair` (ties: the least) and its round trip."""
+        """Return the nearest node for each value of `pair` (ascending), and its round trip (us).
+
+        Of equal round trips, the one to the least position counts.
+        """
         size, start = len(self.network.ring), run_starts(pair)
         trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
         return node[start] // size * size + least, trip
 
     def centres(self, sets: Clusters, answers: np.ndarray) -> Pair:
-        """Return the centres of sets, and all radii; centres are marked in `answers`, if any is."""
+        """Return the centre (key) of each cluster, and the radius of each member, in us.
+
+        Members that `answers` marks are preferred as centres.
+        """
         radius = self.radii(sets)
         return self.nearest(sets.index, radius + _FAR * ~answers, sets.member)[0], radius

@@ -25,7 +25,7 @@ GUEST = -2
 
 @dataclass(frozen=True)
 class Nice(GrownOverlays):
-    """NICE by rules V1 to V9; `rules` is its section of the config (`Section.for_tasks`)."""
+    """NICE by rules V1 to V9; `rules` is the section ``nice`` of the config."""
 
     rules: NiceConfig
     tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)
@@ -46,7 +46,7 @@ class Nice(GrownOverlays):
         return NicePeriod(self.rules, state, period).play(state)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of members, and those of guests to rendezvous points: rule V9."""
+        """Return the edges of members, and those of sources that are no members: rule V9."""
         size, state = len(network.ring), overlays.state
         layers = layers_of(state.get(CLUSTERS), size)
         silent = state.get(SILENT, {})
@@ -78,11 +78,17 @@ class Nice(GrownOverlays):
         return {**rows, "parent": rows["leader"], "child": rows["node"], "rank": -rows["layer"]}
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """Forward to all clusters but that of the first copy: rule V9."""
+        """Return the mask of edges on which a first copy is forwarded: rule V9.
+
+        A copy goes on to all clusters of the node but that from which it came.
+        """
         return edges["layer"] != first["layer"]
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Count members, those that wait, layers, clusters and peers, added over members."""
+        """Return sums over groups: members, those that wait, layers, clusters and peers.
+
+        ``unsound`` counts the clusters whose size is out of bounds.
+        """
         found = {"waiting": float(len(state[WAITING]["node"])) if WAITING in state else 0.0}
         rows = state.get(CLUSTERS)
         if rows is None or not len(rows["node"]):

@@ -28,9 +28,9 @@ _NUMBERS = 1 << 22
 
 
 def halves(trip: np.ndarray) -> np.ndarray:
-    """Return the members of the first halves of clusters, from their round trips (c, m, m).
+    """Mark the members of the first half of each cluster, from round trips: (c, m, m) to (c, m).
 
-    The halves are those whose larger radius is the least.  For centres a and b, it is the least r
+    The halves are those whose larger radius is the least. For centres a and b, it is the least r
     such that every member is within r of a or b, and those within r of only one fit into its half:
     it follows from sorted distances, without a search of all halves.
     """
@@ -51,7 +51,7 @@ def halves(trip: np.ndarray) -> np.ndarray:
 
 
 def _radii(trip: np.ndarray, first: int) -> np.ndarray:
-    """Return the least larger radius for each two centres: int64, shape (c, m, m).
+    """Return the least larger radius of two halves, for each two centres: int64, (c, m, m).
 
     The half of the centre a (second axis) has `first` members.
     """
@@ -116,7 +116,10 @@ class NicePeriod:
         return {kind: concatenate(rows) for kind, rows in self._messages.items()}
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
-        """Send messages of a kind between keys (group, node); count `entries` as bytes."""
+        """Count messages of a kind between keys (group, node).
+
+        Each has the bytes of `entries` entries.
+        """
         if len(sender):
             group, node = np.divmod(sender, self._size)
             self._messages[kind].append({"group": group, "sender": node, "to": to % self._size})
@@ -126,13 +129,16 @@ class NicePeriod:
         self._period.counts[name] = self._period.counts.get(name, 0) + number
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
-        """Mark the nodes that are neither silent nor departing."""
+        """Return True for nodes (keys) that are neither silent nor departing.
+
+        A node is silent if it has died and nobody has noticed.
+        """
         return find_sorted(self._mute, key) < 0
 
     # --- before the layers
 
     def take_events(self) -> None:
-        """Record the members that are silent, that depart and that join: rule V1."""
+        """Record who is silent (dead), who departs and who joins, from the period's events: V1."""
         period, size = self._period, self._size
         join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
         seated = self._layers[0].key if self._layers else whole_numbers()
@@ -164,7 +170,10 @@ class NicePeriod:
         self._start = np.r_[self._start[stays], period.number + begins][order]
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let newcomers descend from the top; return them and their leaders: rule V2."""
+        """Let newcomers descend from the top layer; return those that got leaders, and the leaders.
+
+        Newcomers and leaders are keys; rule V2.
+        """
         groups, top, head = tops(self._layers, self._size)
         self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
         begins = np.flatnonzero(self._start <= self._period.number)
@@ -209,14 +218,17 @@ class NicePeriod:
         return newcomers, leader
 
     def _ping(self, key: np.ndarray, leader: np.ndarray, some: np.ndarray) -> None:
-        """Measure some leaders, which answer."""
+        """Count pings of nodes `key` to leaders, and the answers of leaders that are alive.
+
+        `some` selects the rows of both.
+        """
         key, leader = key[some], leader[some]
         self._send("ping", key, leader)
         heard = self._answers(leader)
         self._send("pong", leader[heard], key[heard])
 
     def beat(self) -> None:
-        """Send heartbeats; members that do not lead measure the leaders above."""
+        """Count the heartbeats of members, and pings of members to the leaders above their own."""
         for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
             clusters, upper = layer.clusters, above.clusters
             member, head = clusters.member, clusters.head[clusters.index]
@@ -234,7 +246,7 @@ class NicePeriod:
     # --- the turn of a layer
 
     def mend(self, number: int) -> None:
-        """Play the turn of a layer: rules V3 to V7."""
+        """Play the turn of the layer of a number: rules V3 to V7."""
         self._layer = self._layers[number]
         self._above = self._layers[number + 1] if number + 1 < len(self._layers) else Layer()
         #: The changes of the layer above: new seats, with their heads; and seats that are lost.
@@ -263,12 +275,15 @@ class NicePeriod:
             self._layers[number + 1 : number + 2] = [self._above.with_seats(*rise)]
 
     def _promote(self, leader: np.ndarray, above: np.ndarray) -> None:
-        """Give new leaders a seat in clusters above."""
+        """Give new leaders a seat in the clusters that the leaders `above` lead; count messages."""
         self._rise.append((leader, above))
         self._send("add", leader, above)
 
     def vacate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Remove members without a seat; return new leaders and their clusters above: rule V3."""
+        """Remove members without a seat; return new leaders of their clusters: rule V3.
+
+        The second array has the heads of the new leaders' clusters above, or NONE.
+        """
         layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
         goes = departs | (find_sorted(self._lost, layer.key) >= 0)
@@ -293,7 +308,11 @@ class NicePeriod:
     def _others(
         self, asks: np.ndarray, leader: np.ndarray, above: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return pairs of the index of a node that asks and another leader above; round trips."""
+        """Return the other leaders to which nodes can move, and the round trips (us).
+
+        The result has the index in `asks` (keys of nodes), the keys of other members than `leader`
+        of the clusters that `above` leads, and the round trip between both.
+        """
         pair, other = self._leaders.members_of(above)
         some = other != leader[pair]
         pair, other = pair[some], other[some]
@@ -302,13 +321,16 @@ class NicePeriod:
     def _saves(
         self, old: np.ndarray, new: np.ndarray, total: np.ndarray, number: np.ndarray
     ) -> np.ndarray:
-        """Mark the round trips that are far below old ones; the mean is `total` / `number`."""
+        """Mark the new round trips (us) that are far below the old ones.
+
+        The mean round trip, which the bound uses, is `total` / `number`.
+        """
         least_us = round(self._rules.least_gain_ms * 1000)
         least = np.maximum(self._rules.mean_percent * total, 200 * least_us * number)
         return number * (self._rules.stay_percent * old - 100 * new) > least
 
     def move(self, clusters: Clusters) -> None:
-        """Let members go to a leader that is much nearer: rule V4."""
+        """Let members go to another leader of their layer that is much nearer: rule V4."""
         key, head = self._layer.key, self._layer.head
         at = find_sorted(clusters.head, head)
         rows = np.flatnonzero(self._acts[at] & (key != head) & self._answers(key))
@@ -335,7 +357,10 @@ class NicePeriod:
         self._layer = Layer(key, head)
 
     def split(self, clusters: Clusters, some: np.ndarray, is_top: np.ndarray) -> None:
-        """Split large clusters into halves, which their centres lead: rule V5."""
+        """Split large clusters (`some`, indices) into halves, which their centres lead: rule V5.
+
+        `is_top` marks the clusters whose leader goes on to lead a half.
+        """
         old = clusters.head[some]
         index, member = clusters.members_of(old)
         half = self._halves(index, member, clusters.size[some])
@@ -357,7 +382,10 @@ class NicePeriod:
         self._count("splits", len(some))
 
     def _halves(self, index: np.ndarray, member: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Return the half, 0 or 1, of each member of clusters by index."""
+        """Return the half, 0 or 1, of each member of clusters that are split.
+
+        `index` has the cluster of each member, `size` the size of each cluster.
+        """
         half = (index_in_run(index) >= (size[index] + 1) // 2).astype(np.int64)
         for m in distinct(size[size < 6 * self._rules.k]).tolist():
             rows = np.flatnonzero(size[index] == m)
@@ -370,7 +398,11 @@ class NicePeriod:
     def merge(
         self, clusters: Clusters, small: np.ndarray, is_top: np.ndarray, splits: np.ndarray
     ) -> np.ndarray:
-        """Merge small clusters with the nearest one; return the mask of all merged ones: V6."""
+        """Merge small clusters with the nearest one; return the mask of all merged ones: V6.
+
+        Masks of clusters: `small`, those that look for another one; `is_top`, those whose leader
+        stays and lets the other cluster come; `splits`, those that are split and take no part.
+        """
         merged = np.zeros(len(clusters.head), dtype=bool)
         asks = clusters.head[small]
         pair, other, trip = self._others(asks, asks, self._upper[small])
@@ -400,7 +432,7 @@ class NicePeriod:
         return merged
 
     def lead_anew(self, clusters: Clusters, some: np.ndarray) -> None:
-        """Replace leaders by centres that are much nearer to all: rule V7."""
+        """Replace leaders of clusters `some` by centres that are much nearer to all: rule V7."""
         old = clusters.head[some]
         index, member = clusters.members_of(old)
         sets = Clusters.of(index, member)
@@ -416,7 +448,7 @@ class NicePeriod:
         self._count("new_leaders", len(old))
 
     def dissolve(self) -> None:
-        """Remove top layers of one member: rule V8."""
+        """Remove top layers that have a single member: rule V8."""
         upper = whole_numbers()  # the groups with a layer above
         for number in range(len(self._layers) - 1, 0, -1):
             layer, group = self._layers[number], self._layers[number].key // self._size

@@ -32,7 +32,7 @@ GREATEST = 1e11
 
 
 def _class_of_bandwidth(rank: int) -> str:
-    """Return the name of the edges of a rank, two for each power of ten."""
+    """Return the name of the edges of a rank: a class of bandwidths, two per power of ten."""
     least = 10 ** (-rank // 2 - 6) * (3 if rank % 2 else 1)
     return "same router" if least * 1e6 >= GREATEST else f"from {least:g} Mbit/s"
 

@@ -19,6 +19,8 @@ _ROUTES = 2**18
 class Flows:
     """The flows of trees on links, at the beginning of a round; members are rows.
 
+    Bandwidths and rates are in bit/s.
+
     Attributes
     ----------
     key, count : ndarray of int64
@@ -47,9 +49,9 @@ class Flows:
         self.edge[child] = self._least(child, of, link)
 
     def bandwidth(self, child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bandwidths and the hops that children would have from parents: rule E5.
+        """Return the bandwidths (bit/s) and hops that children would have from parents: rule E5.
 
-        A child's own flow, if it has one, goes over the route.  Without links, the bandwidth is
+        A child's own flow, if it has one, goes over the route. Without links, the bandwidth is
         infinite.
         """
         found, hops = np.empty(len(child)), np.empty(len(child), dtype=np.int64)
@@ -62,7 +64,10 @@ class Flows:
         return found, hops
 
     def _least(self, child: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return the bandwidths of children on routes, whose links are given."""
+        """Return the bandwidth of each child: the least rate per flow on the links of its route.
+
+        Link ``link[i]`` is on the route to ``child[of[i]]``.
+        """
         rates = self.rates[link]
         if self._shared:
             on_links, below = (

@@ -46,7 +46,7 @@ class OvercastConfig(Section):
     )
 
     def check_within(self, config: Any) -> None:
-        """Refuse groups that are too large for tables of all nodes below a node."""
+        """Refuse groups too large for nodes that know the whole tree below them."""
         groups = config.groups
         if groups.count and groups.custody is None:
             size = config.overlay.nodes if groups.size is None else groups.size

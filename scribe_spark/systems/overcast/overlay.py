@@ -41,7 +41,7 @@ _NOBODY = {name: whole_numbers() for name in (*Members().columns(), "group", "no
 
 @dataclass(frozen=True)
 class Overcast(GrownOverlays):
-    """Overcast by rules E1 to E14; `rules` is its section of the config (`Section.for_tasks`)."""
+    """Overcast by rules E1 to E14; `rules` is the section ``overcast`` of the config."""
 
     rules: OvercastConfig
 
@@ -65,7 +65,7 @@ class Overcast(GrownOverlays):
         return sent
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of trees, and those from other sources to the root: rule E13."""
+        """Return the edges of trees, and those from sources that are no root to the root: E13."""
         members = overlays.state.get(MEMBERS, _NOBODY)
         child, parent = tree_edges(members, len(network.ring))
         ends = {"node": members["node"][parent], "peer": members["node"][child]}
@@ -93,7 +93,7 @@ class Overcast(GrownOverlays):
 
 
 def tree_edges(members: Columns, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the edges between living members: the rows of children and parents."""
+    """Return the edges between living members: rows (of `members`) of children and parents."""
     key = key_of([members["group"], members["node"]], size)
     child = np.flatnonzero(members["alive"] & (members["parent"] >= 0))
     parent = find_sorted(key, key_of([members["group"][child], members["parent"][child]], size))
@@ -102,10 +102,11 @@ def tree_edges(members: Columns, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.ndarray]:
-    """Return sums over the members of each group that has any, for `QUOTIENTS`.
+    """Return sums over the members of each group, whose quotients (`QUOTIENTS`) are measures.
 
-    The bandwidth of a member is the least one of the edges from the root; it is 0 without a way
-    from the root.  Members at the root's router are left out of bandwidths, as no link limits them.
+    Groups without members have no sums. The bandwidth of a member is the least one of the edges
+    from the root; it is 0 without a way from the root. Members at the root's router are left out of
+    bandwidths, as no link limits them.
     """
     members, kernel, size = state[MEMBERS], network.kernel, len(network.ring)
     child, parent = tree_edges(members, size)
@@ -142,7 +143,10 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
 
 
 def drawn(members: Columns, network: Network) -> Columns:
-    """Return the edges of trees, ranked by bandwidth; values: Mbit/s from the root (rule E4)."""
+    """Return the edges of trees for pictures, ranked by bandwidth (rule E4).
+
+    The values are the members' bandwidths from the root in Mbit/s.
+    """
     (child, parent), group = tree_edges(members, len(network.ring)), members["group"]
     router = network.ring.router[members["node"]]
     edge = Flows(network.kernel, True, router, group, child, parent).edge
@@ -155,9 +159,10 @@ def drawn(members: Columns, network: Network) -> Columns:
 def down_trees(
     edge: np.ndarray, child: np.ndarray, parent: np.ndarray, is_root: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least of the numbers of edges from the root, and the depth.
+    """Return for each member the least number of the edges from the root, and the depth.
 
-    The depth is -1, and the number 0, without a way from the root.
+    `edge` has the number (a bandwidth) of the edge above each member. The depth is -1, and the
+    number 0, without a way from the root.
     """
     up = np.arange(len(edge))
     up[child] = parent
@@ -196,7 +201,10 @@ def roots_view(state: Mapping[str, Columns], size: int, groups: np.ndarray) -> n
 
 
 def _faults(truth: np.ndarray, known: np.ndarray, size: int, groups: int) -> np.ndarray:
-    """Return the number of nodes whose parents are not those that the root knows, by group."""
+    """Return, by group, the number of nodes whose parent the root does not know rightly.
+
+    `truth` and `known` are edges, as keys (group, node, parent).
+    """
 
     def count(keys: np.ndarray) -> np.ndarray:
         return np.bincount(keys // size**2, minlength=groups)

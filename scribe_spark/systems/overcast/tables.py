@@ -28,7 +28,7 @@ MEMBERS, CHILDREN, CERTIFICATES = "members", "children", "certificates"
 
 @dataclass
 class Members(SortedTable):
-    """The members, by key (group, node): positions and rounds; NONE: unset.
+    """The members and pointers, by key (group, node): positions and rounds; NONE: unset.
 
     A member that is not alive is a *pointer*: it is still among the ancestors of others.
     """
@@ -54,11 +54,11 @@ class Known(SortedTable):
     """The knowledge of nodes about others, by key (group, node that knows, known node)."""
 
     def below(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of owners (keys group, node): the index of the owner, the row."""
+        """Return the rows of owners (keys of group and node): index in `owner`, and row."""
         return expand(*(np.searchsorted(self.key, (owner + more) * size) for more in (0, 1)))
 
     def groups(self, size: int) -> np.ndarray:
-        """Return the group of each row; a division of all keys would take longer."""
+        """Return the group of each row, found without a division of all keys."""
         last = int(self.key[-1]) // size**2 if len(self) else NONE
         group = np.arange(last + 2)
         return np.repeat(group[:-1], np.diff(np.searchsorted(self.key, group * size**2)))
@@ -66,7 +66,10 @@ class Known(SortedTable):
 
 @dataclass
 class Children(Known):
-    """The children that parents know: the last check-in, and the round of the adoption."""
+    """The children that parents know, by (group, parent, child): last check-in, and adoption.
+
+    Both are rounds.
+    """
 
     last: np.ndarray = field(default_factory=whole_numbers)
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -89,22 +92,25 @@ class Certificates(Known):
     def of(
         cls, key: np.ndarray, number: np.ndarray, parent: np.ndarray, alive: bool
     ) -> Certificates:
-        """Return certificates with the keys of their receivers, in any order."""
+        """Return fresh certificates by `key` (group, node that knows, known node), in any order."""
         return cls(key, number, parent, np.full(len(key), alive), np.full(len(key), True))
 
     @property
     def rank(self) -> np.ndarray:
-        """The order of certificates of one node: the number, then death."""
+        """The order of certificates of one node, a higher one is newer: number, then death."""
         return self.number * 2 + ~self.alive
 
     def fresh_of(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the certificates that owners (ascending) have not told: owner's index, row."""
+        """Return certificates that owners have not told their parents: index in `owner`, row.
+
+        `owner` has keys (group, node), ascending.
+        """
         row = np.flatnonzero(self.fresh)
         index = find_sorted(owner, self.key[row] // size)
         return index[index >= 0], row[index >= 0]
 
     def told(self, row: np.ndarray, to: np.ndarray, size: int) -> Certificates:
-        """Return the certificates `row` as the nodes `to` (keys group, node) get them.
+        """Return the certificates `row` as the nodes `to` (keys of group and node) get them.
 
         A node gets no certificate of itself.
         """
@@ -113,13 +119,13 @@ class Certificates(Known):
         return sent.take(of != to % size)
 
     def mark_told(self, row: np.ndarray) -> None:
-        """Record that the certificates `row` have been told to the parent."""
+        """Record that nodes have told their parents the certificates `row`."""
         if not self.fresh.flags.writeable:  # it belongs to a saved table
             self.fresh = self.fresh.copy()
         self.fresh[row] = False
 
     def merge(self, told: Certificates) -> None:
-        """Take certificates that are news: a higher number, or the death at an equal one."""
+        """Take the certificates `told` that are news: a higher number, or a death."""
         told = told.take(np.lexsort((told.rank, told.key)))
         told = told.take(last_of_runs(told.key))
         row = self.find(told.key)

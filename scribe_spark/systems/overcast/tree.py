@@ -81,7 +81,7 @@ class Round(Members):
     # --- events
 
     def _take_in_events(self) -> None:
-        """Let members go and come: rule E6, a and b."""
+        """Remove members that quit or die, and add newcomers: rule E6, a and b."""
         period, size = self.period, self.size
         join, quit = (key_of(pair, size) for pair in (period.join, period.quit))
         again, had = find_sorted(join, self.key) >= 0, self.alive
@@ -102,7 +102,7 @@ class Round(Members):
             table.keep(find_sorted(gone, table.key // size) < 0)
 
     def _choose_roots(self) -> None:
-        """Choose roots and linear nodes, or close their lines: rule E6, c to e."""
+        """Choose roots and linear nodes, or close gaps in their lines: rule E6, c to e."""
         groups = int(self.of[-1]) + 1 if len(self.of) else 0
         ranked, known = (
             np.bincount(self.of[some], minlength=groups) > 0
@@ -130,15 +130,15 @@ class Round(Members):
         self.adopt(line[below], line[below - 1])
 
     def _row(self, position: np.ndarray, like: np.ndarray) -> np.ndarray:
-        """Return the row of each position in the group of the row `like`; NONE without one."""
+        """Return the row of each position in the group of the row `like`; NONE if it has none."""
         return find_sorted(self.key, self.group[like] * self.size + position)
 
     def _begin_anew(self, row: np.ndarray) -> None:
-        """Let members search from the end of the line."""
+        """Let members search for a parent from the end of the line of linear nodes."""
         self.current[row] = self.node[self.entry[self.of[row]]]
 
     def _draw(self, purpose: str, row: np.ndarray, *more: int) -> np.ndarray:
-        """Return the draws of members: uint64."""
+        """Return a random draw of each member for a purpose: uint64."""
         number, name = self.period.group_number[self.group[row]], self.node[row]
         key = number, self.network.ring.node[name], *more
         return draws.bits_np(self.network.seed, f"overcast {purpose}", *key)
@@ -203,7 +203,10 @@ class Round(Members):
         return self.key[self.parent[child]] * self.size + self.node[child]
 
     def _tell(self, adopted: np.ndarray, child: np.ndarray, row: np.ndarray) -> None:
-        """Let members tell their parents rows of certificates; if adopted, all and their own."""
+        """Let members tell their parents certificates: child ``child[i]`` the row ``row[i]``.
+
+        The members `adopted` tell all their certificates and their own.
+        """
         some, all_rows = self.certificates.below(self.key[adopted], self.size)
         child, row = np.r_[child, adopted[some]], np.r_[row, all_rows]
         parent, above = self.parent[child], self.parent[adopted]
@@ -220,7 +223,7 @@ class Round(Members):
     # --- moves
 
     def decide(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the members that ask to be adopted, and whom they ask (rows): rule E9."""
+        """Return the members that ask for adoption, and the nodes that they ask, as rows: E9."""
         search, at = self._searching()
         evaluate = self._evaluating()
         is_first, higher = self._going_up(evaluate)
@@ -235,7 +238,10 @@ class Round(Members):
         return asker, np.r_[at[~goes_down], higher, beside[moves]]
 
     def _searching(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the searching members whose node lives, and its row; others begin anew."""
+        """Return members that search, and the rows of the nodes where they are.
+
+        Members at a node that does not live begin anew and are left out.
+        """
         row = np.flatnonzero(self.alive & (self.current >= 0))
         self._send(PROBE, row, self.current[row])
         at = self._row(self.current[row], row)
@@ -244,7 +250,7 @@ class Round(Members):
         return row[lives], at[lives]
 
     def _evaluating(self) -> np.ndarray:
-        """Return the members that evaluate their position, and have a living parent.
+        """Return members that evaluate their position now, and have a living parent.
 
         Those whom a parent listed anew in this round do not: a round has one certificate of a node.
         """
@@ -253,7 +259,11 @@ class Round(Members):
         return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
 
     def _going_up(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mask of members that ask their grandparent, and the grandparents' rows."""
+        """Return the mask of members in `row` that ask their grandparent, and the grandparents.
+
+        The second result are rows, only of those members. They ask where bandwidth is better than
+        below their parent.
+        """
         parent = self.parent[row]
         above = self.parent[parent]
         enters = above == self.entry[self.of[row]]
@@ -268,9 +278,10 @@ class Round(Members):
         return goes, above[better]
 
     def _best_child(self, actor: np.ndarray, of: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return, for each row in `actor`, the child of the row in `of` to which it moves, or NONE.
+        """Return the child (a row) to which each member in `actor` moves, or NONE.
 
-        Of the children whose bandwidth to the root is about `least` or more, it is the nearest.
+        It is a child of the node in the same row of `of`: the nearest of those whose bandwidth to
+        the root is about `least` (bit/s) or more.
         """
         index, row = self.children.below(self.key[of], self.size)
         child = self.children.key[row] % self.size
@@ -293,7 +304,7 @@ class Round(Members):
         return best
 
     def ask(self, asker: np.ndarray, asked: np.ndarray) -> None:
-        """Accept or refuse the nodes that ask for a parent: rule E10."""
+        """Adopt or refuse the nodes `asker`, which ask the nodes `asked` for adoption: E10."""
         self._send(ADOPT, asker, self.node[asked])
         lost, waits = self._refused(asker, asked)
         searches = self.parent[asker] < 0
@@ -303,10 +314,10 @@ class Round(Members):
         self.adopt(asker[taken], asked[taken])
 
     def _refused(self, asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the askers that lose, and the askers that wait, by row.
+        """Return the askers that lose, and the askers that wait, as rows.
 
-        An asker loses if the asked node is unattached or is below the asker.  An asker waits if
-        the asked node, or an ancestor of the asked node, asks as well and has a greater id.
+        An asker loses if the asked node is unattached or is below the asker. An asker waits if the
+        asked node, or an ancestor of the asked node, asks as well and has a greater id.
         """
         moves = np.zeros(len(self), dtype=bool)
         moves[asker[self.parent[asker] >= 0]] = True
@@ -321,7 +332,7 @@ class Round(Members):
         return lost, waits
 
     def adopt(self, child: np.ndarray, parent: np.ndarray) -> None:
-        """Make each `child` a child of its `parent`; it tells this node all that it knows: E11."""
+        """Make each `child` (row) a child of its `parent`; the child tells what it knows: E11."""
         self.number[child], self.parent[child], self.current[child] = self.now, parent, NONE
         self.children.put(self._edge_key(child), last=self.now, number=self.now)
         nothing = np.empty(0, dtype=np.int64)

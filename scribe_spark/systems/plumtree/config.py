@@ -27,7 +27,7 @@ _Length = Annotated[int, within(0, 100)]
 
 
 class PlumtreeConfig(Section):
-    """The parameters of Plumtree and of HyParView, whose views it uses."""
+    """The parameters of Plumtree, and of HyParView, which keeps the views that Plumtree uses."""
 
     flat_prefix: ClassVar[str] = "plumtree_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(

@@ -78,7 +78,7 @@ class HyParView:
         self._clock.send("disconnect", leaves, self.neighbours.node[leaves.place], alive=0)
 
     def on_refresh(self, starts: ClockEvents) -> None:
-        """Send samples of the views on a walk, to be exchanged for others (rule Y9)."""
+        """Let nodes send samples of their views on a walk; others come back (rule Y9)."""
         self._refused[starts.place], self._asks[starts.place] = False, 0
         sends = starts.take(self.neighbours.count(starts.place) > 0)
         to = sends.pick(self._seed, "shuffle to", self.neighbours.node[sends.place])
@@ -92,7 +92,7 @@ class HyParView:
     # --- messages and timers
 
     def on_join(self, joins: ClockEvents) -> None:
-        """Take in the newcomer, and send it on walks from all other neighbours (rule Y2)."""
+        """Let contacts take in newcomers, and send them on walks from all other neighbours (Y2)."""
         newcomer = joins.sender
         self._take_in(joins, newcomer)
         self._clock.send("accept", joins, newcomer, priority=_NEWCOMER)
@@ -100,7 +100,7 @@ class HyParView:
         self._clock.send("forward_join", joins, others, newcomer=newcomer, ttl=self.rules.walk)
 
     def on_forward_join(self, walks: ClockEvents) -> None:
-        """Pass the newcomer on, or take it in at the end of the walk (rules Y3 and Y4)."""
+        """Pass newcomers on, or take them in at the end of the walk (rules Y3 and Y4)."""
         came_back = walks["newcomer"] == walks.node
         ends = (walks["ttl"] == 0) | (self.neighbours.count(walks.place) <= 1)
         last = walks.take(ends & ~came_back)
@@ -120,7 +120,7 @@ class HyParView:
         self._clock.send("forward_join", passes, to, **columns)
 
     def on_neighbor(self, asks: ClockEvents) -> None:
-        """Accept a request that is urgent or finds a free slot; else refuse it (rule Y5)."""
+        """Accept requests that are urgent or find a free slot; refuse others (rule Y5)."""
         free = self.neighbours.count(asks.place) < self.rules.active
         accepts = (asks["priority"] > _LOW) | free | self.neighbours.has(asks.place, asks.sender)
         taken, refused = asks.take(accepts), asks.take(~accepts)
@@ -130,7 +130,7 @@ class HyParView:
         self._clock.send("refuse", refused, refused.sender, nodes=nodes)
 
     def on_accept(self, accepts: ClockEvents) -> None:
-        """Take in a node that has taken this one in, or tell it that it is not wanted (rule Y6)."""
+        """Take in a node that has taken the receiver in, or refuse it (rule Y6)."""
         expected = self._answered(accepts, accepts.sender) | (accepts["priority"] == _NEWCOMER)
         new = ~self.neighbours.has(accepts.place, accepts.sender)
         full = self.neighbours.count(accepts.place) == self.rules.active
@@ -141,27 +141,27 @@ class HyParView:
         self._refill(accepts)
 
     def on_refuse(self, refusals: ClockEvents) -> None:
-        """Learn the nodes that a full node names, and ask another passive node (rule Y7)."""
+        """Learn the nodes that a full node names in a refusal; ask another passive node (Y7)."""
         self._answered(refusals, refusals.sender)
         self._into_passive(refusals, refusals["nodes"])
         self._refuse(refusals)
         self._refill(refusals)
 
     def on_disconnect(self, drops: ClockEvents) -> None:
-        """Lose a neighbour; a living one becomes passive (rule Y7)."""
+        """Remove the senders from neighbours; living ones become passive (rule Y7)."""
         alive = drops["alive"] > 0
         self._lose(drops, alive)
         self._forget(drops.take(~alive))
         self._refill(drops)
 
     def on_down(self, downs: ClockEvents) -> None:
-        """Forget a dead node (rule Y11)."""
+        """Remove nodes that turned out to be dead from the views (rule Y11)."""
         self._forget(downs)
         self._lose(downs, np.zeros(len(downs), dtype=bool))
         self._refill(downs)
 
     def on_shuffle(self, walks: ClockEvents) -> None:
-        """Pass a SHUFFLE on, or exchange nodes with its origin at its end (rules Y9 and Y10)."""
+        """Pass SHUFFLEs on; at the end of a walk, exchange nodes with the origin (Y9 and Y10)."""
         knows = self.neighbours.has(walks.place, walks.sender)
         strangers, walks = walks.take(~knows), walks.take(knows)
         self._clock.send("disconnect", strangers, strangers.sender, alive=1)
@@ -186,7 +186,7 @@ class HyParView:
         self._refill(replies)
 
     def on_request(self, ends: ClockEvents) -> None:
-        """Give up a node that does not answer (rule Y8)."""
+        """Remove passive nodes that have not answered a request in time (rule Y8)."""
         asked, since = ends["asked"], ends.time_us - self.rules.us["request"]
         waits = (self._asked[ends.place] == asked) & (self._asked_us[ends.place] == since)
         ends = ends.take(waits)
@@ -196,7 +196,7 @@ class HyParView:
     # --- the parts of handlers
 
     def _take_in(self, events: ClockEvents, node: np.ndarray) -> None:
-        """Make nodes active; a full view drops a drawn node first."""
+        """Make each `node` a neighbour of the event's node; a full view drops a drawn one first."""
         self._answered(events, node)
         new = ~self.neighbours.has(events.place, node)
         events, node = events.take(new), node[new]
@@ -210,7 +210,10 @@ class HyParView:
         self.neighbours.add(events.place, node)
 
     def _lose(self, events: ClockEvents, alive: np.ndarray) -> None:
-        """Drop senders that are neighbours; nodes may then ask all other passive nodes again."""
+        """Drop senders that are neighbours; living ones (`alive`) become passive.
+
+        The nodes may then ask all other passive nodes again.
+        """
         has = self.neighbours.has(events.place, events.sender)
         events, alive = events.take(has), alive[has]
         self._refused[events.place] = False
@@ -221,19 +224,25 @@ class HyParView:
         self._refuse(events)
 
     def _answered(self, events: ClockEvents, node: np.ndarray) -> np.ndarray:
-        """End the requests to nodes; return True where there was one."""
+        """End the requests of nodes to `node`; return True where there was one."""
         answered = self._asked[events.place] == node
         self._asked[events.place[answered]] = NONE
         return answered
 
     def _refuse(self, events: ClockEvents) -> None:
-        """Note that senders, where they are passive, are not asked again in this round."""
+        """Mark the senders in the passive views of nodes: they have refused to be neighbours.
+
+        Nodes ask them again only after the next shuffle or after the loss of a neighbour.
+        """
         passive = self.passive.take(events.place, axis=0)
         row, slot = np.nonzero(passive == events.sender[:, None])
         self._refused[events.place[row], slot] = True
 
     def _forget(self, events: ClockEvents, node: np.ndarray | None = None) -> None:
-        """Remove nodes (by default the senders) that are gone; end requests to them."""
+        """Remove `node` (by default the senders) from the passive views of nodes.
+
+        Requests to it end.
+        """
         node = events.sender if node is None else node
         self._answered(events, node)
         self._drop_passive(events, node)
@@ -247,7 +256,10 @@ class HyParView:
     def _into_passive(
         self, events: ClockEvents, nodes: np.ndarray, sent: np.ndarray | None = None
     ) -> None:
-        """Add nodes (k, m) to passive views; full views lose nodes first (rule Y7)."""
+        """Add nodes (k, m) to the passive views of k nodes; full views lose nodes first (Y7).
+
+        Nodes that were `sent` before are lost first.
+        """
         fresh = (nodes >= 0) & (nodes != events.node[:, None])
         views = [one.take(events.place, axis=0).T for one in (self.neighbours.node, self.passive)]
         known, asked = map(np.ascontiguousarray, (np.concatenate(views), nodes.T))
@@ -278,7 +290,7 @@ class HyParView:
         self.passive[events.place], self._refused[events.place] = passive, refused
 
     def _refill(self, events: ClockEvents) -> None:
-        """Ask a passive node to become a neighbour, one at a time (rule Y7)."""
+        """Let nodes with free slots ask a passive node to be a neighbour, one at a time (Y7)."""
         active = self.neighbours.count(events.place)
         can = (active < self.rules.active) & (self._asked[events.place] < 0)
         can &= self.rules.repair & (self._asks[events.place] < self.rules.passive)
@@ -298,7 +310,7 @@ class HyParView:
             )
 
     def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
-        """Return three drawn nodes of `active`, and four drawn passive nodes: (k, 7)."""
+        """Return three drawn nodes of `active` (k, a), and four drawn passive nodes: (k, 7)."""
         passive = self.passive[events.place]
         return np.concatenate(
             [

@@ -77,7 +77,10 @@ class PlumtreeKernel:
         return {name: int(np.count_nonzero(column)) for name, column in found.items()}
 
     def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
-        """Return the handler of the protocol that has it: of HyParView, unless views are static."""
+        """Return the handler of a message or timer: that of HyParView, or else that of Plumtree.
+
+        If views are static, Plumtree handles dead nodes.
+        """
         if not name.startswith("on_"):
             raise AttributeError(name)
 

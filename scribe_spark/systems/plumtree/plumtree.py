@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # not on executors
 
 
 class Plumtree:
-    """The publications of a bucket's places, and the handlers of Plumtree's messages.
+    """The publications at a bucket's places, and the handlers of Plumtree's messages.
 
-    The state of a place has a row for each publication in its room: number `_base[p] + place`.
+    A *place* is a node in the overlay of a room, such as a group. The state of a place has a row
+    for each publication in its room: number `_base[p] + place`.
     """
 
     messages: ClassVar[dict[str, Control | Payload]] = {
@@ -60,7 +61,7 @@ class Plumtree:
     # --- commands
 
     def on_publish(self, starts: ClockEvents) -> None:
-        """Publish (rule Z1)."""
+        """Let sources publish: give their publications to their neighbours (rule Z1)."""
         hops = np.zeros(len(starts), dtype=np.int32)
         self._deliver(starts, starts["value"], hops)
         self._push(starts, starts["value"], hops)
@@ -68,7 +69,7 @@ class Plumtree:
     # --- messages and timers
 
     def on_gossip(self, copies: ClockEvents) -> None:
-        """Pass a new publication on; make the link of a duplicate lazy (rules Z2 to Z4)."""
+        """Pass new publications on; make the links of duplicates lazy (rules Z2 to Z4)."""
         has = self.got_us[self._row(copies)] >= 0
         self._on_first(copies.take(~has))
         self._on_duplicate(copies.take(has))
@@ -98,7 +99,7 @@ class Plumtree:
         self._clock.send("prune", copies, copies.sender)
 
     def on_ihave(self, notes: ClockEvents) -> None:
-        """Store the announcing neighbours; set the timers of the publications (rule Z5)."""
+        """Record which neighbours announce; set the timers of lacking publications (rule Z5)."""
         slot = self.neighbours.slot(notes.place, notes.sender)
         lacks = (slot >= 0) & (self.got_us[self._row(notes)] < 0)
         notes, slot = notes.take(lacks), slot[lacks]
@@ -109,7 +110,7 @@ class Plumtree:
         self._wait(notes.take(self._timer_us[row] < 0), self.rules.us["first_wait"], again=0)
 
     def on_graft(self, asks: ClockEvents) -> None:
-        """Take a link into the tree; send the publication if it is asked for (rule Z6)."""
+        """Make the links to the senders eager; send publications that they ask for (rule Z6)."""
         self.neighbours.mark("lazy", asks.place, asks.sender, False)
         asks = asks.take(asks["publication"] >= 0)
         got_us = self.got_us[self._row(asks)]
@@ -118,16 +119,16 @@ class Plumtree:
         self._clock.send("gossip", asks, asks.sender, **columns)
 
     def on_prune(self, prunes: ClockEvents) -> None:
-        """Take a link out of the tree (rule Z4)."""
+        """Make the links to the senders lazy (rule Z4)."""
         self.neighbours.mark("lazy", prunes.place, prunes.sender, True)
 
     def on_down(self, downs: ClockEvents) -> None:
-        """Drop a dead neighbour."""
+        """Remove nodes that turned out to be dead from the neighbours."""
         downs = downs.take(self.neighbours.has(downs.place, downs.sender))
         self.neighbours.drop(downs.place, downs.sender)
 
     def on_wait(self, ends: ClockEvents) -> None:
-        """Graft the link to an announcing neighbour, and wait again (rule Z5)."""
+        """When a timer ends, graft the link to an announcing neighbour; wait again (rule Z5)."""
         row = self._row(ends)
         waits = (self._timer_us[row] == ends.time_us) & (self.got_us[row] < 0)
         ends, row = ends.take(waits), row[waits]
@@ -150,16 +151,16 @@ class Plumtree:
     # --- the parts of handlers
 
     def split(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the publications and places of rows of the state."""
+        """Return the publications (indices) and places of rows of the state."""
         publication = np.searchsorted(self._ends, row, side="right")
         return publication, row - self._base[publication]
 
     def _row(self, events: ClockEvents) -> np.ndarray:
-        """Return the rows of the state of publications at places."""
+        """Return the row of the state of each event's publication at its place."""
         return self._base[events["publication"]] + events.place
 
     def _deliver(self, events: ClockEvents, publication: np.ndarray, hops: np.ndarray) -> None:
-        """Note that nodes have a publication now."""
+        """Record that the nodes of events got a publication, with its hops, time and sender."""
         row = self._base[publication] + events.place
         self.got_us[row], self.hops[row] = events.time_us, hops
         self.sender[row] = np.maximum(events.sender, NONE)
@@ -178,13 +179,19 @@ class Plumtree:
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
     def _wait(self, events: ClockEvents, wait_us: int, again: int) -> None:
-        """Wake the nodes of events after `wait_us`: the timers of the events' publications."""
+        """Wake the nodes of events after `wait_us`, as timers of the events' publications.
+
+        `again` is a number that the wake-up carries.
+        """
         at_us = events.time_us + wait_us
         self._timer_us[self._row(events)] = at_us
         self._clock.wake("wait", events, at_us, publication=events["publication"], again=again)
 
     def _orders(self, place: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Return the order of the announcements of present neighbours; others come last."""
+        """Return in which order neighbours announced a publication: shape (k, slots).
+
+        Neighbours without an announcement come last.
+        """
         order, near = self._order.take(row, axis=0), self.neighbours
         told = self._tenancy.take(row, axis=0) == near.tenancy.take(place, axis=0)
         told &= (order > 0) & (near.node.take(place, axis=0) >= 0)

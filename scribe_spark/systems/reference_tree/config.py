@@ -15,7 +15,7 @@ _OF_TREE = used_when(
 
 
 class KeyTreeConfig(Section):
-    """The reference tree of a run's variant, and of a world that keeps one."""
+    """The settings of the reference tree: as a run's variant, and in a world that keeps it."""
 
     about: ClassVar[str] = (
         "The reference tree of Costa and Frey is one tree over all nodes (hosts) of a DHT: each "

@@ -57,7 +57,10 @@ def play_in_tasks(
     pairs: int,
     seed: int,
 ) -> Histograms:
-    """Return :func:`repeat_events` of `events` connections, `pairs` on each ring (rounded up)."""
+    """Return :func:`repeat_events` of `events` connections, played in tasks.
+
+    Each ring plays `pairs` connections and disconnections; there are as many rings as needed.
+    """
     rings = -(-events // pairs)
     step = max(1, _HOSTS_AT_ONCE // (hosts + 1))
 
@@ -133,7 +136,7 @@ class _Networks:
         return Rings.of(self.tree, self.assignment, self.ids[there], ring, there, self.count)
 
     def _from_nothing(self) -> tuple[HostLinks, np.ndarray]:
-        """Compute all links from the keysets alone, and the parent of each slot."""
+        """Compute the tree from the keysets alone: its links, and each host's parent."""
         parent = all_parents(self.tree, self.rings, len(self.here))
         return HostLinks.of_parents(parent), parent
 
@@ -187,7 +190,7 @@ class _Networks:
 def _first_ids(
     bits: int, hosts: int, seed: int, purpose: str, ring: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `hosts` different keys of so many bits, drawn for a ring: upper and lower halves."""
+    """Return `hosts` different keys of `bits` bits, drawn for a ring: upper and lower halves."""
     if bits <= _COUNTED_BITS:
         keys = draws.distinct_below(2**bits, hosts, seed, purpose, ring).astype(np.uint64)
         return np.zeros_like(keys), keys
@@ -256,9 +259,9 @@ def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 def areas(
     parent: np.ndarray, depth: np.ndarray, ends: np.ndarray, ring_of: np.ndarray, rings: int
 ) -> np.ndarray:
-    """Return on each ring the number of hosts in the smallest subtree that joins some hosts.
+    """Return on each ring the number of hosts in the smallest subtree that joins the hosts `ends`.
 
-    In the tree 1-2, 1-3, 3-4 the hosts 2 and 4 are joined by the subtree of the hosts 1 to 4.  A
+    In the tree 1-2, 1-3, 3-4 the hosts 2 and 4 are joined by the subtree of the hosts 1 to 4. A
     host may occur several times in `ends`.
     """
     ends = distinct(ends)

@@ -38,7 +38,7 @@ def costs_of_reconfiguring(
 ) -> DataFrame:
     """Measure the costs of the failure of one host, by its depth in the tree over all nodes.
 
-    `nodes` has ``id_hi, id_lo``; the result is `multicast.FAILURES`.
+    `nodes` has ``id_hi, id_lo``; the result is the table `multicast.FAILURES`.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -73,7 +73,7 @@ def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Num
 
 
 def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
-    """Return whether the keyset from `first` to `last`, which may wrap around 0, has the key."""
+    """Return whether the keyset from `first` to `last` has the key; it may wrap around 0."""
     after, before = first <= key, key <= last
     return np.where(last < first, after | before, after & before)
 
@@ -124,10 +124,10 @@ class Rings:
 
     @classmethod
     def of_bucket(cls, columns: Mapping[str, Any], answers: tuple[Numbers, Numbers]) -> Rings:
-        """Return hosts of one ring with the columns ``first, last, topmost, depth, node``.
+        """Return the keysets of hosts of one ring: ``first, last, topmost, depth, node``.
 
-        They answer for an interval of keys; the last of them also owns the keys after the last keys
-        of all others.
+        They answer for the interval of keys `answers`; the last of them also owns the keys after
+        the last keys of all others.
         """
         starts = np.array([0, len(columns["node"]) - 1])
         return cls(starts, starts[1:], **columns, answers=answers)
@@ -136,7 +136,7 @@ class Rings:
         return len(self.node)
 
     def columns(self, rows: np.ndarray | slice = slice(None)) -> dict[str, Any]:
-        """Return the columns with an element for each host, in some rows."""
+        """Return the columns ``first, last, topmost, depth, node`` of the hosts in some rows."""
         names = ("first", "last", "topmost", "depth", "node")
         return {name: getattr(self, name)[rows] for name in names}
 
@@ -178,7 +178,7 @@ class Rings:
         return least, row
 
     def is_known(self, key: Numbers) -> np.ndarray:
-        """Return whether the owner of each key is known here."""
+        """Return whether these keysets tell the owner of each key: bool."""
         if self.answers is None:
             return np.ones(len(key), dtype=bool)
         return (self.answers[0] <= key) & (key <= self.answers[1])
@@ -208,7 +208,7 @@ class Rings:
 
 
 def packed(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return columns with two halves, of int64, in place of each column of keys."""
+    """Return columns in which two int64 columns (halves) replace each column of keys."""
     found: dict[str, np.ndarray] = {}
     for name, column in columns.items():
         if isinstance(column, Wide) or column.dtype == np.uint64:
@@ -220,7 +220,7 @@ def packed(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def unpacked(columns: Columns, bits: int) -> dict[str, Any]:
-    """Return the columns that :func:`packed` had."""
+    """Return the columns that :func:`packed` had; keys have `bits` bits."""
     keys = [name.removesuffix("_hi") for name in columns if name.endswith("_hi")]
     found: dict[str, Any] = {n: of for n, of in columns.items() if n[-3:] not in ("_hi", "_lo")}
     for name in keys:
@@ -233,7 +233,7 @@ def unpacked(columns: Columns, bits: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class OneBucket:
-    """The hash table of many rings in one bucket; `here` is true for the present hosts."""
+    """A hash table of many rings in one bucket; `here` is true for the present hosts."""
 
     tree: ReferenceTree
     rings: Rings
@@ -241,7 +241,7 @@ class OneBucket:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `HashTable`, as for all other members."""
+        """See `HashTable`; the same holds for all other members."""
         return np.array([0, len(self.here)])
 
     def at(self, key: Numbers) -> np.ndarray:
@@ -337,7 +337,7 @@ def _id(ring: Ring, position: int) -> int:
 
 
 def _check_ids(ring: Ring, tree: ReferenceTree) -> None:
-    """Raise InputError if ids are equal or too large, or if there are no hosts."""
+    """Raise InputError if ids of a ring are equal or too large, or if there are no hosts."""
     count, bits = len(ring), tree.bits
     if not count:
         raise InputError("nodes", count, "must be at least 1")

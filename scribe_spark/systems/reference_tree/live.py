@@ -71,7 +71,7 @@ LIVE_TREE_MEASURES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LiveHosts(HashTable):
-    """The live nodes of a world as hosts of a hash table."""
+    """The live nodes of a world as hosts of a hash table; hosts are positions."""
 
     environment: Environment
 
@@ -94,7 +94,7 @@ class LiveHosts(HashTable):
 
 @dataclass(frozen=True)
 class _OfHosts:
-    """A program on the buckets of live hosts."""
+    """The base of programs on the buckets of live hosts."""
 
     hosts: LiveHosts
 
@@ -103,7 +103,7 @@ class _OfHosts:
         return self.hosts.bounds
 
     def is_empty(self, bucket: int) -> bool:
-        """Return whether a bucket has no nodes at all; it never gets a message."""
+        """Return whether a bucket has no nodes at all; such a bucket never gets a message."""
         return self.bounds[bucket] == self.bounds[bucket + 1]
 
 
@@ -149,7 +149,7 @@ class FindParents(_OfHosts):
 
 
 def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
-    """Return each link twice, once for each of its ends."""
+    """Return the link of each child and parent twice: for the child, and for the parent."""
     up = np.repeat([True, False], len(child))
     return {AT: np.r_[child, parent], "neighbour": np.r_[parent, child], "up": up}
 
@@ -157,7 +157,8 @@ def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
 def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
     """Return the links of the tree computed from nothing, and delete their tables.
 
-    The arrays are hosts, their neighbours, and whether the neighbour is the host's parent.
+    The arrays are hosts, neighbours, and whether the neighbour is the host's parent. The links come
+    from :class:`FindParents`.
     """
     no_host = np.zeros(0, dtype=np.int64)
     empty = _both_ends(no_host, no_host)

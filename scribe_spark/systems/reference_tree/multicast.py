@@ -77,7 +77,7 @@ def copies(
 
 
 def multicast(made: DataFrame) -> Multicast:
-    """Return the copies of :func:`copies` in the form in which the measures read them."""
+    """Return the table of copies that :func:`copies` made as a `Multicast`, for measures."""
     heard = made.where(F.col("is_member"))
     arrived = F.col("arrival_us").alias("delay_us")
     deliveries = heard.select("group", F.col("child").alias("node"), "hops", arrived)
@@ -114,8 +114,9 @@ def _follow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def ways_up(above: np.ndarray, some: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Return the ancestors of some nodes of a forest, each from its parent to the root.
 
-    Those of ``some[i]`` are at ``offsets[i]`` to ``offsets[i + 1] - 1``.  With ``above = [-1, 0,
-    1]``, ``some = [2, 1]`` and ``offsets = [0, 2, 3]``, the result is 1, 0, 0.
+    `above` has the parent of each node, or -1. The ancestors of ``some[i]`` are at ``offsets[i]``
+    to ``offsets[i + 1] - 1``. With ``above = [-1, 0, 1]``, ``some = [2, 1]`` and ``offsets = [0, 2,
+    3]``, the result is 1, 0, 0.
     """
     way = np.empty(offsets[-1], dtype=np.int64)
     place, last, at = offsets[:-1], offsets[1:], above[some]
@@ -149,7 +150,7 @@ def degrees_and_depths(placed: DataFrame) -> DataFrame:
 def _parents(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[np.ndarray, np.ndarray, pa.Table]]:
-    """Yield all hosts, ascending; the index of each one's parent, or -1; and the rows."""
+    """Yield all hosts, ascending; the index of each host's parent, or -1; and their rows."""
     rows = read_partition(batches)
     if rows is not None:
         rows = rows.sort_by("node")
@@ -165,7 +166,7 @@ def _parents(
 def _copies_over(
     ways: DataFrame, groups: DataFrame, members: DataFrame, underlay: Underlay
 ) -> DataFrame:
-    """Return :func:`copies` over the lineages of all nodes."""
+    """Return :func:`copies`, given the lineages of all nodes."""
     sources = groups.select(
         "group",
         F.col("source").alias("node"),
@@ -219,7 +220,10 @@ class SubscriberPaths:
         return np.diff(self.offsets)
 
     def at_level(self, rows: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return node and router of the ancestor (or the row itself) at a level; the root has 0."""
+        """Return node and router of the ancestor of each row at a level (0: the root).
+
+        At its own level, a row is its own ancestor.
+        """
         steps = self.depth[rows] - level
         node, router = self.node[rows], self.router[rows]
         above = np.flatnonzero(steps > 0)

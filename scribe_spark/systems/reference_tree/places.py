@@ -87,7 +87,10 @@ class FindPlaces:
 
 
 def _with_results(place: Columns, row: np.ndarray, found: Columns) -> dict[str, np.ndarray]:
-    """Return places with results of searches, each for the host in a row."""
+    """Return places with the parents and counts of look-ups that searches found.
+
+    The result i of `found` is for the host in ``row[i]`` of `place`.
+    """
     new = {name: place[name].copy() for name in ("parent", "parent_lookups", "child_lookups")}
     is_up = found["up"].astype(bool)
     new["parent"][row[is_up]] = found["neighbour"][is_up]

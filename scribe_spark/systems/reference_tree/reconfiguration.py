@@ -50,7 +50,7 @@ _COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
 
 @dataclass(frozen=True)
 class HostLinks:
-    """Pairs of a host and one of its neighbours."""
+    """The links of trees, as pairs of a host and one of its neighbours: each link twice."""
 
     #: int64, shape (n,), ascending: ``host * hosts + neighbour``.
     pairs: np.ndarray
@@ -85,7 +85,7 @@ class HostLinks:
         return which, self.pairs[row] % self.hosts
 
     def of_hosts(self, some: np.ndarray) -> HostLinks:
-        """Return the pairs of some hosts, which are ascending."""
+        """Return only the links of the hosts `some` (ascending): pairs of host and neighbour."""
         _, row = expand(*self._rows(some))
         return HostLinks(self.pairs[row], self.hosts)
 
@@ -97,7 +97,7 @@ class HostLinks:
         return HostLinks(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
 
     def _rows(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows at which the pairs of hosts begin and end."""
+        """Return the rows at which the pairs of each host in `some` begin and end."""
         first, last = (np.searchsorted(self.pairs, host * self.hosts) for host in (some, some + 1))
         return first, last
 

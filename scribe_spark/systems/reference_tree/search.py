@@ -85,7 +85,7 @@ class Climbs(Rows):
 
 @dataclass(frozen=True)
 class Parents(Rows):
-    """Results of searches for parents; `parent` is `NONE` for the root.
+    """Results of searches for parents: host, parent and look-ups; `parent` is `NONE` for the root.
 
     All fields are ndarray of int64, shape (n,).
     """
@@ -273,8 +273,9 @@ def _unknown_part(
 ) -> tuple[np.ndarray, Numbers]:
     """Return whether one side of a node has keys of unknown owners, and one end of these keys.
 
-    The end is the last such key below the node, or the first one above it.  `first` and `last` are
-    the keyset of the node's owner where `covered`; elsewhere the owner was known before.
+    `below` selects the side of smaller keys. The end is the last such key below the node, or the
+    first one above it. `first` and `last` are the keyset of the node's owner where `covered`;
+    elsewhere the owner was known before.
     """
     one, subtree = tree.number(1), branches.subtree
     if below:
@@ -326,7 +327,7 @@ def _parts(
 
 
 def _put(numbers: Numbers, rows: np.ndarray, values: Numbers) -> Numbers:
-    """Return a copy with other values in some rows."""
+    """Return a copy of `numbers` with `values` in some rows."""
     copied = where(np.ones(len(numbers), dtype=bool), numbers, numbers)
     copied[rows] = values
     return copied
@@ -382,6 +383,6 @@ def look_up(
 
 
 def _pieces(rings: Rings, hosts: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the rows of hosts in pieces so small that their searches fit into the cache."""
+    """Yield the rows of `hosts` in pieces so small that their searches fit into the CPU's cache."""
     for start in range(0, len(hosts), _AT_ONCE):
         yield rings.rows_of(hosts[start : start + _AT_ONCE])

@@ -46,7 +46,7 @@ BITS, MOST_CHILDREN = (4, 128), 2**20
 
 @dataclass(frozen=True)
 class Subtrees(Rows):
-    """Subtrees, one per row."""
+    """Subtrees, one in each row: their first and last keys."""
 
     #: shape (n,): the interval of keys.
     first: Numbers
@@ -112,7 +112,7 @@ class Part:
         return Part(self.first[rows], self.last[rows], shares, *some)
 
     def _start(self, index: np.ndarray) -> Numbers:
-        """Return the number of keys in the child subtrees before the given one."""
+        """Return the number of keys of the part before the child subtree of a number."""
         longer = number(np.minimum(index, self.longer), self.share)
         return times(self.share, index) + longer
 
@@ -242,7 +242,10 @@ class Topmost:
 
 
 def topmost_keys(tree: ReferenceTree, first: Numbers, last: Numbers) -> Topmost:
-    """Return the topmost key of each interval from `first` to `last`; it may wrap around 0."""
+    """Return the topmost key of each interval of keys.
+
+    An interval is from `first` to `last`, and may wrap around 0.
+    """
     n, wraps = len(first), last < first
     found = Topmost(tree.rows(0, n), np.zeros(n, dtype=np.int64), tree.entire(n))
     descent = _Descent(tree, found, wraps)

@@ -54,7 +54,7 @@ MOST_LISTED = 100_000
 
 @dataclass(frozen=True)
 class Anycasts(Rows):
-    """Anycasts to be made: the user's number, which keys draws, the group and the origin.
+    """Anycasts to be sent: the user's number, which keys random draws, the group and the origin.
 
     Groups are indices, nodes are positions.
     """
@@ -65,7 +65,7 @@ class Anycasts(Rows):
 
     @classmethod
     def of(cls, messages: pa.Table, groups: Groups, ring: Ring) -> Anycasts:
-        """Return the anycasts of a table ``group, node`` and perhaps ``number``, sorted.
+        """Return the anycasts of a table ``group, node`` and perhaps ``number``, as sorted rows.
 
         Raises
         ------
@@ -99,7 +99,10 @@ class AnycastResults(Rows):
     delay_us: np.ndarray
 
     def table(self, of: Anycasts, groups: Groups, ring: Ring) -> pa.Table:
-        """Return `schemas.ANYCASTS`."""
+        """Return the results as the table `schemas.ANYCASTS`.
+
+        `of` are the anycasts.
+        """
         nobody = self.accepted < 0
         columns = {
             **{"group": groups.number[of.group], "node": ring.node[of.origin]},
@@ -111,7 +114,10 @@ class AnycastResults(Rows):
 
 
 def play_anycasts(player: Player | SystemPlayer, program: Anycast) -> AnycastResults:
-    """Play anycasts, in tasks if possible; one from a dead origin is not sent."""
+    """Play anycasts, in tasks if possible; return their results.
+
+    An anycast from a dead origin is not sent.
+    """
     player.keep(partial(_play, program), "anycasts")
     ended = player.take(ENDED).get(ENDED, {})
     count = len(program.anycasts)
@@ -175,7 +181,10 @@ class Anycast(RoundProgram):
         _move(scribe, {**walks, "path": np.c_[walks["path"], to]}, to)
 
     def _ask(self, scribe: Scribe, tables: Tables, walks: Columns) -> np.ndarray:
-        """Return True for walks whose members accept; the upcall `accept` (rules A3, A4)."""
+        """Return True for walks whose node is a member that accepts (rules A3, A4).
+
+        The upcall `accept` decides.
+        """
         accepts = scribe.is_member(walks["group"], walks[AT]) & (walks[AT] != walks["origin"])
         if not accepts.any():
             return accepts
@@ -193,7 +202,10 @@ class Anycast(RoundProgram):
         return accepts
 
     def _walk(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> None:
-        """Mark the nodes as visited, list their neighbours in the tree, and go on (A3 to A6)."""
+        """Mark nodes as visited, list their neighbours in the tree, and go on (A3 to A6).
+
+        The walks are at the nodes in the rows `row` of `Entries`.
+        """
         if not len(row):
             return
         at, entries = walks[AT], scribe.state.entries
@@ -225,7 +237,7 @@ class Anycast(RoundProgram):
 
 
 def _move(scribe: Scribe, walks: Columns, to: np.ndarray) -> None:
-    """Send messages on to other nodes."""
+    """Send the anycasts `walks` on to the nodes `to`; count the messages."""
     delay_us = walks["delay_us"] + scribe.delay(walks[AT], to)
     moved = {**walks, "messages": walks["messages"] + 1, "delay_us": delay_us}
     moved.pop(AT)
@@ -233,7 +245,7 @@ def _move(scribe: Scribe, walks: Columns, to: np.ndarray) -> None:
 
 
 def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
-    """Note the results of messages; NONE: nobody accepts."""
+    """Record that anycasts end; `accepted` is the member that accepts, NONE: nobody does."""
     results = {name: walks[name] for name in ("anycast", "messages", "delay_us")}
     results["visited"] = np.count_nonzero(walks["visited"] >= 0, axis=1)
     results["accepted"] = np.broadcast_to(accepted, len(walks["anycast"])).copy()
@@ -241,7 +253,7 @@ def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
 
 
 def _refuse_long(lengths: np.ndarray) -> None:
-    """Refuse messages with too many nodes in their lists."""
+    """Refuse, as bad input, anycasts with too many nodes in their lists."""
     if lengths.max() > MOST_LISTED:
         remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
         raise InputError("nodes in the lists of an anycast", lengths.max(), remedy)

@@ -98,7 +98,10 @@ def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
-    """Record JOINs that the bottleneck remover causes: to siblings and after refusals."""
+    """Record JOINs of the bottleneck remover at nodes `at`: to siblings and after refusals.
+
+    `probes` are the numbers of delays that their sources measured.
+    """
     probes = np.broadcast_to(probes, len(at))
     scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
 
@@ -110,7 +113,11 @@ def send_to(
     parent: np.ndarray | int = NONE,
     turn: np.ndarray | int = NONE,
 ) -> None:
-    """Send JOINs to known nodes; for dropped children with the columns of :data:`DROPPED`."""
+    """Send JOINs directly to the nodes `to`.
+
+    Those of dropped children carry the columns of :data:`DROPPED`: the `parent` that dropped them,
+    and the `turn` of the drop.
+    """
     dropped = {"parent": parent, "turn": turn}
     columns = {name: np.broadcast_to(one, len(to)).copy() for name, one in dropped.items()}
     scribe.post(_DIRECT, "JOIN", joins.source, to, **joins.to_columns(), **columns)
@@ -126,14 +133,17 @@ def refused_children(tables: Tables) -> Columns:
 
 
 def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
-    """Return the last JOINs of nodes, from what the nodes recorded."""
+    """Return the last JOINs of nodes (keys `pair`), from what the nodes recorded."""
     entries, (group, source) = scribe.state.entries, scribe.split(pair)
     row = entries.find(pair)
     return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
 
 
 class DirectJoins(JoinProgram):
-    """JOINs to known nodes; a node refuses a JOIN whose source is on its path to the root."""
+    """Handle JOINs to known nodes; a node on whose path to the root the source is refuses.
+
+    A JOIN is also refused if it crosses another one (:func:`_cross`).
+    """
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)
@@ -152,9 +162,9 @@ class DirectJoins(JoinProgram):
 
 
 def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
-    """Return True for JOINs whose receivers sent JOINs to the sources, both dropped by one parent.
+    """Return True for JOINs whose receiver has sent a JOIN to their source.
 
-    The node that was dropped later must try again.
+    Both nodes were dropped by one parent; the node that was dropped later must try again.
     """
     crosses = np.zeros(len(came[AT]), dtype=bool)
     if DROPPED in tables:
@@ -199,7 +209,7 @@ class _Reroute(RoundProgram):
             _note_refusals(scribe, inbox[_REFUSAL])
 
     def _route(self, scribe: Scribe, moving: Columns) -> None:
-        """Route JOINs to the tree or the edge of the bucket; ``way`` is the nodes visited."""
+        """Route JOINs to the tree or the edge of the bucket; ``way`` has the nodes visited."""
         number, entries = scribe.ring.node, scribe.state.entries
 
         def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
@@ -234,7 +244,7 @@ def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
 
 
 def _go_up(scribe: Scribe, asked: Columns) -> None:
-    """Move JOINs up the tree to the end or the edge of the bucket; ``above`` is the path so far.
+    """Move JOINs up the tree to the root or the edge of the bucket; ``above`` is the path so far.
 
     Of two waiting nodes, the node with the greater number may become a descendant of the other one.
     """
@@ -313,7 +323,7 @@ class _JoinTops(DirectJoins):
 
 
 def _send_extra(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
-    """Send JOINs after a refusal, and record them."""
+    """Send JOINs after refusals directly to the nodes `to`, and record them."""
     note_extra(scribe, joins, to)
     send_to(scribe, joins, to)
 
@@ -333,9 +343,9 @@ _SHED, _TABLE = "shed", "children table"
 
 
 def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
-    """Choose the children that overloaded nodes drop: rows of the columns, in the order of drops.
+    """Choose the children that overloaded nodes drop.
 
-    The columns are those of :func:`tables_of`.
+    The result has rows of the columns, which are those of :func:`tables_of`, in the order of drops.
     """
     delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
@@ -357,7 +367,11 @@ def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.nd
 def _drops_of_node(
     tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: TreesConfig
 ) -> Iterator[int]:
-    """Yield the children that one node drops until it meets its limit; `tables` are by group."""
+    """Yield the children (rows) that one node drops until it meets its limit.
+
+    `tables` has the rows of its children table of each group, in the order in which children are
+    dropped.
+    """
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
     dropped = [0] * len(tables)
 
@@ -397,7 +411,7 @@ def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 def overloaded(scribe: Scribe) -> np.ndarray:
-    """Return the nodes that have more children, summed over all groups, than their limit."""
+    """Return the nodes (positions) with more children, over all groups, than their limit."""
     limits = scribe.limits
     if limits is None:
         return np.empty(0, dtype=np.int64)
@@ -421,7 +435,7 @@ class RemoveBottlenecks(DirectJoins):
 
 
 def _drops_before(tables: Tables) -> np.ndarray:
-    """Return the edges that were dropped earlier in this round, once for each drop."""
+    """Return the edges (keys) that were dropped earlier in this round, once for each drop."""
     drops = tables.pop(DROPS, None)
     if drops is not None:
         append(tables, DROPS_BEFORE, drops)
@@ -433,7 +447,7 @@ def tables_of(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the edges from nodes to their children, and the columns of :func:`choose_drops`.
 
-    `before` has an edge for each time that it was dropped in this round.
+    `before` has an edge (key) for each time that it was dropped in this round.
     """
     limits = scribe.limits
     assert limits is not None
@@ -458,9 +472,10 @@ def tables_of(
 
 
 def _drop(scribe: Scribe, before: np.ndarray) -> None:
-    """Let overloaded nodes drop children, and send these their children tables.
+    """Let overloaded nodes drop children, and send these the children tables they were in.
 
-    A child that was dropped :data:`MOST_DROPS` times and has come back stays for this round.
+    `before` has an edge for each earlier drop in this round. A child that was dropped
+    :data:`MOST_DROPS` times and has come back stays for this round.
     """
     over = overloaded(scribe)
     if not len(over):
@@ -496,7 +511,10 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
 
 
 def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
-    """Dropped children without another parent measure delays and send JOINs to siblings."""
+    """Let dropped children without another parent measure delays, and send JOINs to siblings.
+
+    `shed` are the drops, `table` has the children tables that dropped nodes received.
+    """
     shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
     mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
     shed = take(shed, np.flatnonzero(mine))
@@ -531,7 +549,10 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
 
 
 def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the last node of each node's known path to the root, or NONE without another node."""
+    """Return the last node of each node's known path to the root, or NONE if it is the node.
+
+    `rows` are rows of `Entries`.
+    """
     if scribe.roots is not None:
         return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
     path = paths_above(scribe, rows)

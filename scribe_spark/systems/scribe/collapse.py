@@ -34,7 +34,7 @@ def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 class Collapse(JoinProgram):
-    """Nodes that only forward to one child ask to leave the tree, after the round's JOINs.
+    """Let nodes that only forward to one child leave the tree, after the round's JOINs.
 
     Each such node asks its parent once, which agrees unless it has asked to leave itself; so the
     nodes next to the root leave first.
@@ -53,7 +53,7 @@ class Collapse(JoinProgram):
 
 
 def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes that want to leave, as sorted keys (group, node), and their only children."""
+    """Return nodes that only forward to one child, as sorted keys (group, node), and the child."""
     entries = scribe.state.entries
     every, child = scribe.split(scribe.state.children.key)
     pair, first, children = np.unique(every, return_index=True, return_counts=True)
@@ -84,7 +84,7 @@ def _permit(scribe: Scribe, came: Columns) -> None:
 
 
 def _leave(scribe: Scribe, came: Columns) -> None:
-    """Nodes leave and tell their only child to join their parent."""
+    """Let nodes leave whose parents agreed, and tell their only child to join the parent."""
     entries, children = scribe.state.entries, scribe.state.children
     group, node = came["group"], came[AT]
     pair = scribe.key(group, node)
@@ -98,7 +98,7 @@ def _leave(scribe: Scribe, came: Columns) -> None:
 
 
 def _join_above(scribe: Scribe, came: Columns) -> None:
-    """Children of nodes that left send JOINs to their former grandparents."""
+    """Let children of nodes that left send JOINs to their former grandparents."""
     told, row = scribe.under(came["group"], came[AT], came["node"])
     above = came["above"][told]
     lose_parent(scribe, row, "collapse")

@@ -17,28 +17,31 @@ SOURCE = 2**SOURCE_BITS - 1
 
 
 def turns_of(publication: np.ndarray, nodes: int) -> np.ndarray:
-    """Return the turns of publications in a world with a schedule; with 0 nodes, all are 0."""
+    """Return how many publications of the same source, group and round came before each one.
+
+    Only a world with a schedule has more than one; with 0 as `nodes`, all turns are 0.
+    """
     return (publication & SOURCE) // nodes if nodes else np.zeros_like(publication)
 
 
 def first_parts(round: RoundOfGroups, publication: np.ndarray) -> np.ndarray:
-    """Return the ids of the first parts of the publications of messages: W13."""
+    """Return the ids of the first parts of the publications to which parts belong: rule W13."""
     return publication - turns_of(publication, round.nodes) % round.parts.sent * round.nodes
 
 
 def source_numbers(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
-    """Return the node numbers of the sources of publications."""
+    """Return the numbers of the sources of publications, given by id."""
     nodes = scribe.round.nodes
     return (publication & SOURCE) % nodes if nodes else publication & SOURCE
 
 
 def key_in_round(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return keys that tell apart the publications of one round; see `RoundOfGroups.sizes`."""
+    """Return keys of publications that are unique in a round; see `RoundOfGroups.sizes`."""
     return group << SOURCE_BITS | publication & SOURCE
 
 
 def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray | None:
-    """Return the sizes of publications in bytes, NONE for those of earlier rounds.
+    """Return the sizes (bytes) of publications, given by group and id; NONE for earlier rounds.
 
     Without a schedule, the result is None.
     """
@@ -53,14 +56,14 @@ def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.n
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return keys of publications whose deadline has not passed; negative for the others."""
+    """Return keys of publications before their deadline; negative for the others."""
     return publication_keys(scribe, group, publication, scribe.number - scribe.rules.deadline)
 
 
 def publication_keys(
     scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
 ) -> np.ndarray:
-    """Return keys of (round, group, source) for publications since a round; older ones: NONE."""
+    """Return keys (round, group, source) of publications since the round `since`; older: NONE."""
     age = (publication >> SOURCE_BITS) - since
     parts = age, group, publication & SOURCE
     keys = mixed_key(parts, (len(scribe.groups), _names(scribe)))
@@ -68,14 +71,14 @@ def publication_keys(
 
 
 def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups and ids of publications from keys that count rounds from 0."""
+    """Return the groups and ids of publications from :func:`publication_keys` since round 0."""
     key, name = np.divmod(keys, _names(scribe))
     round, group = np.divmod(key, len(scribe.groups))
     return group, publication_ids(round, name)
 
 
 def _names(scribe: Scribe) -> int:
-    """Return how many different publications of a group in a round ids can tell apart."""
+    """Return how many publications of one group in one round the ids can tell apart."""
     round = scribe.round
     if not round.nodes:
         return node_numbers(scribe.ring)
@@ -83,7 +86,7 @@ def _names(scribe: Scribe) -> int:
 
 
 def node_numbers(known: Ring) -> int:
-    """Return the number that follows the greatest number of a node."""
+    """Return the least number greater than all numbers of nodes."""
     return int(known.node.max()) + 1
 
 
@@ -96,7 +99,7 @@ GOT, AGAIN = "scribe got now", "scribe again"
 def note_got(
     scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
 ) -> None:
-    """Record received publications, each once for a node; count those that a member had before."""
+    """Record publications that nodes received, each once; count those a member had before."""
     now = tables[GOT]["key"] if GOT in tables else whole_numbers()
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0
@@ -111,7 +114,7 @@ def note_got(
 
 
 def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
-    """Return the publication's key of each first copy that a member received, from `GOT`."""
+    """Return the key (:func:`pending_keys`) of each first copy that a member got this round."""
     if GOT not in tables:
         return whole_numbers()
     keys, node = np.divmod(tables[GOT]["key"], scribe.state.size)
@@ -120,7 +123,7 @@ def first_copies(scribe: Scribe, tables: Tables) -> np.ndarray:
 
 
 def keep_got(scribe: Scribe, tables: Tables) -> None:
-    """Keep the received publications whose deadline is after this round."""
+    """Keep the records of received publications whose deadline is after this round."""
     got = scribe.state.got
     if GOT in tables:
         got.key = _merged(got.key, tables.pop(GOT)["key"])

@@ -126,7 +126,7 @@ class PublicationResults(Rows):
 
     @classmethod
     def sum_of(cls, columns: Columns) -> PublicationResults:
-        """Add the outcomes of publications at the members of several buckets."""
+        """Return the sum of the outcomes of publications, which several buckets counted."""
         if not columns:
             return cls()
         group, publication = columns["group"], columns["publication"]
@@ -193,8 +193,8 @@ def note_deliveries(
     """Record a round's publications, the members that missed them, and late deliveries.
 
     `got` has group, publication and node of the round's deliveries; `again` and `first` have the
-    publication's key (:func:`pending_keys`) of each duplicate and of each first copy at a member,
-    by default of each delivery.
+    publication's key (:func:`pending_keys`) of each duplicate and of each first copy at a member.
+    By default, each delivery counts as a first copy.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
@@ -246,7 +246,10 @@ def note_deliveries(
 def _places(
     scribe: Scribe, keys: np.ndarray, group: np.ndarray, publication: np.ndarray
 ) -> np.ndarray:
-    """Return the places of publications among sorted `keys`, NONE for other publications: int32."""
+    """Return the index of each publication in the sorted `keys`, NONE without one: int32.
+
+    The keys are those of :func:`pending_keys`.
+    """
     places = np.empty(len(group), dtype=np.int32)
     for start in range(0, len(group), _ROWS_AT_ONCE):  # millions of rows, few bytes at a time
         some = slice(start, start + _ROWS_AT_ONCE)
@@ -255,7 +258,7 @@ def _places(
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
-    """Update the fates of publications that were sent again; drop those that are given up."""
+    """Update the fates of publications that were sent `again`; drop those that are given up."""
     if not len(again.group):
         return
     state = scribe.state
@@ -277,10 +280,10 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
 def publications_due(
     state: ScribeState, round: RoundOfGroups, everything: bool = False
 ) -> PublicationResults:
-    """Count and remove the publications whose deadline is a round.
+    """Count and remove the publications whose deadline is the given round.
 
-    Only members among the nodes of this state are counted.  The deadline is in rounds after the
-    publication.  With `everything` (at the end of a world), all open publications are counted.
+    Only members among the nodes of this state are counted. The deadline is in rounds after the
+    publication. With `everything` (at the end of a world), all open publications are counted.
     """
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
@@ -296,7 +299,10 @@ def publications_due(
 def _results(
     state: ScribeState, round: RoundOfGroups, published: int, rows: np.ndarray
 ) -> PublicationResults:
-    """Return outcomes of the publications of one round (rows of `ScribeState.publications`)."""
+    """Return outcomes of one round's publications, in the given rows.
+
+    `published` is that round; rows are of `ScribeState.publications`.
+    """
     entries, missing, due = state.entries, state.missing, state.publications.take(rows)
     stayed = entries.member & (entries.joined <= published)
     expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
@@ -337,7 +343,7 @@ def _results(
 
 
 def _forget(state: ScribeState, due: np.ndarray) -> None:
-    """Remove publications that are due."""
+    """Remove the publications that `due` marks, and what is stored about them."""
     gone = distinct(state.publications.publication[due] >> SOURCE_BITS)
     state.publications = state.publications.take(np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS
@@ -405,7 +411,10 @@ def out_of_order(
 
 
 def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
-    """Return the newest publication of each group after this round: int64, shape (G,)."""
+    """Return each group's newest publication that a root has accepted: int64, shape (G,).
+
+    It is NONE before the first one; `taken` are those of this round.
+    """
     newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
     newest[taken.group[last]] = taken.publication[last]
     return newest
@@ -430,7 +439,7 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
 
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:
-    """Record the publications of earlier rounds that roots accepted in this round."""
+    """Record publications of earlier rounds (`taken`) that roots accepted only in this round."""
     late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
     new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
     scribe.state.resent = AcceptedLate.join(scribe.state.resent, new)
@@ -445,7 +454,7 @@ def _forget_resent(scribe: Scribe) -> None:
 
 
 def _forget_former_members(scribe: Scribe) -> None:
-    """Remove members that quit or died, and members that joined in this round."""
+    """Forget the newest publications of members that quit or died, or joined in this round."""
     lacking, entries = scribe.state.lacking, scribe.state.entries
     row = entries.find(lacking.key)
     stays = row >= 0
@@ -455,7 +464,7 @@ def _forget_former_members(scribe: Scribe) -> None:
 
 
 def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
-    """Return the newest publication that members, as (group, node), had before, or NONE."""
+    """Return the newest publication that members (keys) had before this round, or NONE."""
     state = scribe.state
     newest = state.newest[pair // state.size]
     joined = state.entries.joined[state.entries.find(pair)]
@@ -466,7 +475,10 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the rank of publications in the order of acceptance, from 1; NONE has rank 0."""
+    """Return the rank of publications, given by id, in the order of acceptance, from 1.
+
+    NONE has rank 0.
+    """
     keys = publication_keys(scribe, group, publication, 0)
     each = distinct(np.append(keys, NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])
@@ -479,7 +491,7 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the rounds in which roots accepted publications; NONE for NONE."""
+    """Return the round in which a root accepted each publication, given by id; NONE for NONE."""
     resent, taken = scribe.state.resent, publication >> SOURCE_BITS
     if not len(resent.group):
         return taken

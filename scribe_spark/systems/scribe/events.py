@@ -78,7 +78,7 @@ class PlayEvents(RoundProgram):
         entries.member[scribe.entry(*events.quit)] = False
 
     def _measure(self, scribe: Scribe, gone: Gone) -> None:
-        """Announce dead roots, which children may suspect, and dead parents, for the measures."""
+        """Tell the children of dead nodes, and all buckets about dead roots, for measures."""
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
         scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
@@ -88,7 +88,7 @@ class PlayEvents(RoundProgram):
 
 
 def _begin_round(scribe: Scribe, tables: Tables) -> None:
-    """Clear the tables and columns that belong to one round."""
+    """Clear the tables and columns that belong to a single round."""
     for name in OF_THE_LAST_ROUND:
         tables.pop(name, None)
     entries = scribe.state.entries
@@ -97,7 +97,7 @@ def _begin_round(scribe: Scribe, tables: Tables) -> None:
 
 
 def _remember_repairs(scribe: Scribe, came: Columns) -> None:
-    """Record the children that have lost their parents."""
+    """Record the children `came` whose parent has died, until a root reaches them."""
     group, child, node = came["group"], came[AT], came["parent"]
     under, _ = scribe.under(group, child, node)
     scribe.note(FAILURES, node=distinct(node[under]))
@@ -106,7 +106,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
 
 
 def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
-    """Return the pairs (group, node) whose node is in the bucket."""
+    """Return those of some pairs (group, node) whose node is in the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])
@@ -123,7 +123,10 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Make nodes members, who send JOINs later; keep nodes without credentials apart."""
+    """Make nodes members; they send JOINs later.
+
+    Nodes without credentials are kept apart.
+    """
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)
     scribe.state.unknown_members.insert(without(pair[~allowed], scribe.state.unknown_members.key))
@@ -167,7 +170,7 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
 
 
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
-    """Children of departed nodes lose their parent, and send a JOIN in this round."""
+    """Remove departed parents of children, which send a JOIN in this round."""
     _, row = scribe.under(came["group"], came[AT], came["parent"])
     lose_parent(scribe, row, "parent left")
 

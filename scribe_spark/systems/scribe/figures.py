@@ -52,7 +52,7 @@ def forward(
 def deliver_create(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, creator: np.ndarray
 ) -> None:
-    """Store a group's state at its root (Figure 4, line 3); the node has no state of it yet."""
+    """Store a group's state at its root, a node without a state of it (Figure 4, line 3)."""
     state = {"epoch": scribe.number, "version": 0, "creator": creator, "value": -1}
     pair = scribe.key(group, node)
     scribe.state.copies.insert(pair, **state, root=node, incarnation=-1)  # (3) groups + msg.group
@@ -64,7 +64,7 @@ def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
 
 
 def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
-    """Add children and answer their JOINs; joinHandler is called later."""
+    """Add children at the nodes `at` and answer their JOINs; joinHandler is called later."""
     edge = scribe.edge(joins.group, at, joins.source)
     scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, got_payload=False)
     answer: dict[str, np.ndarray] = {"group": joins.group, "parent": at}
@@ -97,6 +97,7 @@ def deliver_leave(
 ) -> None:
     """Drop children that send a LEAVE (Figure 4, line 9), unless it is older than their last JOIN.
 
+    `source` are the children, `node` their parents, and `number` the join numbers in the LEAVEs.
     `leave._leave_up` implements lines 10 and 11.
     """
     children = scribe.state.children

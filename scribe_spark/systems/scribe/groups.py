@@ -90,7 +90,7 @@ class GroupDraws:
         return np.floor(self.nodes * rank**-self.exponent + 0.5).astype(np.int64)
 
     def parts(self) -> dict[str, np.ndarray]:
-        """Return the arguments of :meth:`members_of` for each part, as columns: int64."""
+        """Return for each part the arguments of :meth:`members_of`: columns ``first, size``."""
         if self.custody is None:
             return {"first": self.numbers, "size": self.sizes()}
         at_once = max(_DRAWS_AT_ONCE // max(self.count, 1), 1)
@@ -130,7 +130,7 @@ class GroupDraws:
 
 
 def group_sizes(config: RunConfig) -> np.ndarray:
-    """Return the number of members of each group that is drawn: int64, shape (G,)."""
+    """Return the number of members of each drawn group of a config: int64, shape (G,)."""
     return GroupDraws.of(config).sizes()
 
 

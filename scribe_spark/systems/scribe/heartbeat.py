@@ -63,7 +63,7 @@ def expire(scribe: Scribe) -> None:
 
 
 def suspect(scribe: Scribe) -> None:
-    """Give up parents that were silent for `parent_timeout` rounds; measures name the cause."""
+    """Give up parents silent for `parent_timeout` rounds; note why nodes will send JOINs."""
     entries, dead_roots = scribe.state.entries, scribe.state.dead_roots
     silent = scribe.number - entries.heard > scribe.rules.parent_timeout
     rows = np.flatnonzero((entries.parent >= 0) & silent)
@@ -89,7 +89,7 @@ def send_heartbeats(scribe: Scribe) -> None:
 
 
 def _last_numbers(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return the application's last numbers of nodes in trees."""
+    """Return the numbers up to which nodes in trees have all messages (upcall `last_numbers`)."""
     pair, which = np.unique(scribe.key(group, node), return_inverse=True)
     calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
     return scribe.application.last_numbers(calls)[which]

@@ -47,13 +47,13 @@ class Requests(Rows):
 
     @classmethod
     def of(cls, scribe: Scribe, joins: Joins, repairs: np.ndarray) -> Requests:
-        """Return JOINs that start at their sources."""
+        """Return JOINs as requests that start at their sources."""
         path = joins.source[:, None][:, : 0 if scribe.settled else 1]
         return cls(joins, joins.source, path, repairs)
 
     @classmethod
     def sent_to(cls, joins: Joins, at: np.ndarray) -> Requests:
-        """Return JOINs that are sent to a known node without routing."""
+        """Return JOINs as requests that are sent to the nodes `at` without routing."""
         path = np.column_stack([joins.source, at])
         return cls(joins, at, path, np.zeros(len(at), dtype=bool))
 
@@ -78,7 +78,7 @@ def first_joins(scribe: Scribe) -> Requests:
 
 
 def send_on(scribe: Scribe, moving: Requests) -> None:
-    """Send JOINs to their next nodes."""
+    """Send JOINs on to the nodes `at` at which they arrive in the next superstep."""
     columns = moving.to_columns()
     scribe.tell(JOIN, columns.pop(AT), **columns)
 
@@ -89,7 +89,10 @@ def send_directly(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
 
 
 def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
-    """Make and record JOINs of nodes (rows of `Entries`); faultHandler adds to repeated ones."""
+    """Make and record JOINs of waiting nodes (rows of `Entries`).
+
+    The upcall faultHandler adds data to repeated ones.
+    """
     entries = scribe.state.entries
     joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
     tried = np.flatnonzero(entries.tried[rows])
@@ -103,7 +106,7 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
 def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
     """Return the JOINs of nodes that enter the tree because other nodes' JOINs visit them.
 
-    Each of `joins` visits the node ``pair[which]``; `pair` is ascending.
+    Each of `joins` visits the node ``pair[which]``; `pair` has keys (group, node), ascending.
     """
     own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
     if scribe.best_effort:
@@ -121,7 +124,7 @@ def remember(scribe: Scribe, joins: Joins) -> None:
 
 
 def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
-    """Route JOINs one hop; JOINs that end without an answer are dropped.
+    """Route JOINs one hop; JOINs that would visit a node again are dropped.
 
     Return the JOINs that travel on, and True for each given JOIN that Pastry delivers where it is.
     """
@@ -139,7 +142,10 @@ def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
 
 
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
-    """Handle JOINs at the nodes that they visit, after answers; return the JOINs that travel on."""
+    """Handle JOINs at the nodes that they visit, once answers are handled.
+
+    Return the JOINs that travel on.
+    """
     joins, at = moving.joins, moving.at
     scribe.note(REPAIRING, node=at[moving.repairs])
     pair = scribe.key(joins.group, at)
@@ -196,7 +202,7 @@ class SendJoins(JoinProgram):
             self.send(scribe)
 
     def send(self, scribe: Scribe) -> None:
-        """Let every waiting node send a JOIN."""
+        """Let every waiting node (one without a parent) send a JOIN."""
         send_on(scribe, first_joins(scribe))
 
 
@@ -226,7 +232,7 @@ class RefuseUnknownMembers(RoundProgram):
             )
 
     def _arrive(self, scribe: Scribe, joins: Columns) -> None:
-        """Refuse or forward JOINs at the nodes where they are."""
+        """Refuse JOINs at nodes that have the group's tree or state, and forward the others."""
         # tree nodes, and nodes with a copy of the group's state, can check credentials
         pair = scribe.key(joins["group"], joins[AT])
         knows = scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

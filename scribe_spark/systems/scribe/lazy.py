@@ -62,7 +62,10 @@ def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
-    """Return each row's rank among the rows with equal `at`; the first of `order` counts most."""
+    """Return the rank of each row among the rows with equal `at`, by `order`.
+
+    The first array of `order` counts most.
+    """
     rows = np.lexsort((*order[::-1], at))
     rank = np.empty(len(at), dtype=np.int64)
     rank[rows] = index_in_run(at[rows])
@@ -70,7 +73,10 @@ def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
 
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and do not wait."""
+    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and have a parent.
+
+    Roots need none.
+    """
     inside = row >= 0
     inside[inside] = ~scribe.state.entries.waits(row[inside])
     return inside
@@ -112,7 +118,7 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
 
 @dataclass(frozen=True)
 class AskTree(RoundProgram):
-    """Route the JOINs of a wave to the first tree node; the tree is as earlier waves left it."""
+    """Route the JOINs of a wave to the first tree node of earlier waves' tree."""
 
     wave: int = 0
     writes = ("entries",)
@@ -124,7 +130,7 @@ class AskTree(RoundProgram):
             _route(scribe, inbox[_JOIN])
 
     def _begin(self, scribe: Scribe, tables: Tables) -> None:
-        """Nodes that still wait when their wave begins send JOINs."""
+        """Let nodes of this wave that still wait send JOINs."""
         tables.pop(SENT, None)
         waves = tables.pop(WAVES, None)
         if waves is None:
@@ -173,7 +179,10 @@ def _route(scribe: Scribe, moving: Columns) -> None:
 
 
 class TakeIn(JoinProgram):
-    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
+    """Tree nodes adopt sources of JOINs up to their limit of children.
+
+    Previous nodes on the routes adopt the others.
+    """
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)
@@ -211,7 +220,7 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
 
 
 def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
-    """Nodes adopt children, and send a JOIN unless they have `sent` one in this wave."""
+    """Let nodes adopt the children in `came`, and send a JOIN unless they have `sent` one."""
     entries, number = scribe.state.entries, scribe.ring.node
     pair = scribe.key(came["group"], came[AT])
     order = np.lexsort((number[came["above"]], pair))

@@ -36,7 +36,10 @@ def leave_trees(scribe: Scribe) -> None:
 
 
 def left_trees(scribe: Scribe, came: Columns) -> None:
-    """Nodes that received a LEAVE, and dropped the child, leave as well if they are not needed."""
+    """Let nodes that dropped a child after its LEAVE leave as well, if they are not needed.
+
+    `came` are the received LEAVEs.
+    """
     row = distinct(scribe.entry(came["group"], came[AT]))
     _leave_up(scribe, row[row >= 0])
 
@@ -70,7 +73,10 @@ def send_leave(
 
 
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
-    """Remove the parents of nodes, given as rows of `Entries`; the nodes will send JOINs."""
+    """Remove the parents of nodes, given as rows of `Entries`; the nodes will send JOINs.
+
+    `why` names the cause of these JOINs.
+    """
     entries = scribe.state.entries
     entries.parent[rows], entries.cause[rows] = NONE, cause(why)
     entries.path[rows], entries.moved[rows] = NONE, True
@@ -78,7 +84,7 @@ def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
 
 @dataclass(frozen=True)
 class Gone:
-    """The rows of dead nodes in the tables of entries, of children and of copies of roots."""
+    """The rows of dead nodes in the tables of entries, of children and of group states."""
 
     entries: Entries
     children: ChildrenTable
@@ -113,7 +119,7 @@ DIED_WITH_SOURCE = "scribe died with source"
 
 
 def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
-    """Remove the publications that dead sources kept, and record them."""
+    """Drop the publications that sources marked in `dead` kept; record them for measures."""
     kept = scribe.state.kept
     lost = dead[scribe.ring.positions(source_numbers(scribe, kept.publication))]
     scribe.note(DIED_WITH_SOURCE, **kept.take(lost).to_columns())
@@ -121,7 +127,7 @@ def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
 
 
 def _taken(table: _Table, which: np.ndarray) -> _Table:
-    """Remove the marked rows from a table and return them."""
+    """Remove the rows that a mask selects from a table, and return these rows."""
     taken = table.take(which)
     table.keep(~which)
     return taken

@@ -75,7 +75,10 @@ _OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES}.difference(OF_TH
 
 @dataclass(frozen=True)
 class LiveScribe(SystemOnBuckets):
-    """Scribe in a world; ``application(nodes)`` returns a user's application on the upcalls."""
+    """Scribe as a system of worlds.
+
+    ``application(nodes)`` returns a user's application on the upcalls.
+    """
 
     rules: ScribeConfig
     trees: TreesConfig
@@ -99,7 +102,7 @@ class LiveScribe(SystemOnBuckets):
     # --- tables of a bucket
 
     def stays(self, name: str) -> bool:
-        """Return True for the state, and for deliveries and copies, which views read."""
+        """Return True for tables that stay in the buckets: the state, and those that views read."""
         return name not in _OF_A_ROUND
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
@@ -114,7 +117,7 @@ class LiveScribe(SystemOnBuckets):
     # --- rounds
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play a round within that of Pastry; see `pastry.round`."""
+        """Play Scribe's part of a round, which is within Pastry's round; see `pastry.round`."""
         environment, round = _environment(now), self._round(player, now)
         nodes = RoundPlayer(cast("Player", player), environment)
         play_groups(nodes, round, now.events, now.group_events)
@@ -142,7 +145,7 @@ class LiveScribe(SystemOnBuckets):
         )
 
     def _round(self, player: SystemPlayer, now: LivingRound) -> RoundOfGroups:
-        """Return what the programs of groups need to know of the round `now`."""
+        """Return the parameters of the round `now` that the programs of groups need."""
         assert now.groups is not None
         make = self.application
         if self.rules.reliable:
@@ -175,9 +178,9 @@ class LiveScribe(SystemOnBuckets):
         lan_us: int,
         application: Callable[[int], Application] | None = None,
     ) -> RoundOfGroups:
-        """Return the parameters of programs that change nothing, after the round `number`.
+        """Return parameters for programs that change nothing, after the round `number`.
 
-        Their application is by default that of rounds.
+        By default, the application is that of rounds.
         """
         make = application or self.application
         applications = None if make is None else Applications(make, groups.size)
@@ -187,7 +190,11 @@ class LiveScribe(SystemOnBuckets):
     # --- publications
 
     def multicasts(self, taken: Sent, source: str, *, several: bool = False) -> Multicasts:
-        """Return the first publication of each group that a root accepted, or all: rule S25."""
+        """Return the first publication of each group that a root accepted in the round: rule S25.
+
+        With `several`, all accepted publications are returned.  With the `source` ``root``, they
+        begin at the roots.
+        """
         if several:
             rows = taken.take(np.lexsort((taken.publication, taken.group)))
         else:
@@ -198,7 +205,10 @@ class LiveScribe(SystemOnBuckets):
         return Multicasts(rows.group, rows.publication, rows.source, *way)
 
     def _begun(self, taken: Sent, source: str) -> Begun:
-        """Return all publications that roots accepted in the round."""
+        """Return all publications that roots accepted in the round, as `Begun`.
+
+        With the `source` ``root``, they begin at the roots.
+        """
         of = taken.group, taken.publication
         if source == "root":
             zero = np.zeros(len(taken), dtype=np.int64)
@@ -208,7 +218,7 @@ class LiveScribe(SystemOnBuckets):
     def _tables(
         self, taken: Mapping[str, Columns], round: RoundOfGroups, now: LivingRound
     ) -> dict[str, pa.Table]:
-        """Return `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
+        """Return the tables `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
         size = len(now.ring)
         before, after = (trees_of(taken, names, now.watched, size) for names in _MOMENTS)
         of_nodes = now.group, now.ring, now.alive
@@ -226,23 +236,23 @@ _MOMENTS = TREES_BEFORE, TREES_SEEN
 
 
 def _names(now: LivingRound) -> np.ndarray:
-    """Return the ids of the publications of a round."""
+    """Return the ids of the publications of a round, in the order of ``now.publish``."""
     publish, ring = now.publish, now.ring
     return publication_ids(now.number, ring.node[publish.node], publish.turn, node_numbers(ring))
 
 
 def _sizes(now: LivingRound) -> dict[str, np.ndarray]:
-    """Return `RoundOfGroups.sizes`."""
+    """Return the field `RoundOfGroups.sizes`: the sizes of the publications of the round."""
     key = key_in_round(now.publish.group, _names(now))
     order = np.argsort(key)
     return {"key": key[order], "size": now.publish.size[order]}
 
 
 def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Multicasts, Begun]:
-    """Add the numbers, times and sizes of publications.
+    """Return the measured publications, and those that begin, with numbers, start times and sizes.
 
-    Those of earlier rounds begin with the round, have the size of the world, and follow the others
-    by number.
+    Publications of the round take them from the schedule. Publications of earlier rounds, which
+    roots accept only now, get time 0, the config's message size, and numbers after all others.
     """
     publish, names = now.publish, _names(now)
     order = np.lexsort((names, publish.group))
@@ -279,7 +289,10 @@ def _environment(now: LivingRound) -> Environment:
 
 
 def _publications(taken: Mapping[str, Columns]) -> Publications:
-    """Return the publications that are due now; after the last round, also all open ones."""
+    """Return the outcomes of publications whose deadline is now.
+
+    After the last round, these are all open publications.
+    """
 
     def of(found: PublicationResults) -> Publications:
         counts: dict[str, Any] = {
@@ -293,7 +306,10 @@ def _publications(taken: Mapping[str, Columns]) -> Publications:
 
 
 def _extra_joins(taken: Columns, names: Names) -> pa.Table:
-    """Return JOINs with the numbers of groups and nodes and the ids of routers, sorted."""
+    """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted.
+
+    Users' numbers of groups and nodes, and the ids of routers, replace indices and positions.
+    """
     rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
     batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))
     table = pa.Table.from_batches([batch])

@@ -90,7 +90,7 @@ class MeasureGroups(RoundProgram):
 
 
 def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
-    """Count the entries of trees, and the rows of a round's tables."""
+    """Count the entries of trees, and the rows of a round's tables, into `counts`."""
     entries = scribe.state.entries
     counts.add_total("members", np.count_nonzero(entries.member))
     counts.add_total("forwarders", np.count_nonzero(~entries.member & ~entries.root))
@@ -126,7 +126,10 @@ _ROWS = {
 
 
 def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
-    """Return the groups whose state no live node has, from the table `HERE`."""
+    """Return the groups (indices) whose state no live node has.
+
+    `taken` has the table `HERE` of all buckets.
+    """
     if HERE not in taken:
         return np.empty(0, dtype=np.int64)
     here, created = (
@@ -212,9 +215,9 @@ class FindReached(RoundProgram):
 
 
 def _walk(scribe: Scribe, ways: Columns) -> None:
-    """Walk up to a root, an orphan, the edge of the bucket, or back to the anchor (a cycle).
+    """Walk up the tree to a root, an orphan, the edge of the bucket, or the anchor (a cycle).
 
-    The anchor moves to a later node after 1, 2, 4, ... steps.
+    The anchor is a node on the way; it moves to a later node after 1, 2, 4, ... steps.
     """
     entries = scribe.state.entries
     while len(ways[AT]):
@@ -239,7 +242,7 @@ def _walk(scribe: Scribe, ways: Columns) -> None:
 
 
 class CountRepairs(RoundProgram):
-    """Record and remove dead nodes whose children are all reached by a root again."""
+    """Record, and forget, dead nodes all of whose children a root reaches again."""
 
     writes = ("repairs",)
 
@@ -265,7 +268,7 @@ def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
 
 
 def _add_up(scribe: Scribe, came: Columns) -> None:
-    """Record dead nodes without a waiting child in any bucket; answer the buckets that asked."""
+    """Record dead nodes whose children no bucket still waits for; answer buckets that asked."""
     death, which = np.unique(came["died"] * scribe.state.size + came[AT], return_inverse=True)
     waits = np.bincount(which[came["waits"]], minlength=len(death)) > 0
     died, node = scribe.split(death[~waits])
@@ -301,7 +304,10 @@ MOST_NODES = 64
 
 
 def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the groups whose trees are watched, of groups with numbers of members; ascending."""
+    """Return the numbers of the groups whose trees are watched, ascending.
+
+    `numbers` and `sizes` are those of all groups.
+    """
     apart = np.abs(sizes - MEMBERS)
     return np.sort(numbers[np.argsort(apart, kind="stable")[:WATCHED]])
 
@@ -347,7 +353,10 @@ class SeeTrees(RoundProgram):
 
 
 def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Return the tables :data:`TREES_SEEN` of some nodes; trees that are too large are cut."""
+    """Return what nodes know of watched groups' trees, as the tables :data:`TREES_SEEN`.
+
+    Trees that are too large are cut.
+    """
     size, entries, children = state.size, state.entries, state.children
     first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
     small = last - first <= MOST_NODES
@@ -426,7 +435,10 @@ def tree_rows(
 
 
 def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Combine `schemas.WATCHED_TREES` of several rounds; a missing parent becomes None."""
+    """Combine `schemas.WATCHED_TREES` of several rounds in one table.
+
+    A missing parent becomes None.
+    """
     parts = [told.astype({"parent": "Int64"}) for told in rounds if len(told)]
     if not parts:
         return pd.DataFrame(columns=schemas.WATCHED_TREES.names)
@@ -435,7 +447,10 @@ def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _rows(number: int, moment: str, group: int, tree: Tree, alive: bool) -> dict[str, np.ndarray]:
-    """Return columns of `schemas.WATCHED_TREES`, with indices of groups and positions of nodes."""
+    """Return rows of `schemas.WATCHED_TREES` for one tree, before or after a round (`moment`).
+
+    Groups are indices and nodes are positions.
+    """
     n = len(tree.node)
     return {
         "round": np.full(n, number),

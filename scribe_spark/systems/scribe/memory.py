@@ -46,10 +46,10 @@ class AtNodes(SortedTable):
 
 
 class Remembering(Application):
-    """An application with memory; new rows have NONE in all columns.
+    """An application with memory; new rows of its tables have NONE in all columns.
 
-    `at_nodes` and `at_edges`, a table by (group, node, child), are empty.  The ring buffer of each
-    node keeps `buffer` messages.
+    `at_nodes`, a table by (group, node), and `at_edges`, one by (group, node, child), are empty at
+    first. The ring buffer of each node keeps `buffer` messages.
     """
 
     def __init__(
@@ -61,7 +61,10 @@ class Remembering(Application):
         self._before: Mapping[str, Columns] = {}  # the tables as `restore` got them
 
     def rows(self, calls: Calls) -> np.ndarray:
-        """Return the rows of calls in `at_nodes`; nodes that entered the tree anew get new rows."""
+        """Return the rows in `at_nodes` of the nodes of an upcall.
+
+        Nodes that entered the tree anew get new rows.
+        """
         pair, entered = self._pair(calls), calls.here["entered"]
         row = self.at_nodes.find(pair)
         stale = row >= 0
@@ -76,7 +79,10 @@ class Remembering(Application):
         return row
 
     def edges(self, calls: Calls, call: np.ndarray, child: np.ndarray) -> np.ndarray:
-        """Return the rows in `at_edges` for children of calls."""
+        """Return the rows in `at_edges` of children of nodes, which get new rows if needed.
+
+        `call` is the row of the node in `calls.here`, `child` the child's position.
+        """
         key = key_of([self._pair(calls)[call], child], self.nodes)
         row = self.at_edges.find(key)
         if (row < 0).any():
@@ -86,7 +92,10 @@ class Remembering(Application):
         return row
 
     def children(self, calls: Calls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return call and child of each row of the children tables, and its row in `at_edges`."""
+        """Return a row for each child of the nodes of an upcall.
+
+        The arrays are the row of the node in `calls.here`, the child, and its row in `at_edges`.
+        """
         call, child = (calls.children[name] for name in ("call", "child"))
         return call, child, self.edges(calls, call, child)
 
@@ -158,7 +167,7 @@ class SharedRings:
         return self.tops[self.table.ring[rows]]
 
     def read(self, rows: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """Return the name of one number in each row, NONE if the ring lacks it."""
+        """Return the name stored with one number in the ring of each row; NONE if there is none."""
         ring = self.table.ring[rows]
         top = self.tops[ring]
         inside = (number > top - self.size) & (number <= top)
@@ -167,14 +176,14 @@ class SharedRings:
     def between(
         self, rows: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return all numbers from `first` to `last`: indices of `rows`, numbers, names."""
+        """Return what rings store from `first` to `last`: indices of `rows`, numbers, names."""
         which, number = expand(first, last + 1)
         return which, number, self.read(rows[which], number)
 
     def leading_to(
         self, rows: np.ndarray, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As :meth:`between`, for the numbers before `number` and `number` without a gap."""
+        """Return what :meth:`between` does, from the first number without a gap up to `number`."""
         return self.between(rows, number + 1 - self.run(rows, number, -1), number)
 
     def run(
@@ -184,9 +193,9 @@ class SharedRings:
         step: int,
         where: np.ndarray | Literal[True] = True,
     ) -> np.ndarray:
-        """Count the consecutive numbers, from `number` up (`step` 1) or down (-1), that rows have.
+        """Count the consecutive numbers in each row's ring, from `number` up or down.
 
-        The count of rows outside of `where` is 0.
+        `step` is 1 (up) or -1 (down). The count of rows outside of `where` is 0.
         """
         count = np.zeros(len(rows), dtype=np.int64)
         some = np.flatnonzero(np.broadcast_to(where, len(rows)))
@@ -196,10 +205,10 @@ class SharedRings:
         return count
 
     def write(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Write names of numbers into the rings of rows, which may repeat.
+        """Write messages into the rings of rows: numbers, and the names stored with them.
 
-        A number that is too old for the ring is ignored; a second name for a number replaces the
-        first.
+        Rows may repeat. A number that is too old for the ring is ignored; a second name for a
+        number replaces the first.
         """
         before = len(self.tops)
         for part in turns(rows):
@@ -227,7 +236,7 @@ class SharedRings:
         self.table.ring[rows[new]] = copy[which[np.cumsum(starts) - 1]]
 
     def _unused(self, n: int) -> np.ndarray:
-        """Return `n` unused rings, which the caller may use."""
+        """Return the indices of `n` unused rings, which the caller may use."""
         if n > len(self._free):
             self._free = np.flatnonzero(~self._used())
         if n > len(self._free):
@@ -244,7 +253,7 @@ class SharedRings:
         return used
 
     def _first_equal(self) -> np.ndarray:
-        """Return for each used ring the first ring that is equal; arbitrary for others."""
+        """Return for each used ring the index of the first equal ring; arbitrary for others."""
         used = np.flatnonzero(self._used())
         contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
         # compare hashes first, then the contents
@@ -258,7 +267,7 @@ class SharedRings:
         return ring
 
     def _merge(self) -> None:
-        """Let rows with equal rings share one ring, and add as many unused rings."""
+        """Let rows with equal rings share one, and add as many unused rings as are then in use."""
         rows = np.flatnonzero(self.table.ring != NONE)
         ring = self._first_equal()[self.table.ring[rows]]
         is_kept = np.zeros(len(self.tops), dtype=bool)

@@ -78,17 +78,17 @@ class Payloads(Rows):
         return cls(message, group, sender, node, zero, zero)
 
     def with_messages(self, message: np.ndarray) -> Payloads:
-        """Return these payloads with other messages."""
+        """Return the payloads with other messages in place of theirs."""
         return replace(self, message=message)
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Payloads:
-        """Return the payloads that :func:`send_payloads` sent."""
+        """Return received payloads from the columns that :func:`send_payloads` sent."""
         return super().from_columns({**columns, "node": columns[AT]})
 
 
 def _withholds(scribe: Scribe, publication: np.ndarray, sender: np.ndarray) -> np.ndarray:
-    """Return True for copies that senders do not send: rule N6."""
+    """Return True for copies that senders withhold (do not send): rule N6."""
     if scribe.losses is None:
         return np.zeros(len(sender), dtype=bool)
     number, source = scribe.environment.facts.ring.node, source_numbers(scribe, publication)
@@ -127,9 +127,9 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
 
 
 def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes accept messages from their parents, roots from themselves, and refuse others.
+    """Find the messages that nodes accept: from their parents, and roots from themselves.
 
-    Return which messages are accepted, and for each of these the row of its node in `Entries`.
+    Return a mask of the messages, and for each accepted one the row of its node in `Entries`.
     """
     entries = scribe.state.entries
     row = scribe.entry(payloads.group, payloads.node)
@@ -155,7 +155,7 @@ def note_payloads(
     to: np.ndarray,
     is_lost: np.ndarray,
 ) -> None:
-    """Record that nodes sent copies of publications, lost ones included, if the round is timed."""
+    """Record the copies that nodes sent, also lost ones (`is_lost`), if the round is timed."""
     if scribe.timed:
         lost = {} if scribe.losses is None else {"lost": is_lost}
         ends = {"sender": sender, "to": to}
@@ -170,7 +170,7 @@ def hear_payloads(scribe: Scribe, row: np.ndarray, payloads: Payloads) -> None:
 
 
 def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
-    """Tell the senders of refused messages."""
+    """Tell the senders of refused messages to drop the receivers as children."""
     if not len(refused):
         return
     edge = distinct(scribe.edge(refused.group, refused.sender, refused.node))
@@ -179,12 +179,12 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
 
 
 def drop_children(scribe: Scribe, came: Columns) -> None:
-    """Drop the children that refused a message."""
+    """Drop the children that refused a message (`came`)."""
     scribe.state.children.discard(scribe.edge(came["group"], came[AT], came["child"]))
 
 
 def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> None:
-    """Record deliveries to members: publication, hops and delay."""
+    """Append deliveries to members to a table: publication, hops and delay."""
     columns = got.to_columns()
     columns["publication"] = columns.pop("message")
     del columns["sender"]
@@ -202,9 +202,9 @@ _OWN = ("number", "start", "floor", "since")
 
 @dataclass
 class MessageStore:
-    """Messages by index, with their contents.
+    """Messages to children by index, with the publications that they contain.
 
-    `start` and `since` are NOTHING if unset, `floor` is -1 if unset.  Message i has ``lengths[i]``
+    `start` and `since` are NOTHING if unset, `floor` is -1 if unset. Message i has ``lengths[i]``
     contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
@@ -221,7 +221,7 @@ class MessageStore:
 
     @classmethod
     def read(cls, tables: Tables) -> MessageStore:
-        """Return the messages of a bucket."""
+        """Return the messages that a bucket has stored in its tables."""
         if _MESSAGES not in tables:
             return cls()
         return cls(**tables[_MESSAGES], **tables.get(_INSIDE, {}))
@@ -236,7 +236,7 @@ class MessageStore:
             tables[_INSIDE] = {name: getattr(self, name) for name in names}
 
     def own_columns(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns of messages without their contents."""
+        """Return the columns of messages (indices) without the publications in them."""
         return {name: getattr(self, name)[index] for name in _OWN}
 
     def add(self, messages: Columns, contents: Columns) -> np.ndarray:
@@ -266,7 +266,10 @@ class MessageStore:
         return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
-        """Add messages of other buckets, known by ``origin, message``; return their indices."""
+        """Add messages that came from other buckets; return their indices, row by row.
+
+        Columns ``origin`` (a bucket) and ``message`` identify a message, which is added once.
+        """
         if contents is None:
             nothing = np.empty(0, dtype=np.int64)
             columns = ("origin", "message", "number", "publication")
@@ -283,7 +286,10 @@ class MessageStore:
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
-        """Return ``call, number, publication`` of contents; calls are positions in `index`."""
+        """Return the publications in messages: ``call`` (position in `index`), their number and id.
+
+        The columns are ``call, number, publication``.
+        """
         call, at = expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
 
@@ -305,7 +311,7 @@ class Emitter:
         self.sent: list[Payloads] = []
 
     def close(self) -> None:
-        """Send the collected messages and store the messages' contents."""
+        """Send the collected messages, and store messages in the bucket's tables."""
         if self.sent:
             self._send(Payloads.join(*self.sent))
         self.messages.write(self.tables)
@@ -313,7 +319,7 @@ class Emitter:
     # ---- messages to children
 
     def publish(self, group: np.ndarray, publication: np.ndarray, root: np.ndarray) -> None:
-        """Roots accept publications; those of one group are in order."""
+        """Let roots accept publications, which are in order within each group."""
         message = self.messages.add_publications(group, publication)
         self._deliver(Payloads.of(message, group, root, root))
 
@@ -342,7 +348,7 @@ class Emitter:
         refuse_payloads(self.scribe, refused)
 
     def _in_order(self, payloads: Payloads) -> Payloads:
-        """Sort payloads by group and node, those of one node by message number."""
+        """Return payloads sorted by group and node, and at a node by message number."""
         pair = self.scribe.key(payloads.group, payloads.node)
         order = np.argsort(pair)
         if (pair[order[1:]] == pair[order[:-1]]).any():
@@ -372,7 +378,10 @@ class Emitter:
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
-        """Collect messages to children; `came` has the message that each node handles."""
+        """Collect the messages of an application to children of the nodes `pair`.
+
+        `came` has the received message that each node handles, if any.
+        """
         new = self.messages.add(emitted.messages, emitted.contents)
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
         message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])
@@ -421,7 +430,10 @@ class Emitter:
         self._send_away(payloads.take(np.flatnonzero(away)))
 
     def _sizes(self, payloads: Payloads, times: np.ndarray) -> np.ndarray:
-        """Return the sizes of the publications in messages; an empty message has none."""
+        """Return the sizes (bytes) of the publications in messages that are sent `times` times.
+
+        An empty message has size NONE.
+        """
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         sent = times[of] > 0
@@ -433,7 +445,10 @@ class Emitter:
         return found
 
     def _send_away(self, payloads: Payloads) -> None:
-        """Send messages to other buckets; a bucket receives the contents of a message once."""
+        """Send messages to nodes of other buckets.
+
+        A bucket receives the publications in a message once, for all of its nodes.
+        """
         scribe, messages, of = self.scribe, self.messages, payloads.message
         own = messages.own_columns(of)
         origin = np.full(len(of), scribe.first)
@@ -462,7 +477,7 @@ class Emitter:
     ) -> np.ndarray:
         """Return ``test(publication, sent)`` for messages with publications, False for others.
 
-        The first publication of a message decides.
+        `sent` are the payloads of these messages; the first publication of a message decides.
         """
         messages, found = self.messages, payloads.sender != payloads.node
         found &= messages.lengths[payloads.message] > 0
@@ -471,7 +486,7 @@ class Emitter:
         return found
 
     def _note_payloads(self, payloads: Payloads, is_lost: np.ndarray) -> None:
-        """Record the sender and the receiver of each publication."""
+        """Record the sender and the receiver of each publication in messages."""
         if not self.scribe.timed:
             return
         inside = self.messages.contents(payloads.message)
@@ -525,7 +540,10 @@ class Emitter:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Mark the last JOIN of each source to a node; a child may be dropped and join again."""
+    """Return True for the last JOIN of each source to a node.
+
+    A child may be dropped and join again.
+    """
     edge = scribe.edge(joins.group, at, joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
     found = np.zeros(len(edge), dtype=bool)
@@ -534,7 +552,10 @@ def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
 
 
 def _take_questions(scribe: Scribe) -> list[Columns]:
-    """Return the questions after the last heartbeats, as rows of :data:`ADDED`."""
+    """Return the questions of children after the last heartbeats, as rows of :data:`ADDED`.
+
+    The stored questions are deleted.
+    """
     questions = scribe.state.questions
     if not len(questions):
         return []

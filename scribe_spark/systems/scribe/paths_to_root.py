@@ -20,7 +20,10 @@ PATH = "path"
 
 
 def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the nodes above tree nodes (rows of `Entries`), as in `Paths`; NONE after the end."""
+    """Return the path of each tree node: positions from the parent to the root, then NONE.
+
+    `rows` are rows of `Entries`, or NONE.
+    """
     there = rows >= 0
     index = np.full(len(rows), NONE)
     index[there] = scribe.state.entries.path[rows[there]]
@@ -44,7 +47,10 @@ def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
 def note_paths(
     scribe: Scribe, rows: np.ndarray, parent: np.ndarray, above: np.ndarray
 ) -> np.ndarray:
-    """Record at nodes (rows of `Entries`) their parent and its path; return which changed."""
+    """Record at nodes the new path to the root: the parent, and its path `above`.
+
+    `rows` are rows of `Entries`; `above` has positions, then NONE. Return which paths have changed.
+    """
     entries, paths = scribe.state.entries, scribe.state.paths
     if not len(rows):
         return np.empty(0, dtype=bool)
@@ -69,7 +75,10 @@ def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
 
 
 def tell_paths(scribe: Scribe) -> None:
-    """Send a changed path to children; uncounted, since heartbeats and payloads would carry it."""
+    """Send changed paths to children.
+
+    These messages are not counted, since heartbeats and payloads would carry a path.
+    """
     entries, children = scribe.state.entries, scribe.state.children
     moved = np.flatnonzero(entries.moved)
     entries.moved[moved] = False
@@ -82,7 +91,10 @@ def tell_paths(scribe: Scribe) -> None:
 
 
 def take_paths(scribe: Scribe, told: Columns) -> None:
-    """Receive the paths above parents; a node on its own changed path is in a cycle, and leaves."""
+    """Record the parents' paths that parents told (`told`).
+
+    A node on its own changed path is in a cycle, and leaves its parent.
+    """
     entries, node = scribe.state.entries, told[AT]
     mine, row = scribe.under(told["group"], node, told["parent"])
     node, parent, path = node[mine], told["parent"][mine], told["path"][mine]

@@ -100,7 +100,7 @@ def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
 
 
 def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
-    """Call faultHandler for repair JOINs; return the JOINs with its additions."""
+    """Call the upcall faultHandler for repair JOINs; return the JOINs with its data."""
     if scribe.best_effort or not len(joins):
         return joins
     pair = scribe.key(joins.group, joins.source)
@@ -110,7 +110,10 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
 
 
 def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
-    """Store the values that the application keeps in the groups' states at the roots."""
+    """Store new values of the application in the groups' states at the roots `pair`.
+
+    `values` has ``call`` (index in `pair`) and ``value``.
+    """
     call = values["call"]
     if not len(call):
         return
@@ -126,7 +129,7 @@ def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
 
 
 def keep_used_values(scribe: Scribe) -> None:
-    """Delete stored values that no copy refers to, and number the others from 0."""
+    """Delete values of the application that no group state has; number the others from 0."""
     value = scribe.state.copies.value
     used = distinct(value[value >= 0])
     if len(used) < len(scribe.state.values):

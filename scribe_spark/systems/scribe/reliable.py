@@ -28,10 +28,10 @@ _ROUND = 32  # bits
 
 @dataclass
 class _BufferRecords(AtNodes):
-    """The reception state of nodes.
+    """What nodes have received: the columns of their memory, by (group, node).
 
     A node has had all messages up to number `last` (NONE before the first message), and all
-    messages published since round `since`.  Messages up to `floor` are lost.
+    messages published since round `since`. Messages up to `floor` are lost.
     """
 
     last: np.ndarray = field(default_factory=whole_numbers)
@@ -41,14 +41,17 @@ class _BufferRecords(AtNodes):
 
 @dataclass
 class _Served(SortedTable):
-    """The messages sent to children: those up to `at`; children need all since round `since`."""
+    """What parents have sent to children: messages up to `at`; children need all since `since`.
+
+    `at` is a place, `since` a round.
+    """
 
     at: np.ndarray = field(default_factory=whole_numbers)
     since: np.ndarray = field(default_factory=whole_numbers)
 
 
 def _is_beginning(place: np.ndarray) -> np.ndarray:
-    """Return True for places that are beginnings of rounds (or epochs)."""
+    """Return True for places that are beginnings of rounds (or epochs), not numbers."""
     return place % (1 << _ROUND) == 0
 
 
@@ -67,8 +70,8 @@ class Reliable(Remembering):
     def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
         """Return the place that a repair JOIN carries: the last number delivered.
 
-        It is less if a child waits for older messages.  A node without any message sends the round
-        of its join, if that was before this round.
+        The place is less if a child waits for older messages. A node without any message sends the
+        round of its join, if that was before this round.
         """
         rows, joined = self.rows(calls), calls.here["joined"]
         end, first = self._end(calls, rows)
@@ -177,7 +180,10 @@ class Reliable(Remembering):
         return passed.and_also(self._serve(calls, rows, *late, end, first))
 
     def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
-        """Deliver the next messages in order to a member; none from before its join."""
+        """Return the publications that members deliver now: the next in order.
+
+        None is from before the member's join.
+        """
         call, publication = self.ready
         young = publication >> 32 >= calls.here["joined"][call]
         return dict(call=call[young], publication=publication[young])
@@ -200,7 +206,10 @@ class Reliable(Remembering):
         return end, first
 
     def _take(self, rows: np.ndarray, of: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Keep messages, give up gaps too old for the buffer, and find deliverable messages."""
+        """Keep messages, give up gaps too old for the buffer, and find deliverable messages.
+
+        Message i, a `number` and a `name`, came to the node in row ``rows[of[i]]``.
+        """
         self.rings.write(rows[of], number, name)
         call = np.flatnonzero(self.records.last[rows] >= 0)
         rows = rows[call]

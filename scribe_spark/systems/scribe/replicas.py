@@ -29,7 +29,10 @@ _STATE = ("epoch", "version", "creator", "value")
 
 @dataclass(frozen=True)
 class SentStates(Rows):
-    """Group states in messages between nodes; the last columns are those of `Copies`."""
+    """Group states (copies of a root's data of its group) in messages between nodes.
+
+    All columns after `to` are those of the table `Copies`.
+    """
 
     group: np.ndarray
     sender: np.ndarray
@@ -42,13 +45,13 @@ class SentStates(Rows):
     incarnation: np.ndarray
 
     def of_copies(self) -> dict[str, np.ndarray]:
-        """Return the columns of `Copies`."""
+        """Return the states without group, sender and receiver: columns of the table `Copies`."""
         way = ("group", "sender", "to")
         return {name: one for name, one in self.to_columns().items() if name not in way}
 
     @classmethod
     def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
-        """Return the states in some rows of copies, addressed to the nodes `to`."""
+        """Return the group states in the given rows of `copies`, addressed to the nodes `to`."""
         group, sender = scribe.split(copies.key[rows])
         return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
 
@@ -69,7 +72,7 @@ class SentStates(Rows):
 
 
 def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
-    """Send states to nodes, with the values that the application keeps in them."""
+    """Send group states as messages of a kind, with the values of the application in them."""
     columns = states.to_columns()
     to, value = columns.pop("to"), columns.pop("value")
     which, number = scribe.state.values.of(value)
@@ -81,7 +84,7 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Store states newer than the own copy; of equal ones that of the nearest sender.
+    """Store group states that are newer than the own copy; of equal ones, the nearest sender's.
 
     A root that receives a newer state stays the root, takes over the state, and repairs its tree.
     """
@@ -103,18 +106,18 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
 
 
 def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
-    """Return True for each state that is newer than its counterpart."""
+    """Return True for each state in `one` that is newer than that in the same row of `than`."""
     same_epoch = one["epoch"] == than["epoch"]
     return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
 
 
 def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the epochs and versions of states; (epoch, version) orders states by age."""
+    """Return the epochs and versions of states in some rows, by which states are compared."""
     return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
 
 
 def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Deliver the repair JOINs of roots at the roots themselves."""
+    """Deliver the repair JOINs of roots (group, node) at the roots themselves."""
     if not len(group):
         return
     why = scribe.state.entries.cause[scribe.entry(group, node)]
@@ -123,7 +126,7 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
 
 
 def replicate(scribe: Scribe, pair: np.ndarray) -> None:
-    """Send the states of roots (sorted keys) to the k - 1 nearest leaves that lack them."""
+    """Send the states of roots (sorted keys `pair`) to the k - 1 nearest leaves that lack them."""
     own, leaf = _nearest_leaves(scribe, pair)
     needs = ~_has_taken(scribe, own, leaf)
     own, leaf = own[needs], leaf[needs]
@@ -133,14 +136,17 @@ def replicate(scribe: Scribe, pair: np.ndarray) -> None:
 
 
 def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return roots (rows of `Copies`) with their k - 1 nearest leaves, one pair per leaf."""
+    """Return roots (rows of `Copies`) and leaves: each root with its k - 1 nearest leaves."""
     leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.replicas - 1]
     at, column = np.nonzero(leaves >= 0)
     return scribe.state.copies.find(pair)[at], leaves[at, column]
 
 
 def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """Return True for live leaves that acknowledged the current state of a root."""
+    """Return True for live leaves that acknowledged the current state of a root.
+
+    `own` are the roots' rows of `Copies`, `leaf` the positions of the leaves.
+    """
     copies, replicas = scribe.state.copies, scribe.state.replicas
     row = replicas.find(scribe.key(copies.key[own], leaf))
     taken = (row >= 0) & scribe.is_alive(leaf)
@@ -163,9 +169,10 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
 
 
 def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
-    """Store the states of roots at leaves that are no roots and have no newer one; note answers.
+    """Store the states of roots at leaves that are no roots and have no newer state.
 
-    On a broken ring a group may have several roots; their states are handled one after the other.
+    The roots note the answers. On a broken ring a group may have several roots; their states are
+    handled one after the other.
     """
     copies = scribe.state.copies
     if REPLICA in inbox:
@@ -202,7 +209,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Return True for copies whose root left the leaf set, or has lost its state and is back."""
+    """Return True for copies of states whose root left the leaf set, or is back without it."""
     copies, states = scribe.state.copies, scribe.states
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)
@@ -239,7 +246,7 @@ def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
 
 
 def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Count the nodes in each node's leaf set that are nearer to the groupId than itself: int64."""
+    """Count the leaves of each node that are nearer to the groupId than the node: int64."""
     leaves, distance = _leaves(scribe, group, node)
     own = _distances(scribe, group, node[:, None])
     return np.count_nonzero((leaves >= 0) & distance.closer_than(own), axis=1)
@@ -253,7 +260,7 @@ def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> n
 
 
 def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return the indices that sort pairs by group, and by the node's distance to the groupId."""
+    """Return the indices that sort (group, node) by group, then by distance to the groupId."""
     distance = _distances(scribe, group, node[:, None])
     return np.lexsort((node, distance.lo[:, 0], distance.hi[:, 0], group))
 

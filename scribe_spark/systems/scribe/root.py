@@ -42,9 +42,10 @@ PASSED_ON = "scribe passed on"
 
 
 class HandOver(RoundProgram):
-    """Nodes with a group's state compare themselves with their leaf set (upcall newLeafs).
+    """Let nodes with a group's state compare themselves with their leaf set (upcall newLeafs).
 
-    A root, or a replica whose root is gone, gives the state to its nearest leaf if that is nearer.
+    A root, or a replica whose root is gone, gives the state to its nearest leaf if that is nearer
+    to the groupId.
     """
 
     writes = ("entries", "children", "copies", "replicas", "values")
@@ -73,7 +74,7 @@ class HandOver(RoundProgram):
 
 
 def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
-    """Former roots (rows of `Copies`) will join under the new roots, with their subtrees."""
+    """Let former roots (rows of `Copies`) join under the new roots later, with their subtrees."""
     if not len(rows):
         return
     entries, copies, replicas = scribe.state.entries, scribe.state.copies, scribe.state.replicas
@@ -86,7 +87,7 @@ def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
 
 
 class Failover(RoundProgram):
-    """The nearest nodes with a copy become roots; roots update their replicas."""
+    """Let the nearest nodes with a copy of a group's state become roots, and update replicas."""
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
@@ -103,7 +104,7 @@ class Failover(RoundProgram):
 
 
 def become_root(scribe: Scribe, pair: np.ndarray) -> None:
-    """Make nodes with a group's state, each pair once, its roots; skip those that are roots.
+    """Make nodes with a group's state (keys, each once) its roots; skip those that are roots.
 
     A node that is in the tree sends its parent a LEAVE. If the node has sent a JOIN before, a
     repair JOIN is delivered at the node itself: no child is added, but joinHandler is called with

@@ -69,7 +69,10 @@ _VARIANTS = {
 def play_groups(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Play Scribe's part of a round, whose events of nodes have been played by Pastry."""
+    """Play Scribe's part of a round, after Pastry has played the events of nodes.
+
+    `events` are those of nodes, `of_groups` those of groups.
+    """
     environment = player.environment
     # 1. events; 2. maintenance of trees
     steps = growing(player, round, events, of_groups)
@@ -96,7 +99,7 @@ def play_groups(
 def growing(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> list[Program | IfRows]:
-    """Return the programs from the events of a round to its JOINs."""
+    """Return the programs of a round in order, from its events to its JOINs."""
     environment = player.environment
     steps: list[Program | IfRows] = [PlayEvents(environment, round, events, of_groups)]
     if not round.settled:
@@ -109,7 +112,7 @@ def growing(
 def publishing(
     player: RoundPlayer, round: RoundOfGroups, publish: Publishing
 ) -> list[Program | IfRows]:
-    """Return the programs that route publications to the roots and multicast them."""
+    """Return the programs that route the publications `publish` to roots, and down the trees."""
     environment = player.environment
     steps: list[Program | IfRows] = [FindRoots(environment, round, publish)]
     if not round.settled:

@@ -80,19 +80,19 @@ class Joins(Rows):
     def of(
         cls, group: np.ndarray, source: np.ndarray, number: int, cause: np.ndarray | int
     ) -> Joins:
-        """Return JOINs of one round without added data."""
+        """Return JOINs without data of the application; `number` is the round."""
         n = len(group)
         causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), n)
         return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))
 
     def with_extra(self, extra: np.ndarray) -> Joins:
-        """Return the JOINs with other added data."""
+        """Return the JOINs with other data of the application."""
         return replace(self, extra=extra)
 
 
 @dataclass(frozen=True)
 class Applications:
-    """Makes the application of each bucket, whose memory is kept in the bucket's tables."""
+    """The factory of the application of each bucket, whose memory is in the bucket's tables."""
 
     make: Callable[[int], Application]
     nodes: int
@@ -107,7 +107,7 @@ class Applications:
         return made
 
     def put_back(self, application: Application, tables: Tables) -> None:
-        """Save the memory of an application."""
+        """Store the memory of an application in the bucket's tables."""
         for name, columns in application.tables().items():
             if count_rows(columns):
                 tables[f"{MEMORY}{name}"] = columns
@@ -197,7 +197,7 @@ class Scribe:
         return not self.best_effort and self.application.acknowledged
 
     def is_own(self, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes in the bucket."""
+        """Return True for nodes (positions) that are in the bucket."""
         return (node >= self.first) & (node < self.last)
 
     @property
@@ -207,19 +207,19 @@ class Scribe:
 
     @functools.cached_property
     def application(self) -> Application:
-        """The application of these nodes."""
+        """The application of the bucket's nodes."""
         assert self.round.applications is not None
         return self.round.applications.of(self.tables)
 
     @functools.cached_property
     def states(self) -> States:
-        """The leaf sets and routing tables of these nodes."""
+        """The leaf sets and routing tables of the bucket's nodes."""
         return States.of_tables(self.ring, self.first, self.tables)
 
     # ---- keys
 
     def key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the keys of (group, node), or of (pair, child)."""
+        """Return the keys of (group, node), or of (pair, child) where `group` has keys of pairs."""
         return key_of([group, node], self.state.size)
 
     def edge(self, group: np.ndarray, node: np.ndarray, child: np.ndarray) -> np.ndarray:
@@ -242,14 +242,14 @@ class Scribe:
     def under(
         self, group: np.ndarray, node: np.ndarray, parent: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return True for nodes with these parents, and the rows of such nodes in `Entries`."""
+        """Return True for nodes whose parent is `parent`, and their rows in `Entries`."""
         row = self.entry(group, node)
         there = row >= 0
         there[there] = self.state.entries.parent[row[there]] == parent[there]
         return there, row[there]
 
     def children_of(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of `ChildrenTable` of each (group, node): indices in `pair`, rows."""
+        """Return the rows of `ChildrenTable` of nodes (keys `pair`): index in `pair`, and row."""
         children, size = self.state.children.key, self.state.size
         first = search_sorted(children, pair * size)
         return expand(first, search_sorted(children, (pair + 1) * size))
@@ -263,7 +263,7 @@ class Scribe:
         return self._are("member", group, node)
 
     def _are(self, flag: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True for tree nodes with a flag in `Entries`."""
+        """Return True for nodes in trees for which the column `flag` of `Entries` is True."""
         row = self.entry(group, node)
         found = row >= 0
         found[found] = getattr(self.state.entries, flag)[row[found]]
@@ -272,12 +272,12 @@ class Scribe:
     # ---- notes
 
     def note(self, table: str, **columns: np.ndarray) -> None:
-        """Append rows to a table of the bucket."""
+        """Append rows, given as columns, to a table of the bucket."""
         if count_rows(columns):
             self.notes.setdefault(table, []).append(columns)
 
     def refuse(self, kind: str, count: int | np.integer) -> None:
-        """Count refused messages."""
+        """Count refused messages of a kind."""
         if count:
             kinds = np.array([REFUSED_KINDS.index(kind)])
             self.note(REFUSED, kind=kinds, count=np.array([int(count)]))
@@ -309,7 +309,7 @@ class Scribe:
         between: Between,
         sizes: Sizes | None = None,
     ) -> None:
-        """Count messages that these nodes send, and how many are lost; see `Observer.count`."""
+        """Count messages of a kind that these nodes send, and lost ones; see `Observer.count`."""
         if self.observer is not None:
             self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
 
@@ -321,7 +321,7 @@ class Scribe:
         is_lost: np.ndarray | bool = False,
         size: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Count a message to each node; return True for each that arrives.
+        """Count a message of a kind to each node; return True for each that arrives.
 
         `size` are the sizes of the messages in bytes, by default those of kinds.
         """
@@ -332,7 +332,10 @@ class Scribe:
         return arrives
 
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Queue messages to live nodes; they arrive in the next superstep."""
+        """Queue messages of a kind to live nodes `at`, uncounted.
+
+        They arrive in the next superstep.
+        """
         if len(at):
             self.sent.setdefault(kind, []).append({AT: at, **columns})
 
@@ -341,7 +344,7 @@ class Scribe:
     ) -> np.ndarray:
         """Send a message of a kind, with columns, to each node; return True for each that arrives.
 
-        Messages to dead nodes are lost.  All messages are counted as those of the kind `counted`.
+        Messages to dead nodes are lost. All messages are counted as messages of the kind `counted`.
         """
         arrives = self.send(counted, sender, to)
         columns = {AT: to, **columns}
@@ -351,7 +354,7 @@ class Scribe:
         return arrives
 
     def tell_all(self, kind: str, **columns: np.ndarray) -> None:
-        """Send columns to every bucket; only measures use this."""
+        """Send rows to every bucket, uncounted; only measures use this."""
         rows = count_rows(columns)
         for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
             self.tell(kind, np.full(rows, at), **columns)
@@ -363,9 +366,10 @@ class Scribe:
     def hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the next hop of messages to groupIds, by Pastry's current tables.
+        """Return the next hop of messages to groupIds, by Pastry's current tables; count hops.
 
-        A message at its last node gets that node, one without a candidate NONE.
+        A message at its last node gets that node, a message without a candidate NONE. Hops are
+        counted as messages of `kind` with `sizes`; those to dead nodes are lost.
         """
         if not len(at):
             return at
@@ -379,7 +383,10 @@ class Scribe:
     def randomised_hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
     ) -> np.ndarray:
-        """Return the next hop as :meth:`hop` does, with randomised routing (keys of draws)."""
+        """Return the next hop as :meth:`hop` does, with randomised routing.
+
+        `drawn_by` are further keys of the random draws, one of each row.
+        """
         if not len(at):
             return at
         keys = self.groups.keys.take(group)
@@ -407,7 +414,7 @@ class Scribe:
     def copy_delay(
         self, group: np.ndarray, publication: np.ndarray, sender: np.ndarray, to: np.ndarray
     ) -> np.ndarray:
-        """Return the delays of copies of publications, with their jitter (rule J4)."""
+        """Return the delays (us) of copies of publications, with their jitter (rule J4)."""
         delay_us, jitter = self.delay(sender, to), Jitter.of(self.environment.facts, self.kernel)
         if jitter is None:
             return delay_us
@@ -435,10 +442,10 @@ class ChildLimits:
 
 @dataclass(frozen=True)
 class Routing:
-    """A kind of routed messages with a column ``group``, and the table with their ends.
+    """A kind of routed messages, and the name of the table with the ends of their routes.
 
-    Messages carry the ``hops`` and ``delay_us`` of their route; the table adds the last node
-    (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
+    Messages have a column ``group``, and carry the ``hops`` and ``delay_us`` of their route; the
+    table adds the last node (``at``), ``delivered`` and ``circled``, see `route_to_edge`.
     """
 
     kind: str
@@ -453,7 +460,7 @@ def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the messages after one more hop, at the nodes `to`."""
+    """Return the messages after one more hop, to the nodes `to`."""
     return {**messages, **_ways(scribe, messages, to), AT: to}
 
 
@@ -464,7 +471,7 @@ def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
 
 
 def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
-    """Route messages to their end, or to the edge of the bucket."""
+    """Route messages to their end, or to the edge of the bucket; store those that ended."""
 
     def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
         sizes = messages.get("size")
@@ -481,7 +488,7 @@ def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
 def _ways(
     scribe: Scribe, messages: Columns, to: np.ndarray, goes: np.ndarray | bool = True
 ) -> dict[str, np.ndarray]:
-    """Return the hops and delays of messages after some of them moved to other nodes."""
+    """Return the hops and delays (us) of messages after those that `goes` marks moved to `to`."""
     delay_us = messages["delay_us"]
     if scribe.timed:
         delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)

@@ -58,19 +58,28 @@ class Sent(Rows):
 
     @classmethod
     def of(cls, columns: Columns, nodes: int = 0) -> Sent:
-        """Return publications, given in any order; see `RoundOfGroups.nodes`."""
+        """Return publications of a table with any order of rows.
+
+        `nodes` is `RoundOfGroups.nodes`.
+        """
         return cls(**columns).in_order(nodes) if columns else cls()
 
     @classmethod
     def of_buckets(cls, columns: Columns, nodes: int = 0) -> Sent:
-        """Return publications from tables in which every bucket lists all of them."""
+        """Return publications of a table in which every bucket has listed all of them.
+
+        `nodes` is `RoundOfGroups.nodes`.
+        """
         if not columns:
             return cls()
         names = np.column_stack([columns["group"], columns["publication"]])
         return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]), nodes)
 
     def in_order(self, nodes: int = 0) -> Sent:
-        """Return the publications in order; of equal ones, those whose source died are last."""
+        """Return the publications sorted as the class says; a copy whose source died is last.
+
+        `nodes` is `RoundOfGroups.nodes`.
+        """
         died, turn = self.fate == _SOURCE_DIED, turns_of(self.publication, nodes)
         keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
@@ -122,7 +131,7 @@ class FindRoots(RoundProgram):
         self._arrive(scribe, {**take(sent, here), AT: source[here]})
 
     def _arrive(self, scribe: Scribe, came: Columns) -> None:
-        """Handle messages at roots; route the others from the nodes where they are."""
+        """Record the messages that are at roots; route the others from where they are."""
         root = scribe.is_root(came["group"], came[AT])
         direct = take(came, np.flatnonzero(root))
         scribe.note(_ARRIVED, **direct)
@@ -158,7 +167,10 @@ def _all(n: int, fate: int) -> np.ndarray:
 
 
 def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
-    """Return group, source and id of the publications to send, in order: new and kept ones."""
+    """Return the publications to send, in order: those of this round, and those kept by sources.
+
+    The columns are ``group, source, publication``.
+    """
     kept, ring, nodes = scribe.state.kept, scribe.ring, scribe.round.nodes
     names = publication_ids(scribe.number, ring.node[new.node], new.turn, nodes)
     if scribe.settled:  # each group has one publication, which needs no id
@@ -170,7 +182,7 @@ def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
 
 
 def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the roots that sources have cached; the source itself if it has none."""
+    """Return the roots whose addresses sources have cached; without one, the source itself."""
     if scribe.settled and scribe.round.source == "direct":  # all sources know the roots
         assert scribe.roots is not None
         return scribe.roots[group]
@@ -180,13 +192,16 @@ def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndar
 
 
 def _in_order(sent: Columns, nodes: int) -> np.ndarray:
-    """Return the order in which roots accept publications."""
+    """Return the indices that sort publications in the order in which roots accept them."""
     publication, turn = sent["publication"], turns_of(sent["publication"], nodes)
     return np.lexsort((sent["source"], turn, publication >> SOURCE_BITS, sent["group"]))
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
-    """Handle publications at nodes: check credentials, and send roots' addresses to sources."""
+    """Handle publications at nodes that they reached: check credentials, answer sources.
+
+    Roots tell sources their addresses.
+    """
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
     if routed is not None:
@@ -236,7 +251,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
 
 
 def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
-    """Return a unique key for each publication."""
+    """Return a key for each publication that is unique in the world."""
     return publication_keys(scribe, sent["group"], sent["publication"], 0)
 
 
@@ -262,13 +277,16 @@ def take_publications(scribe: Scribe, tables: Tables) -> Columns:
 
 
 def _answer(scribe: Scribe, sent: Columns) -> None:
-    """Record the acknowledgements that roots owe for accepted and refused publications."""
+    """Record which roots owe an acknowledgement to which sources, for their publications."""
     if scribe.acknowledged:
         scribe.note(_ANSWERED, root=sent["root"], source=sent["source"])
 
 
 def acknowledge(scribe: Scribe, tables: Tables) -> None:
-    """Roots acknowledge accepted publications, once replicas have them, and refused ones."""
+    """Count the acknowledgements of roots to sources.
+
+    A root acknowledges publications that replicas have, and publications that it refused.
+    """
     answered = tables.pop(_ANSWERED, None)
     if answered is not None:
         root, source = answered["root"], answered["source"]
@@ -277,7 +295,10 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications of the sources (as `Sent`); keep those without a root."""
+    """Return the publications of the bucket's sources with their fates, as columns of `Sent`.
+
+    Sources keep those that no root has accepted until their deadline.
+    """
     sent = tables.pop(SENT, None)
     parts = [] if sent is None else [dict(sent)]
     if scribe.acknowledged:

@@ -46,9 +46,9 @@ _FLAGS = ("member", "root", "tried", "moved", "heeded")
 
 @dataclass
 class Entries(SortedTable):
-    """The knowledge of a tree node about the group, by (group, node).
+    """What a tree node knows about its group, by (group, node).
 
-    A node without a parent that is not the root *waits*: it sends a JOIN in every round.  The value
+    A node without a parent that is not the root *waits*: it sends a JOIN in every round. The value
     of `path` is the row of `ScribeState.paths` with the nodes above, as the parent told last, and
     `extra` is the data that the application added to this round's JOIN, or :data:`NOTHING`.
     """
@@ -68,7 +68,10 @@ class Entries(SortedTable):
     heeded: np.ndarray = field(default_factory=flags)  # heard its parent in this round
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
-        """Add nodes to trees (Figure 3, line 4)."""
+        """Add nodes (keys), which have no parent yet, to trees (Figure 3, line 4).
+
+        `number` is the round, `why` the cause of their JOINs.
+        """
         new: dict[str, Any] = dict.fromkeys(self.columns(), NONE)
         new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
         self.insert(keys, **new | dict.fromkeys(_FLAGS, False))
@@ -93,13 +96,13 @@ class ChildrenTable(SortedTable):
 
 @dataclass
 class Copies(SortedTable):
-    """The copies of group states at roots and replicas; by (group, node).
+    """The copies of group states (a root's data of its group) at roots and replicas.
 
-    Of two copies, the one with the greater (epoch, version) is newer.  An epoch is the round in
-    which the group was created, a version the number of changes of its state since.  `value` is the
-    index in `ScribeState.values` of what the application stores, or NONE.  `root` is the node that
-    the owner of the copy considers the root, `incarnation` the round of that node's last arrival or
-    recovery.
+    The table is by (group, node). Of two copies, the one with the greater (epoch, version) is
+    newer. An epoch is the round in which the group was created, a version the number of changes of
+    its state since. `value` is the index in `ScribeState.values` of what the application stores, or
+    NONE. `root` is the node that the owner of the copy considers the root, `incarnation` the round
+    of that node's last arrival or recovery.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
@@ -112,7 +115,10 @@ class Copies(SortedTable):
 
 @dataclass
 class Replicas(SortedTable):
-    """The states, see `Copies`, that roots know to be at replicas; by (group, root, leaf)."""
+    """The group states that roots know to be at replicas; by (group, root, leaf).
+
+    See `Copies`.
+    """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
     version: np.ndarray = field(default_factory=whole_numbers)
@@ -136,14 +142,17 @@ class Unacknowledged(Rows):
 
 @dataclass
 class DeadRoots(SortedTable):
-    """Roots that died recently, with the round of their death; by (group, node)."""
+    """Roots that died recently, by (group, node), with the round of their death."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Repairs(Rows):
-    """Children of dead nodes that no root has reached again; `pair` is the key (group, child)."""
+    """Children of dead nodes that no root has reached again.
+
+    A row has the round of the death, the dead node and the key (group, child).
+    """
 
     died: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
@@ -168,7 +177,10 @@ class StoredPublications(Rows):
 
 @dataclass(frozen=True)
 class Undelivered(Rows):
-    """Members that did not receive a publication in its round, but perhaps `late`, or NONE."""
+    """Members that did not receive a publication in its round.
+
+    `late` is the round in which they received it later, or NONE.
+    """
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -178,7 +190,7 @@ class Undelivered(Rows):
 
 @dataclass(frozen=True)
 class AcceptedLate(Rows):
-    """Publications that a root accepted in a later round (`taken`) than that of publication."""
+    """Publications that roots accepted in a later round (`taken`) than their own."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -195,19 +207,22 @@ class Questions(SortedTable):
 
 @dataclass
 class Behind(SortedTable):
-    """The newest publication that members have had, if not the group's; by (group, node)."""
+    """The newest publication that members had, of members that lack their group's newest."""
 
     newest: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class Received(SortedTable):
-    """The received publications before their deadline, to count duplicates; see `duplicates`."""
+    """Received publications before their deadline, each a key, to count duplicates.
+
+    See the module `duplicates`.
+    """
 
 
 @dataclass
 class Values:
-    """Lists of numbers that an application stores in group states, concatenated."""
+    """Lists of numbers that an application stores in group states, one after the other."""
 
     lengths: np.ndarray = field(default_factory=whole_numbers)
     numbers: np.ndarray = field(default_factory=whole_numbers)
@@ -216,21 +231,27 @@ class Values:
         return len(self.lengths)
 
     def add(self, lengths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Add lists of some lengths, whose numbers are concatenated; return their indices."""
+        """Add lists; return their indices.
+
+        `numbers` has the numbers of all lists, `lengths` the number of each list's.
+        """
         index = len(self.lengths) + np.arange(len(lengths))
         self.lengths = np.r_[self.lengths, lengths]
         self.numbers = np.r_[self.numbers, numbers]
         return index
 
     def of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of lists: positions in `index`, and numbers; NONE is an empty list."""
+        """Return the numbers in the lists `index`: positions in `index`, and numbers.
+
+        NONE is an empty list.
+        """
         first = offsets_of(self.lengths)
         there = np.flatnonzero(index >= 0)
         which, at = expand(first[index[there]], first[index[there] + 1])
         return there[which], self.numbers[at]
 
     def keep(self, index: np.ndarray) -> None:
-        """Keep the lists at `index`, in that order."""
+        """Keep only the lists `index`, which get the indices 0, 1, ... in this order."""
         _, numbers = self.of(index)
         self.lengths, self.numbers = self.lengths[index], numbers
 
@@ -312,7 +333,7 @@ def table_of(part: str) -> str:
 
 
 class BucketState(ScribeState):
-    """A `ScribeState` read from the tables of a bucket on first use, in parts."""
+    """A `ScribeState` whose parts are read from the tables of a bucket on first use."""
 
     def __init__(
         self,
@@ -351,7 +372,7 @@ class BucketState(ScribeState):
         return Lent(tables[table], name in self._writes) if table in tables else None
 
     def put_back(self) -> None:
-        """Store the writable parts that were read in the tables of the bucket."""
+        """Store the parts that were read, and that may be written, in the bucket's tables."""
         for name in PARTS:
             if name in self._writes and name in self.__dict__:
                 self._write(name, self.__dict__[name])

@@ -83,7 +83,7 @@ class Trees:
     def over(
         cls, overlay: Overlay, groups: pa.Table, tables: BucketTables, progress: Progress | None
     ) -> Trees:
-        """Return trees of groups ``group, key_hi, key_lo``, sorted, with the given tables."""
+        """Return trees of groups ``group, key_hi, key_lo``, sorted by group, with stored tables."""
         number, hi, lo = (groups.column(name).to_numpy() for name in ("group", "key_hi", "key_lo"))
         ring, underlay = overlay.ring, overlay.underlay
         keys = hi.view(np.uint64), lo.view(np.uint64)
@@ -93,7 +93,7 @@ class Trees:
 
     @property
     def engine(self) -> OnSpark:
-        """The engine of the player."""
+        """The engine that plays the programs and has the tables."""
         assert isinstance(self.player.engine, OnSpark)
         return self.player.engine
 
@@ -117,7 +117,10 @@ class Trees:
     def fork(
         self, called: str, round: RoundOfGroups, *, seed: int = 0, routes: bool = True
     ) -> Trees:
-        """Return a copy for programs that change it; its jobs' names begin with `called`."""
+        """Return a copy for programs that change the trees.
+
+        The names of its jobs begin with `called`; its random draws have the seed `seed`.
+        """
         engine = self.engine.fork(called, constant=routes)
         player = RoundPlayer(engine, replace(self.player.environment, seed=seed))
         return replace(self, player=player, round=round, delivered=None)
@@ -144,7 +147,7 @@ class Trees:
 
     @property
     def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """A function that returns the delays between nodes at two arrays of ring positions."""
+        """A function of two arrays of ring positions: the delays between nodes (us)."""
         environment, lan_us = self.player.environment, self.round.lan_us
         facts, kernel = environment.facts, environment.kernel
 
@@ -202,7 +205,7 @@ class Trees:
         return self._view(EXTRA_JOINS, EXTRA_JOINS_COLUMNS, made)
 
     def release(self) -> None:
-        """Free the tables."""
+        """Free the tables of the trees."""
         self.player.release()
 
 
@@ -274,7 +277,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     ring, number = overlay.ring, listed.column("group").to_numpy()
 
     def to(node: str, kind: str, table: DataFrame, *others: str) -> DataFrame:
-        """Return messages to one node per row, with the ring positions of the row's other nodes."""
+        """Return messages to the nodes in a column, with the ring positions of `others`."""
 
         def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
             return {other: facts.positions(batch.column(other).to_numpy()) for other in others}
@@ -358,7 +361,7 @@ def multicast(
 
 
 def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batches:
-    """Return the deliveries in an engine's tables to nodes other than the `source` of a group."""
+    """Return the deliveries in an engine's tables, without those to groups' sources."""
 
     def members(some: Columns) -> Columns:
         return take(some, some["node"] != source[some["group"]])
@@ -438,5 +441,5 @@ def _positions_of_roots(engine: Player, groups: int) -> np.ndarray:
 def publish(
     player: RoundPlayer, round: RoundOfGroups, group: np.ndarray, source: np.ndarray
 ) -> None:
-    """Let the sources (ring positions) of the given groups multicast one message each."""
+    """Let the sources (ring positions) of groups (indices) multicast one message each."""
     play_in_turn(player, publishing(player, round, Publishing.at_begin((group, source))))

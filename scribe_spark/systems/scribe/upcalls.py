@@ -101,7 +101,7 @@ class Emitted:
     values: Columns = field(default_factory=lambda: empty("call", "value"))
 
     def and_also(self, more: Emitted) -> Emitted:
-        """Return the messages of both; questions and values are those of this one."""
+        """Return the messages of both objects; questions and values are those of this object."""
         before = count_rows(self.messages)
         message = more.payloads["message"]
         message = np.where(message < 0, message, message + before)

@@ -150,7 +150,7 @@ def grow_lazily(context: VariantContext) -> Variant:
 
 
 def grow_anew(player: RoundPlayer, round: RoundOfGroups) -> None:
-    """Replace the trees by lazily grown ones."""
+    """Replace the trees of a run by trees that are grown lazily."""
     player.play(LeaveRoots(player.environment, round))
     lazy.grow_lazily(player, round)
 
@@ -200,7 +200,7 @@ class SharedLimits(ChildLimits):
 
     @classmethod
     def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
-        """Return the limits of a run, as a context manager that deletes the arrays."""
+        """Return a context manager: the limits of a run, whose arrays it deletes at its end."""
         names = tuple[str, ...]()
         if capacities is not None:
             own = capacities.select("node", "limit").toArrow().sort_by("node")

@@ -46,9 +46,9 @@ NOTICE = 2
 
 @dataclass(frozen=True)
 class Setting:
-    """The input of the rules besides the state: settings, bits of a digit, and the network.
+    """The settings, bits of a digit and network that the rules of SplitStream need.
 
-    ``number``, ``key_hi`` and ``key_lo`` are those of all groups.
+    ``number``, ``key_hi`` and ``key_lo`` are the numbers and keys of all groups, by index.
     """
 
     rules: SplitStreamConfig
@@ -69,14 +69,17 @@ class Setting:
         return self.stripes + (self.rules.policy == SPARE)
 
     def ids(self, groups: np.ndarray) -> Keys:
-        """Return the ids of groups, channel by channel."""
+        """Return the ids of the stripes (and of the spare group) of groups, channel by channel."""
         assert self.key_hi is not None
         assert self.key_lo is not None
         keys = Keys(self.key_hi[groups], self.key_lo[groups])
         return ids_of(keys, self.stripes, spare=self.width > self.stripes)
 
     def roots(self, groups: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """Return the roots of the ids of groups, of ascending live positions: shape (g, width)."""
+        """Return the roots (positions) of the ids of groups: shape (g, width).
+
+        `live` has the positions of live nodes, ascending.
+        """
         return closeness.roots(self.network.ring, live, self.ids(groups)).reshape(-1, self.width)
 
 
@@ -111,7 +114,10 @@ class ChannelNodes(SortedTable):
 
     @classmethod
     def of(cls, state: Columns | None, size: int, stripes: int) -> ChannelNodes:
-        """Return the nodes of channels from a table of the state; none without a table."""
+        """Return the nodes of channels from a table of the state; without a table, no nodes.
+
+        `size` is the number of the network's nodes, `stripes` that of the stripes of a channel.
+        """
         if not state:
             none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
             return cls(none, flags(), none, none, trees[:, :, 0], trees)
@@ -125,7 +131,11 @@ class ChannelNodes(SortedTable):
         return {"group": group, "node": node, **columns, "ancestors": self.ancestors[:, :, :width]}
 
     def hold_roots(self, channels: Columns, size: int) -> np.ndarray:
-        """Return True for each node and id of which the node is the root."""
+        """Return True for each node and id if the node is the root of the id: (n, width).
+
+        `channels` has the roots of the ids of channels, `size` is the number of the network's
+        nodes.
+        """
         found = np.zeros((len(self), channels["root"].shape[1]), dtype=bool)
         row = self.find((channels["group"][:, None] * size + channels["root"]).ravel())
         column = np.arange(len(row)) % found.shape[1]
@@ -135,7 +145,7 @@ class ChannelNodes(SortedTable):
 
 @dataclass
 class OpenChannels:
-    """The channels at the begin of a period.
+    """The channels of a builder at the begin of a period, after the events.
 
     ``root`` tells for each of `nodes` the ids of which the node is the root, ``wave`` the wave of a
     newcomer (NONE: it is in the channel), ``played`` the groups whose channels are not at rest.
@@ -158,9 +168,10 @@ def open_channels(
     join: Pairs,
     quit: Pairs,
 ) -> OpenChannels:
-    """Return the channels after the events of period `number`: rule L1.
+    """Return the channels of a builder after the events of period `number`: rule L1.
 
     Nodes that are not `alive` have left, but those in `failed` (ascending) have failed silently.
+    `join` and `quit` are pairs of arrays: groups and positions.
     """
     size, sent = len(alive), Sent()
     nodes = ChannelNodes.of(state.get(NODES), size, setting.stripes)
@@ -202,7 +213,11 @@ def open_channels(
 def _choose_roots(
     had: Columns | None, setting: Setting, number: int, alive: np.ndarray, groups: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the channels with their roots, and which roots are new."""
+    """Return the channels with their roots, and a mask of the roots that are new.
+
+    `had` are the channels of the period before, `number` is the period, `alive` a mask of nodes,
+    and `groups` are the groups (ascending) whose channels are chosen.
+    """
     before = np.full((len(groups), setting.width), NONE, dtype=np.int64)
     if had is not None:
         row = find_sorted(had["group"], groups)
@@ -215,7 +230,10 @@ def _choose_roots(
 
 
 def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
-    """Remove nodes, some of which tell their parents and children; children lose their parents."""
+    """Remove the nodes that `gone` marks; their children lose their parents.
+
+    Nodes that `told` marks tell their parents and children, which counts messages in `sent`.
+    """
     group, node = divided(nodes.key, size)
     row, stripe = np.nonzero(nodes.parent >= 0)
     parent = nodes.parent[row, stripe]
@@ -229,7 +247,7 @@ def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, 
 
 
 def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) -> np.ndarray:
-    """Return the wave of each newcomer (group, position); that of roots is the first: rule L10."""
+    """Return the wave of each newcomer `new` (group, position); roots are in the first: L10."""
     network = setting.network
     group, node = divided(new, size)
     drawn = draws.bits_np(
@@ -247,7 +265,11 @@ def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) ->
 def _take_office(
     nodes: ChannelNodes, channels: Columns, is_new: np.ndarray, size: int, sent: Sent
 ) -> None:
-    """Let the new roots of stripes leave their parents."""
+    """Let nodes that are new roots of stripes leave their parents, with messages in `sent`.
+
+    `channels` has the roots, and `is_new` marks the new ones; `size` is the number of the network's
+    nodes.
+    """
     channel, stripe = np.nonzero(is_new[:, : nodes.parent.shape[1]])
     if not len(channel):
         return

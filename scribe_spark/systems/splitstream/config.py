@@ -18,7 +18,7 @@ SPARE_PLACES = 2
 
 
 class SplitStreamConfig(Section):
-    """The settings of SplitStream."""
+    """The settings of SplitStream: stripes, bounds of children, and the policy of full nodes."""
 
     flat_prefix: ClassVar[str] = "splitstream_"
     all_used_when: ClassVar[UsedWhen | None] = used_when(
@@ -45,7 +45,7 @@ class SplitStreamConfig(Section):
     )
 
     def check_within(self, config: Any) -> None:
-        """Refuse numbers of stripes that are no power of the base of digits."""
+        """Refuse a number of stripes that is no power of the base of digits, 2^b."""
         base, power = 2**config.overlay.b, 2**config.overlay.b
         while power < self.stripes:
             power *= base
@@ -54,7 +54,7 @@ class SplitStreamConfig(Section):
             raise InputError("splitstream_stripes", self.stripes, remedy)
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse tight bounds in large groups, and more members than the trees can have."""
+        """Refuse low bounds of children in large groups, and groups that are too large."""
         if "splitstream" not in config.trees.systems:
             return
         refuse_places("splitstream", groups, memberships, config.overlay.nodes // self.stripes)

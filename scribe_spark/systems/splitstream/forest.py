@@ -80,7 +80,11 @@ class Forest:
         return len(self.key)
 
     def nodes_after(self) -> ChannelNodes:
-        """Return the nodes of all channels of the builder after the period."""
+        """Return the nodes of all channels of the builder after the period, by (group, position).
+
+        They have their parents and ancestors in each stripe. Channels that were not played are
+        included.
+        """
         shape = len(self), self.stripes
         holder = np.where(self.holder < 0, NONE, self.node[self.holder // self.stripes])
         trees = (
@@ -97,7 +101,7 @@ class Forest:
     def draw(
         self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
     ) -> np.ndarray:
-        """Return draws for pairs (their `index`) in this hop, keyed by a number."""
+        """Return draws in this hop, keyed by ``pair[index]`` (node and stripe) and by `number`."""
         who, stripe = np.divmod(pair, self.stripes)
         when = self.setting.number[self.group[who]], self.period, self.hop
         key = *when, stripe, self.number(who)
@@ -105,11 +109,11 @@ class Forest:
         return draws.more_bits(found[index], number)
 
     def number(self, row: np.ndarray) -> np.ndarray:
-        """Return the numbers of nodes, which key draws."""
+        """Return the numbers of the nodes in `row`; numbers are keys of random draws."""
         return self._network.ring.node[self.node[row]]
 
     def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
-        """Return the number of first digits that nodeIds share with the ids of stripes."""
+        """Return how many first digits nodeIds of rows share with the ids of stripes."""
         ring, at = self._network.ring, self.node[row]
         key = self._ids.take(self.of[row] * self.setting.width + stripe)
         return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.setting.b)
@@ -117,24 +121,24 @@ class Forest:
     # --- parents and children
 
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return the pairs (node, stripe) of the nodes `at` (rows) and the stripes of `pair`."""
+        """Return the pairs of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
 
     def is_attached(self, pair: np.ndarray) -> np.ndarray:
-        """Return True for roots, and for pairs with a parent."""
+        """Return True for pairs that have a parent, or whose node is the stripe's root."""
         return self.root[pair] | (self.parent[pair] >= 0)
 
     def is_ancestor(self, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
-        """Return True where a node is an ancestor of a pair, as far as the pair has heard."""
+        """Return True where the node `row` is among the ancestors that the pair has heard of."""
         return (self.ancestors[pair] == self.node[row, None]).any(axis=1)
 
     def living_parent(self, pair: np.ndarray) -> np.ndarray:
-        """Return the parents (rows) of pairs; NONE: the pair has none, or it is dead."""
+        """Return the parents (rows) of pairs; NONE: the pair has no parent, or a dead one."""
         parent = np.where(self.parent[pair] < 0, NONE, self.parent[pair] // self.stripes)
         return np.where(self.alive[parent], parent, NONE)
 
     def children_of(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the children of pairs: the index in `pairs`, and the child (a row), ascending."""
+        """Return the children of pairs: index in `pairs`, and the child's row, ascending."""
         row, child = children_in(self.holder, pairs)
         return row, child // self.stripes
 
@@ -144,30 +148,30 @@ class Forest:
         np.add.at(self.degree, by // self.stripes, 1)
 
     def let_go(self, pair: np.ndarray) -> None:
-        """Remove each pair from the children of its parent, which the pair may still remember."""
+        """Remove each pair from the children of its parent; the pair may still know the parent."""
         pair = pair[self.holder[pair] >= 0]
         np.subtract.at(self.degree, self.holder[pair] // self.stripes, 1)
         self.holder[pair] = NONE
 
     def detach(self, pair: np.ndarray) -> None:
-        """Let pairs forget their parents."""
+        """Let pairs forget their parents, which may still have them as children."""
         self.parent[pair], self.ancestors[pair] = NONE, NONE
 
     # --- paths
 
     def paths_of(self, pair: np.ndarray) -> np.ndarray:
-        """Return the lists that pairs tell their children: the node and its ancestors."""
+        """Return the lists that pairs tell their children: the node and its ancestors, (k, w)."""
         own = self.node[pair // self.stripes].astype(np.int32)
         return np.column_stack([own, self.ancestors[pair, :-1]])
 
     def keep_column_free(self, pair: np.ndarray) -> None:
-        """Widen the lists of ancestors if one of some pairs fills its list."""
+        """Widen the array of ancestors if the ancestors of one of the pairs fill it."""
         if (self.ancestors[pair, -1] >= 0).any():
             self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
 
 
 def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the index of the least draw of each row, the first of equals; rows are ascending."""
+    """Return the index of the least draw of each row, the first of equals; rows ascend."""
     start = run_starts(row)
     least = np.minimum.reduceat(draw, start) if len(row) else draw
     found = np.flatnonzero(draw == np.repeat(least, np.diff(start, append=len(row))))
@@ -175,7 +179,7 @@ def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
 
 
 def in_order(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the order by rows, then by draws: as `np.lexsort`, in a tenth of the time."""
+    """Return the indices that sort by rows, then by draws, as `np.lexsort` does; but faster."""
     bits = np.uint64(max(1, int(row.max(initial=0)).bit_length()))
     key = row.astype(np.uint64) << (np.uint64(64) - bits) | draw >> bits
     order = np.argsort(key)

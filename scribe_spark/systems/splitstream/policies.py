@@ -39,7 +39,7 @@ BY_ROUTE, FROM_LIST, FINAL, SEEKING = range(4)
 
 @dataclass(frozen=True)
 class Requests(Rows):
-    """SUBSCRIBEs and anycasts under way."""
+    """SUBSCRIBEs and anycasts under way: requests for a parent in a stripe."""
 
     pair: np.ndarray  # the subscriber and the stripe
     at: np.ndarray  # the node (a row) to which the request goes
@@ -51,7 +51,7 @@ class Requests(Rows):
 
 
 class FullNodes:
-    """The children of full nodes, each in a place that a newcomer may take."""
+    """The children of full nodes; each child is a *place* that a newcomer may take."""
 
     def __init__(self, forest: Forest, rows: np.ndarray) -> None:
         self._rows = distinct(rows)
@@ -59,16 +59,17 @@ class FullNodes:
         self._offsets = offsets_of(np.bincount(of, minlength=len(self._rows)))
 
     def places_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of the children of nodes: the index in `rows`, the place."""
+        """Return the places (children) of nodes: the index in `rows`, and the place."""
         at = np.searchsorted(self._rows, rows)
         return expand(self._offsets[at], self._offsets[at + 1])
 
 
 class Turn:
-    """Requests at different full nodes, and the children there: arrays by request, and by place.
+    """One request at each of some full nodes, with the children of these nodes.
 
-    ``children`` and ``own`` have the numbers of children by request and stripe, and True for the
-    stripes that the node is there for: those rooted there, and the primary one.
+    Arrays are by request, or by child. ``children`` has the numbers of children by request and
+    stripe, ``own`` is True for the stripes that the node is there for: those rooted there, and the
+    primary one.
     """
 
     def __init__(self, forest: Forest, full: FullNodes, asks: Requests, some: Any) -> None:
@@ -85,13 +86,16 @@ class Turn:
 
 
 class FreePastry:
-    """A full node takes newcomers to its own stripes in place of others: rule L6."""
+    """The policy of FreePastry: full nodes replace children by newcomers to their own stripes.
+
+    Own stripes are the primary one and those whose root the node is; rule L6.
+    """
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
 
     def choose(self, turn: Turn) -> np.ndarray:
-        """Return the place that each newcomer at a full node takes; NONE: the node refuses."""
+        """Return the child (a place) that makes room for each newcomer; NONE: the node refuses."""
         forest, final = self.forest, turn.how == FINAL
         stripe, row, chosen = turn.stripe, turn.row, np.full(len(final), NONE)
         mine = turn.index, stripe
@@ -115,7 +119,9 @@ class FreePastry:
     def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
         """Return the stripe of which a node drops a child for a newcomer, or NONE.
 
-        It is drawn from those that are not the node's own; else the largest one, with two or more.
+        It is drawn from the stripes that are not the node's own; if there are none, it is the
+        stripe with most children, at least two.  Nodes that `frees` (a mask) does not mark drop no
+        child.
         """
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0
@@ -126,10 +132,10 @@ class FreePastry:
         return found
 
     def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
-        """Return the visited nodes, and whom refused requests ask first and last.
+        """Return the visited nodes, and the nodes that refused requests ask first and last.
 
-        These are the node's children in the stripe and its parent; those with the stripe as primary
-        one are first, the parent is between.
+        These are the node's children in the stripe and its parent; children with the stripe as
+        primary one are first, the parent is between.
         """
         forest, count, mine = self.forest, len(asks), self.forest.asked(asks.pair, asks.at)
         who, stripe = np.divmod(asks.pair, forest.stripes)
@@ -149,7 +155,7 @@ class FreePastry:
         return asks.at, front, back
 
     def decider(self, asks: Requests) -> np.ndarray:
-        """Return the node that must take a subscriber: the parent, the root or NONE."""
+        """Return the node that must take a subscriber that all refuse: parent, root or NONE."""
         mine = self.forest.asked(asks.pair, asks.at)
         parent = self.forest.living_parent(mine)
         parent[parent == asks.pair // self.forest.stripes] = NONE
@@ -171,7 +177,10 @@ class SpareCapacity:
         self._in_primary = (primary & forest.alive[:, None]).ravel()
 
     def choose(self, turn: Turn) -> np.ndarray:
-        """Return the place that each newcomer at a full node takes; NONE: it is pushed down."""
+        """Return the child (a place) that makes room for each newcomer.
+
+        NONE: the newcomer itself is pushed down.
+        """
         forest, index, stripe, row = self.forest, turn.index, turn.stripe, turn.row
         # 1. the first stripe from this one on that is not the node's own, or its largest own one
         cyclic = (stripe[:, None] + np.arange(forest.stripes)) % forest.stripes
@@ -195,7 +204,10 @@ class SpareCapacity:
         return chosen
 
     def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Return the sibling that a dropped pair asks, in its primary stripe: a row, or NONE."""
+        """Return the sibling that a dropped pair asks for its primary stripe: a row, or NONE.
+
+        `pair` was dropped by the pair `by`.
+        """
         forest, found = self.forest, np.full(len(pair), NONE)
         row, child = children_in(np.where(self._in_primary, forest.holder, NONE), by)
         child //= forest.stripes
@@ -210,14 +222,14 @@ class SpareCapacity:
     # --- the tree of the spare group
 
     def enter(self) -> None:
-        """Find the parents of nodes in the tree, after nodes have entered the channels."""
+        """Find the parents of nodes in the spare group's tree, once nodes have entered channels."""
         forest = self.forest
         rows = np.flatnonzero(forest.alive & forest.entered & ~forest.spare_root)
         to_spare = np.full(len(rows), forest.stripes)
         self.parent[rows] = self._routes.entries(forest, rows, to_spare, rows)[0]
 
     def end_hop(self) -> None:
-        """Let nodes join and leave the tree."""
+        """Let nodes join and leave the spare group's tree, at the end of a hop."""
         forest = self.forest
         here = forest.alive & forest.entered
         inside = here & forest.spare_root
@@ -241,9 +253,9 @@ class SpareCapacity:
         return self.inside[asks.at] & other & forest.is_attached(forest.asked(asks.pair, asks.at))
 
     def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
-        """Return the visited nodes, and whom anycasts ask first and last.
+        """Return the visited nodes, and the nodes that anycasts ask first and last.
 
-        These are the children in the tree, and the parent.  A node outside of the tree does not
+        These are the children in the tree, and the parent. A node outside of the tree does not
         count as visited (NONE); an anycast climbs from it, unless it has been in the tree.
         """
         forest, count, inside = self.forest, len(asks), self.inside[asks.at]

@@ -55,7 +55,7 @@ _ROOTWARDS, _ANYBODY = -1, -2
 
 @dataclass(frozen=True)
 class Replies(Rows):
-    """All other messages between nodes: the pairs of the receiver and of the sender.
+    """Messages between nodes that are no requests: the pairs of the receiver and of the sender.
 
     ``next`` is the sibling that a DROP names, a row, or NONE.
     """
@@ -66,7 +66,7 @@ class Replies(Rows):
 
 
 class Hops:
-    """The hops of a period; changes the forest.
+    """Plays the hops of a period, which change the forest.
 
     ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
     """
@@ -109,7 +109,7 @@ class Hops:
             self.spare.enter()
 
     def _goes_on(self) -> bool:
-        """Return True if a channel moves; let the next wave enter one that does not: rule L10."""
+        """Return True if a channel still moves; let the next wave enter channels at rest: L10."""
         forest = self.forest
         moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
         moving += [one.to for replies in self._replies.values() for one in replies]
@@ -134,12 +134,15 @@ class Hops:
     def _send(
         self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
     ) -> None:
-        """Send replies to pairs, by pairs of the same stripes."""
+        """Send replies of a kind to pairs, from the pairs `by` of the same stripes.
+
+        `next` is the column of that name of :class:`Replies`.
+        """
         self._note(kind, by // self.forest.stripes, to // self.forest.stripes)
         self._replies[kind].append(Replies(to, by, np.broadcast_to(next, len(to))))
 
     def _reply(self, kind: str, asks: Requests) -> None:
-        """Let nodes reply to requests."""
+        """Let nodes reply to the requests that are at them."""
         self._send(kind, asks.pair, self.forest.asked(asks.pair, asks.at))
 
     def _request(
@@ -151,18 +154,26 @@ class Hops:
         hops: int | np.ndarray = 1,
         lists: tuple[Lists, Lists] | None = None,
     ) -> Requests:
-        """Return requests of pairs that nodes send to others; with the lists of nodes, if any."""
+        """Return requests of pairs for parents, from the nodes `sender`.
+
+        `how` is the kind of request.  The requests reach the nodes `at` after `hops` hops; `lists`
+        has the nodes to ask, if any.
+        """
         due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
         empty = Lists.empty(len(pair))
         return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
     def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
-        """Count messages between rows."""
+        """Count messages of a kind; `sender` and `to` are rows of the forest's nodes."""
         forest = self.forest
         self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
 
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask `whom` for a parent in hop `due`."""
+        """Let pairs ask for a parent in hop `due`.
+
+        `whom` is the node to ask, :data:`_ROOTWARDS` to ask along the route to the root, or
+        :data:`_ANYBODY` to ask by anycast.
+        """
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
@@ -174,7 +185,7 @@ class Hops:
     # --- 1. replies
 
     def hear(self) -> np.ndarray:
-        """Handle replies; return the pairs whose ancestors have changed: rule L3."""
+        """Handle the replies of the hop before; return pairs whose ancestors have changed: L3."""
         forest, came = self.forest, self._replies
         self._replies = self._none_of_each_kind()
         self.on_leave(Replies.join(*came.pop(LEAVE)))
@@ -195,17 +206,17 @@ class Hops:
         return heard
 
     def on_leave(self, leaves: Replies) -> None:
-        """Remove children that have left."""
+        """Remove children that have left from their parents."""
         forest = self.forest
         forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
 
     def on_ack(self, acks: Replies, path: np.ndarray) -> None:
-        """Let orphans note their parents."""
+        """Let orphans note their new parents, and the paths of these parents to the root."""
         self.forest.parent[acks.to], self.forest.ancestors[acks.to] = acks.by, path
         self._fails[acks.to] = 0
 
     def on_drop(self, drops: Replies) -> None:
-        """Let nodes that have lost their parents ask the sibling, or look for a parent."""
+        """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
         forest = self.forest
         # one that has left the sender, as the least node of a ring, asks already
         asks = distinct(np.concatenate([one.pair for one in self._requests]))
@@ -217,19 +228,22 @@ class Hops:
         self._wait(drops.to, forest.hop, np.where(drops.next < 0, without, drops.next))
 
     def on_path(self, paths: Replies, path: np.ndarray) -> None:
-        """Let children note the new ancestors of their parents."""
+        """Let children note the new ancestors (paths) of their parents."""
         from_parent = self.forest.parent[paths.to] == paths.by
         self.forest.ancestors[paths.to[from_parent]] = path[from_parent]
 
     def on_fail(self, fails: Replies) -> None:
-        """Let nodes that have found nobody ask again, later and later: rule L9."""
+        """Let nodes whose requests found nobody ask again, after longer and longer: rule L9."""
         self._fails[fails.to] += 1
         count = self._fails[fails.to]
         due = self.forest.hop + np.where(count <= QUICK_TRIES, SOON, LATER)
         self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Cut lists in which nodes find themselves; the least node of a ring leaves its parent."""
+        """Cut the ancestors of pairs after the pair's own node: that list is a cycle of parents.
+
+        The least node of a cycle leaves its parent.
+        """
         forest = self.forest
         own, lists = forest.node[pairs // forest.stripes], forest.ancestors[pairs]
         found = lists == own[:, None]
@@ -247,12 +261,12 @@ class Hops:
     # --- 2. paths
 
     def tell_paths(self, changed: np.ndarray) -> None:
-        """Let pairs tell their children the new paths."""
+        """Let pairs, whose ancestors have changed, tell their children the new lists."""
         of, child = self.forest.children_of(changed)
         self._send(PATH, self.forest.asked(changed[of], child), changed[of])
 
     def _forgotten_paths(self) -> np.ndarray:
-        """Return the live pairs that have lost parents, and their ancestors, before the period."""
+        """Let pairs without a parent forget their former ancestors; return the live pairs."""
         forest = self.forest
         had = np.flatnonzero((forest.parent < 0) & (forest.ancestors[:, 0] >= 0))
         forest.detach(had)
@@ -261,7 +275,7 @@ class Hops:
     # --- 3. requests
 
     def answer(self, came: Requests) -> Requests:
-        """Answer requests; return the refused ones, which go on: rules L4, L6 and L7."""
+        """Answer requests; return refused ones, which go on to other nodes: L4, L6 and L7."""
         forest = self.forest
         who, stripe = np.divmod(came.pair, forest.stripes)
         came = came.take(np.lexsort((who, stripe, came.how == SEEKING, came.at)))
@@ -286,7 +300,10 @@ class Hops:
         return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
 
     def _replace_children(self, asks: Requests) -> Requests:
-        """Let newcomers take the places of children at full nodes; return those that get none."""
+        """Let newcomers take the places of other children at full nodes.
+
+        Return the requests that go on to other nodes.
+        """
         forest, full = self.forest, FullNodes(self.forest, asks.at)
         placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
         for some in turns(asks.at):
@@ -327,7 +344,7 @@ class Hops:
     # --- 5. nodes that wait
 
     def ask(self) -> None:
-        """Let nodes whose time has come ask for stripes: by route, a sibling, or by anycast."""
+        """Let nodes whose hop has come ask for a parent: by route, a sibling, or by anycast."""
         pair = np.flatnonzero(self._due == self.forest.hop)
         self._due[pair] = NONE
         pair = pair[: len(pair) * (self.forest.hop < MOST_HOPS)]

@@ -40,7 +40,7 @@ _LONGEST = 128
 
 @dataclass(frozen=True)
 class Routes:
-    """The next hops of nodes towards the ids of stripes, by ascending keys (group, node, id).
+    """The next hops (positions) of nodes towards the ids of stripes, by (group, node, id).
 
     ``next`` is the node itself or NONE where the route ends; its last element is NONE.
     """
@@ -52,7 +52,10 @@ class Routes:
 
     @classmethod
     def of(cls, handed: Columns, size: int, width: int) -> Routes:
-        """Return routes from the table :data:`ROUTES`."""
+        """Return routes from the table :data:`ROUTES`.
+
+        `size` is the number of the network's nodes, `width` that of the ids of a group.
+        """
         *parts, onward = (handed.get(name, whole_numbers()) for name in _ROUTE)
         key = mixed_key(parts, [size, width])
         order = np.argsort(key, kind="stable")
@@ -104,10 +107,11 @@ class Routes:
 
 @dataclass(frozen=True)
 class FindRoutes(OverlayProgram):
-    """Follow Pastry's routes from the nodes of channels to all their ids, for the builders.
+    """Follow Pastry's routes from the nodes of channels to the ids of stripes, for builders.
 
-    Builders tell all buckets which channels are not at rest.  A next hop depends on the node and
-    the id only, so each bucket finds it once, and tells it to the builder: :data:`ROUTES`.
+    Builders tell all buckets which channels are not at rest. A *visit* is a node on the route to an
+    id (of a stripe, or of the spare group). A next hop depends on the node and the id only, so each
+    bucket finds it once, and tells it to the builder: :data:`ROUTES`.
     """
 
     rules: SplitStreamConfig
@@ -152,7 +156,10 @@ class FindRoutes(OverlayProgram):
         return {_MOVES: to}
 
     def _begin(self, bucket: int, tables: Tables, groups: np.ndarray) -> np.ndarray:
-        """Return visits of the bucket's members and roots of channels."""
+        """Return the first visits (keys) of routes: the bucket's members and roots of channels.
+
+        `groups` (indices, ascending) are the groups of these channels.
+        """
         size, alive = self.round.size, self.round.lives.alive
         member = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
         member = member[alive[member % size] & (find_sorted(groups, member // size) >= 0)]
@@ -163,7 +170,7 @@ class FindRoutes(OverlayProgram):
         return self._key(group[:, None], node[:, None], stripe).ravel()
 
     def _follow(self, bucket: int, tables: Tables, visits: np.ndarray) -> Outbox:
-        """Follow routes inside the bucket; return visits of other buckets, and the next hops."""
+        """Follow routes inside the bucket; return visits of other buckets, and next hops."""
         round, width, first = self.round, self._setting.width, int(self.bounds[bucket])
         ids, ring = self._setting.ids(np.arange(len(round.number))), round.facts.ring
         states = States.of_tables(ring, first, tables)
@@ -187,10 +194,13 @@ class FindRoutes(OverlayProgram):
         return {_NEXT: {AT: round.builders(told["group"]), **told}, **away}
 
     def _key(self, *parts: np.ndarray) -> np.ndarray:
-        """Return the keys of visits: group, position, id."""
+        """Return the keys of visits, from groups, positions, and indices of ids."""
         return mixed_key(parts, [self.round.size, self._setting.width])
 
     def _parts(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the group, the position and the id of visits."""
+        """Return the group, the node's position and the index of the id of visits, given by key.
+
+        The index is that of the stripe or, as the last one, of the spare group.
+        """
         place, stripe = divided(key, self._setting.width)
         return *divided(place, self.round.size), stripe

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class SplitStream(GrownOverlays):
-    """SplitStream; `rules` is its section of the config (`Section.for_tasks`)."""
+    """SplitStream as a system; `rules` is its section of the config (`Section.for_tasks`)."""
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit
@@ -55,7 +55,7 @@ class SplitStream(GrownOverlays):
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
-        """Find the routes of channels that are not at rest."""
+        """Find the routes of channels that are not at rest, for the period's SUBSCRIBEs."""
         changed = distinct(np.r_[now.join[0], now.quit[0]])
         when = now.key_lo, now.number, np.sort(now.events.fail)
         player.play(FindRoutes(round, self.rules, self.b, *when, changed))
@@ -78,11 +78,14 @@ class SplitStream(GrownOverlays):
 
     @property
     def ways(self) -> int:
-        """The number of stripes: the publications of a source take them in turn (L11)."""
+        """The number of stripes: a source's publications take the stripes in turn (L11)."""
         return self.rules.stripes
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of each publication's stripe; see `GroupOverlays.edges` and L11."""
+        """Return the edges of the stripe down which each publication goes: rule L11.
+
+        See `GroupOverlays.edges`.
+        """
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
         if not channels:
             return {name: whole_numbers() for name in ("publication", "node", "peer")}
@@ -100,7 +103,10 @@ class SplitStream(GrownOverlays):
         return overlays.from_sources(down, root)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of one node of each group: with most inner stripes, but at most four."""
+        """Return the edges above and below one node of each group, for a picture.
+
+        The node is an inner node of many stripes, at most four.
+        """
         nodes = overlays.state.get(NODES)
         if nodes is None:
             return {}
@@ -123,7 +129,7 @@ class SplitStream(GrownOverlays):
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return numbers of nodes, trees, interior nodes and missing parents."""
+        """Return sums over channels: nodes, trees, interior nodes and missing parents."""
         nodes, stripes = state[NODES], self.rules.stripes
         living = nodes["died"] < 0
         node, group = nodes["node"], nodes["group"]
