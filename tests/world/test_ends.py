@@ -48,7 +48,7 @@ def played(spark, tmp_path_factory) -> tuple[Path, int]:
 
 def test_a_world_plans_few_queries(played):
     _, queries = played
-    assert 5 < queries <= MOST_QUERIES
+    assert 0 < queries <= MOST_QUERIES
 
 
 @pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
