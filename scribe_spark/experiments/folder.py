@@ -519,7 +519,10 @@ def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
 
 
 def _is_written(files: Files, path: str, file: FileStatus) -> bool:
-    """Return True if a command writes a file of this path and name."""
+    """Return True if commands write such a file; `path` is relative to the command's folder.
+
+    Temporary files count; a figure counts only if the SVG beside it has our label.
+    """
     if is_temporary(file.name) or _NAMES.fullmatch(path):
         return True
     figure = _FIGURE.fullmatch(path)

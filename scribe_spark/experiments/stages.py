@@ -53,7 +53,7 @@ def on_driver(table: DataFrame | pa.Table) -> pa.Table:
 
 
 class Stages:
-    """The stages of a run that its groups, trees and systems read; `Simulation` adds these."""
+    """The stages of a run below its trees; the subclass `Simulation` adds trees and systems."""
 
     def __init__(
         self,

@@ -102,7 +102,7 @@ def has_none_due(table: pd.DataFrame, system: str) -> bool:
 
 
 def words_in_place(table: pd.DataFrame) -> dict[str, str]:
-    """Return the words that stand for a mean over the rounds: measure -> words."""
+    """Return what is shown for measures without a mean over the rounds: measure -> words."""
     words: dict[str, str] = {}
     for system in systems_of_world(table):
         if not has_control(table, system):

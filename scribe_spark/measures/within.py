@@ -245,7 +245,7 @@ class Asked:
         router: Callable[[], np.ndarray],
         source_router: Callable[[], np.ndarray],
     ) -> dict[str, np.ndarray]:
-        """Return the columns that questions need of deliveries: weights, times of answers, nodes.
+        """Return what measures of coverage need of each delivery: weight, node, time of the reply.
 
         `latency` is in microseconds; `number` has the numbers of the receivers; `router` and
         `source_router` return the indices of routers, if answers are asked for.

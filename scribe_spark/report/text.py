@@ -29,7 +29,7 @@ def as_text(value: Any) -> str:
 
 
 def as_percent(value: float) -> str:
-    """Return a number of per cent to four digits."""
+    """Return a value in per cent as text, to four digits and with the sign: ``12.35 %``."""
     return as_text(float(f"{value:.4g}")) + PERCENT
 
 

@@ -382,7 +382,7 @@ class Multicasts(Rows):
         return bool((self.size >= 0).any())
 
     def with_sizes(self, publish: Publishing) -> Multicasts:
-        """Return the same publications with sizes; `publish` has those that are not set."""
+        """Return the same publications; sizes (bytes) that are not set are those of `publish`."""
         unset = self.size < 0
         size = self.size.copy()
         size[unset] = publish.size[self.number[unset]]

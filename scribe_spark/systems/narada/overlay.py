@@ -63,7 +63,7 @@ class Narada(GrownOverlays):
         return Built(self.edges(overlays, network), kept)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the tree of each source (rule D13)."""
+        """Return the edges of the sources' trees: publication, node, peer (rule D13)."""
         meshes = Meshes.of(overlays.state, len(network.ring))
         root = _roots(meshes, overlays, network)
         served = np.flatnonzero(root >= 0)

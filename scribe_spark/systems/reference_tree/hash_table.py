@@ -265,7 +265,10 @@ class HashTable:
     assignment: str
 
     def at(self, key: Numbers) -> np.ndarray:
-        """Return the position on the ring to which a search for each key is sent: int64."""
+        """Return, for each key, the position of the host to which searches are sent: int64.
+
+        The host is the first one of the bucket that answers, not the owner of the key.
+        """
         starts = np.unique(self.bounds[:-1])
         starts = starts[starts < self.bounds[-1]]
         before = self.facts.ring.take(starts).count_upto(*halves_of(key))

@@ -129,7 +129,12 @@ class SplitStream(GrownOverlays):
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return sums over channels: nodes, trees, interior nodes and missing parents."""
+        """Return sums over channels, by name.
+
+        ``members`` are live nodes, ``at_most_one`` those interior in at most one stripe,
+        ``interior`` the pairs of a live node and a stripe in which the node is interior, and
+        ``open`` the missing parents of nodes that are no roots.
+        """
         nodes, stripes = state[NODES], self.rules.stripes
         living = nodes["died"] < 0
         node, group = nodes["node"], nodes["group"]
