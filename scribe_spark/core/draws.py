@@ -202,3 +202,17 @@ def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
         again = (chosen[:, :column] == place[:, None]).any(axis=1)
         chosen[:, column] = np.where(again, last, place)
     return chosen
+
+
+def order_of_draws(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the indices that sort rows by (`of`, `bits`), equal ones in their order: int64."""
+    most = int(of.max(initial=0))
+    low = most.bit_length()
+    # one number of `of` and the upper bits of the draw sorts three times as fast as two columns
+    together = (of.astype(np.uint64) << np.uint64(64 - low)) if low else np.zeros(1, np.uint64)
+    together = together | (bits >> np.uint64(low))
+    order = np.argsort(together)
+    ordered = together[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        return np.lexsort((bits, of))
+    return order

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.draws import order_of_draws
 from scribe_spark.engine.packing import take
-from scribe_spark.systems.splitstream.forest import in_order, least_of
+from scribe_spark.systems.splitstream.forest import least_of
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream.played import Case, Seen, of_all, play, random_case
 
@@ -169,9 +170,9 @@ def test_orders_by_draws_are_those_of_lexsort(kinds) -> None:
     row = np.sort(drawn.integers(0, 40, 500))
     draw = drawn.integers(0, kinds, 500).astype(np.uint64)
     order = np.lexsort((draw, row))
-    assert np.array_equal(in_order(row, draw), order)
+    assert np.array_equal(order_of_draws(row, draw), order)
     assert np.array_equal(least_of(row, draw), order[run_starts(row[order])])
-    assert not len(in_order(row[:0], draw[:0])) + len(least_of(row[:0], draw[:0]))
+    assert not len(order_of_draws(row[:0], draw[:0])) + len(least_of(row[:0], draw[:0]))
 
 
 def test_a_picture_has_all_edges_of_one_node_of_each_group() -> None:

@@ -55,7 +55,7 @@ from scribe_spark.systems.gossipsub.publication import (
     Arrivals,
     PublicationProgram,
 )
-from scribe_spark.systems.gossipsub.router import Links, Runs, in_order, least
+from scribe_spark.systems.gossipsub.router import Links, Runs, least
 
 #: The table of a bucket with the publications that nodes hold (`Held`).
 HELD = "held"
@@ -376,7 +376,7 @@ class Gossip(Lacking):
         bits = self.topics.names.bits("gossipsub iwant", self.heartbeat, topic, node, sender)
         # of equal draws the smaller nodeId first
         by_sender = np.argsort(sender, kind="stable")
-        order = by_sender[in_order(of[by_sender], bits[by_sender])]
+        order = by_sender[draws.order_of_draws(of[by_sender], bits[by_sender])]
         chosen = order[index_in_run(of[order]) == 0]
         return {AT: sender[chosen], "message": message[chosen], "sender": node[chosen]}
 

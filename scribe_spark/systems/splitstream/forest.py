@@ -176,12 +176,3 @@ def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
     least = np.minimum.reduceat(draw, start) if len(row) else draw
     found = np.flatnonzero(draw == np.repeat(least, np.diff(start, append=len(row))))
     return found[run_starts(row[found])]
-
-
-def in_order(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the indices that sort by rows, then by draws, as `np.lexsort` does; but faster."""
-    bits = np.uint64(max(1, int(row.max(initial=0)).bit_length()))
-    key = row.astype(np.uint64) << (np.uint64(64) - bits) | draw >> bits
-    order = np.argsort(key)
-    key = key[order]
-    return order if (key[1:] != key[:-1]).all() else np.lexsort((draw, row))

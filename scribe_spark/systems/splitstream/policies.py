@@ -26,10 +26,11 @@ from scribe_spark.core.arrays import (
     expand,
     offsets_of,
 )
+from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.lists import Lists
 from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import SPARE_JOIN, SPARE_LEAVE
-from scribe_spark.systems.splitstream.forest import Forest, in_order, least_of
+from scribe_spark.systems.splitstream.forest import Forest, least_of
 from scribe_spark.systems.splitstream.routes import Routes
 
 #: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
@@ -149,7 +150,7 @@ class FreePastry:
         is_parent = np.arange(len(drawn)) >= len(child)
         row, node = np.r_[row, above], np.r_[child, parent[above]]
         fits = forest.primary[node] == stripe[row]
-        order = in_order(row * 2 + (fits == is_parent), drawn)
+        order = order_of_draws(row * 2 + (fits == is_parent), drawn)
         row, node, fits = row[order], node[order], fits[order]
         front, back = (Lists.of(row[some], node[some], count) for some in (fits, ~fits))
         return asks.at, front, back
@@ -264,7 +265,7 @@ class SpareCapacity:
         good = inside[row] & (child != who[row])
         row, child = row[good], child[good]
         drawn = forest.draw("anycast", asks.pair, row, forest.number(child))
-        order = in_order(row, drawn)
+        order = order_of_draws(row, drawn)
         climbs = inside | (asks.visited.lengths() == 0)
         above = np.flatnonzero((parent >= 0) & (parent != who) & climbs)
         front = Lists.of(row[order], child[order], count)
