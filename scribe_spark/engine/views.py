@@ -35,7 +35,7 @@ _ROWS_AT_ONCE = 2**17
 
 @dataclass(frozen=True)
 class Names:
-    """What views need to name nodes, groups and routers: numbers and ids by index; picklable."""
+    """The numbers and ids of nodes, groups and routers by index, for views; picklable."""
 
     facts: KnowsRing
     kernel: Kernel | None

@@ -15,7 +15,7 @@ from scribe_spark.experiments.manifest import MANIFEST, Manifest, inner_name, ru
 
 
 class Records(NamedTuple):
-    """What a manifest records: tables and texts by name, and the folders of inner commands."""
+    """The records of a manifest: tables and texts by name, and the folders of inner commands."""
 
     finished: bool
     tables: dict[str, dict[str, Any]]

@@ -31,7 +31,7 @@ from scribe_spark.topology import regions
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command will write into OUT, and whether it continues what is there."""
+    """The plan of a command: its files in OUT, and whether it continues an earlier command."""
 
     owner: Owner
     execution: Execution

@@ -179,7 +179,7 @@ def _control(live: SystemOnBuckets) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What buckets write for a run: the tables of copies, and of tree edges.
+    """The tables that buckets write for a run: copies, and tree edges.
 
     There are no deliveries to `guests`, ascending keys (group, node) of sources that have joined.
     """

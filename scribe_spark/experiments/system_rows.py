@@ -40,7 +40,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Table:
-    """What a saved table of systems may contain: possible values by column."""
+    """The possible values of each column in a saved table of systems."""
 
     handed: str  # its name in `Multicast` or `Variant`
     nodes: Mapping[str, str | None]  # column with a node -> the column with its router

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # not on executors
 
 @dataclass(frozen=True)
 class Environment:
-    """What programs know around nodes: nodes, their lives, the network and the config's rules."""
+    """The knowledge of all programs: nodes, lives, the network and the config's rules."""
 
     facts: KnowsRing  # all nodes, also those that arrive later
     bounds: np.ndarray  # int64, shape (B + 1,)

@@ -428,7 +428,7 @@ class Multicasts(Rows):
 
 @dataclass(frozen=True)
 class SystemRound:
-    """What a system returns of a round: measures, publications that are due, and tables.
+    """The results of a system's round: measures, publications that are due, and tables.
 
     Attributes
     ----------

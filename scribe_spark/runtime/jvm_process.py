@@ -73,7 +73,7 @@ class JvmError(RuntimeError):
 
 
 class JvmWords:
-    """What the JVM writes to stdout and stderr; it is held back until :meth:`pass_on`."""
+    """The output of the JVM to stdout and stderr; :meth:`pass_on` prints the output."""
 
     def __init__(self) -> None:
         read_end, self.write_end = os.pipe()

@@ -95,7 +95,7 @@ def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 class Classic:
-    """What a session beside Spark's driver can do, by its SparkContext."""
+    """The abilities of a session beside Spark's driver, which has a SparkContext."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -158,7 +158,7 @@ class Classic:
 
 
 class Connected:
-    """What the client of a Spark Connect server can do; as :class:`Classic`, and more."""
+    """The abilities of a Spark Connect client: those of :class:`Classic`, and more."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: SparkSession = proxy(spark)  # weak, as the session owns this object
@@ -215,7 +215,7 @@ class Connected:
 
     @cached_property
     def _looked(self) -> tuple[int, bool]:
-        """How many tasks run at a time, and whether they see our files; found by a job.
+        """Find by a job how many tasks run at a time, and whether tasks see our files.
 
         If tasks lack this package, they get it.
         """

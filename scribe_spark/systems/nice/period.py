@@ -138,7 +138,7 @@ class NicePeriod:
     # --- before the layers
 
     def take_events(self) -> None:
-        """Record who is silent (dead), who departs and who joins, from the period's events: V1."""
+        """Record the members that are silent (dead), that depart or join in the period (V1)."""
         period, size = self._period, self._size
         join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
         seated = self._layers[0].key if self._layers else whole_numbers()

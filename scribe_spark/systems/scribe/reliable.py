@@ -28,7 +28,7 @@ _ROUND = 32  # bits
 
 @dataclass
 class _BufferRecords(AtNodes):
-    """What nodes have received: the columns of their memory, by (group, node).
+    """The messages that nodes have received: columns of their memory, by (group, node).
 
     A node has had all messages up to number `last` (NONE before the first message), and all
     messages published since round `since`. Messages up to `floor` are lost.
@@ -41,7 +41,7 @@ class _BufferRecords(AtNodes):
 
 @dataclass
 class _Served(SortedTable):
-    """What parents have sent to children: messages up to `at`; children need all since `since`.
+    """The messages that parents have sent: up to `at`; children need all since `since`.
 
     `at` is a place, `since` a round.
     """

@@ -46,7 +46,7 @@ _FLAGS = ("member", "root", "tried", "moved", "heeded")
 
 @dataclass
 class Entries(SortedTable):
-    """What a tree node knows about its group, by (group, node).
+    """The knowledge of a tree node about its group, by (group, node).
 
     A node without a parent that is not the root *waits*: it sends a JOIN in every round. The value
     of `path` is the row of `ScribeState.paths` with the nodes above, as the parent told last, and
