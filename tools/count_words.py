@@ -1,8 +1,7 @@
-"""Count the words of the documentation, as `wc -w` counts them, in two ways.
+"""Count the words of the documentation, as `wc -w` counts them.
 
-Words by hand: pages of the reference, parts between marks and blocks of code do not count, since
-commands write the first two, and tests run the last.  Words of whole pages: all that stands on a
-page counts, but neither the reference nor pages of which commands write three quarters.
+Pages do not count if commands write all of the page below its head (the reference), or at least
+three quarters of its words (results).
 
 python -m tools.count_words
 """
@@ -15,48 +14,41 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Pages of the reference, most of whose lines commands write.
-GENERATED = {
+REFERENCE = {
     *("api.md", "attributes.md", "combinations.md", "commands.md", "configuration.md"),
-    *("measures_reference.md", "results.md", "tables.md"),
+    *("measures_reference.md", "results.md", "rules.md", "tables.md"),
 }
 
 #: Pages of results, of which commands write at least three quarters of the words.
-MEASURED = {"groups_results.md", "peers.md", "peers_living.md"}
+RESULTS = {"groups_results.md", "peers.md", "peers_living.md"}
 
-#: A part that a command writes, and a block of code.
-_PARTS = re.compile(
-    r"<!-- ([\w ]+): (?:written by|begin).*?<!-- (?:end of \1|\1: end) -->|^```.*?^```", re.S | re.M
-)
+#: A part that a command writes.
+_WRITTEN = re.compile(r"<!-- ([\w ]+): (?:written by|begin).*?<!-- (?:end of \1|\1: end) -->", re.S)
 
 
-def words_in(text: str) -> int:
-    """Return the number of words of a page.
+def share_written(text: str) -> float:
+    """Return the share of a page's words that commands write.
 
     Examples
     --------
-    >>> words_in("two words <!-- a: written by `make docs` -->\\nthree more words<!-- end of a -->")
-    2
-    >>> words_in("```sh\\nmake run\\n```\\none")
-    1
+    >>> share_written("a <!-- b: written by `make docs` -->\\ntwo words<!-- end of b -->")
+    0.92...
     """
-    return len(_PARTS.sub("", text).split())
+    return 1 - len(_WRITTEN.sub("", text).split()) / len(text.split())
 
 
-def words_of_pages() -> dict[str, tuple[int, int]]:
-    """Return the numbers of words by hand and of all words of the pages outside the reference."""
-    pages = {page.name: page.read_text("utf-8") for page in sorted(ROOT.glob("docs/*.md"))}
+def words_of_pages() -> dict[str, int]:
+    """Return the number of words of each page outside of the reference and the results."""
+    pages = {page.name: page.read_text("utf-8") for page in ROOT.glob("docs/*.md")}
     return {
-        name: (words_in(text), len(text.split()))
-        for name, text in pages.items()
-        if name not in GENERATED
+        name: len(text.split())
+        for name, text in sorted(pages.items())
+        if name not in REFERENCE | RESULTS
     }
 
 
 if __name__ == "__main__":
     found = words_of_pages()
-    for (words, whole), name in sorted((words, name) for name, words in found.items()):
-        print(f"{words:>7,} {whole:>7,} {name}")
-    by_hand = sum(words for words, _ in found.values())
-    whole_pages = sum(whole for name, (_, whole) in found.items() if name not in MEASURED)
-    print(f"{by_hand:>7,} words by hand; {whole_pages:,} on whole pages, without")
-    print("        " + ", ".join(sorted(GENERATED | MEASURED)))
+    for words, name in sorted((words, name) for name, words in found.items()):
+        print(f"{words:>7,} {name}")
+    print(f"{sum(found.values()):>7,} words, without {', '.join(sorted(REFERENCE | RESULTS))}")

@@ -1,9 +1,11 @@
-"""The pages of the reference that are written from the code: config, tables, measures, commands."""
+"""The pages of the reference that are written from the package: config, tables, measures, commands,
+rules."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -305,6 +307,35 @@ def _first_clause(text: str) -> str:
     return (text if rest and len(head.split()) <= 2 else head).strip()
 
 
+# ----------------------------------------------------------------------------------------- rules.md
+
+#: The folders of the package whose file ``rules.md`` has rules, in the order of the page.
+_RULES = (
+    *("rounds", "measures", "pastry", "systems/scribe", "systems/reference_tree", "clock"),
+    *("topology", "underlay", "bandwidth", "systems/plumtree", "systems/overcast"),
+    *("systems/bayeux", "systems/splitstream", "systems/flooding", "can", "systems/gossipsub"),
+    *("systems/narada", "systems/nice"),
+)
+
+_PACKAGE = Path(__file__).resolve().parents[1] / "scribe_spark"
+
+
+def rules() -> Iterator[str]:
+    """Yield the lines of ``docs/rules.md``: the rules of each folder.
+
+    Raises
+    ------
+    SystemExit
+        A folder with a file ``rules.md`` is not in the order of the page.
+    """
+    found = {path.parent.relative_to(_PACKAGE).as_posix() for path in _PACKAGE.rglob("rules.md")}
+    if missing := sorted(found - {*_RULES}):
+        raise SystemExit(f"{missing[0]}/rules.md: name the folder in _RULES of {__name__}")
+    for folder in _RULES:
+        text = (_PACKAGE / folder / "rules.md").read_text("utf-8")
+        yield from ("", *re.sub(r"\]\((\.\./)+docs/", "](", text).splitlines())
+
+
 def reference() -> dict[str, dict[str, list[str]]]:
     """Return the lines that are written from the code: page -> part -> lines."""
     return {
@@ -319,4 +350,5 @@ def reference() -> dict[str, dict[str, list[str]]]:
             "columns": _columns(),
         },
         "docs/commands.md": {"commands": [*commands()]},
+        "docs/rules.md": {"rules": [*rules()]},
     }

@@ -5,7 +5,7 @@
 A page has its text, and marks around the parts that are written.  Always: ``docs/tables.md`` from
 the schemas, ``docs/configuration.md`` from the config's fields, ``docs/measures_reference.md`` from
 the measures, ``docs/commands.md`` from the command line, ``docs/attributes.md`` from
-docstrings.
+docstrings, ``docs/rules.md`` from the files ``rules.md`` of the package's folders.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``.
 With ``--example``, the folder that README's example run wrote: its output, and Figure 7.  With
 ``--world``, the folder of the world of ``docs/living.md``: its table.
