@@ -8,9 +8,9 @@
 # MAGIC ends with a question; click on *Answer* to check yours.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
-# MAGIC blocks one after the other into Jupyter, or into `.venv/bin/python`, which does not show the
-# MAGIC pictures of this page. Databricks can import the page as a notebook:
-# MAGIC `jobs/notebooks/tutorial.py`.
+# MAGIC blocks one after the other into `.venv/bin/python`, which does not show the pictures of this
+# MAGIC page, or into Jupyter (`.venv/bin/pip install jupyterlab`, then `.venv/bin/jupyter lab`).
+# MAGIC Databricks can import the page as a notebook: `jobs/notebooks/tutorial.py`.
 
 # COMMAND ----------
 
@@ -38,7 +38,7 @@ config = RunConfig(
     group_size=40,
     source="direct",
     systems="scribe,ip_multicast,naive_unicast,gossipsub",
-    overlay="perfect",  # each table entry is the nearest suitable node, as in step 5
+    overlay="perfect",  # routing tables (step 1) contain the nearest suitable nodes
     gossipsub_joins="at_once",
     gossipsub_flood_publish=False,
     seed=9,
@@ -49,15 +49,16 @@ simulation = Simulation(spark, config)
 
 # MAGIC %md
 # MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members,
-# MAGIC and one of them sends a message (`source="direct"`). The two options of GossipSub are for
-# MAGIC step 6: all members choose their links at once, and the source sends only on its links.
-# MAGIC The same seed gives the same numbers on every machine.
+# MAGIC and one of them sends a message, in Scribe directly to the root of a tree
+# MAGIC (`source="direct"`). The two options of GossipSub are for step 6: all members choose their
+# MAGIC links at once, and the source sends only on its links. The same seed gives the same numbers
+# MAGIC on every machine.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
 # MAGIC A *node* is a host with a *nodeId*: a random number of 128 bits. These numbers form a
-# MAGIC ring, on which 0 follows the largest. In *Pastry*, the network of nodes below Scribe, a
-# MAGIC node knows only a few others:
+# MAGIC ring, on which 0 follows the largest. Scribe, the first system of this tutorial, sends its
+# MAGIC messages over *Pastry*, a network in which a node knows only a few others:
 # MAGIC
 # MAGIC - its *leaf set*: the 16 nodes next to it on the ring;
 # MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit of nodeIds. Row 1
@@ -78,7 +79,7 @@ displayHTML(ring_picture("ring", "The ring of nodeIds, and nodes that node 0 kno
 # MAGIC 0; those of row 0 are all around the ring.
 # MAGIC
 # MAGIC **Predict.** Which takes less time than a message to a random node: a message to a node of
-# MAGIC the leaf set, a neighbour on the ring, or one to a node of row 0?
+# MAGIC the leaf set (a neighbour on the ring), or a message to a node of row 0?
 
 # COMMAND ----------
 
@@ -120,7 +121,7 @@ for words, pairs in knows.items():
 # MAGIC
 # MAGIC **Predict.** How many hops does a message take among 200 nodes, if each hop finds one more
 # MAGIC digit of the key, which has 16 values? How many times as long as a direct message to the
-# MAGIC root does this take?
+# MAGIC root does the whole route take?
 # MAGIC
 # MAGIC `Traced` is a program on every node: its method `forward` records each message that arrives,
 # MAGIC and sends it on to the next hop.
@@ -167,8 +168,8 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The first hop jumps over the ring to a node with the first digit of the key; the other
-# MAGIC hops are short on the ring, though not in time: each comes closer to the key.
+# MAGIC The first hop jumps over the ring to a node with the first digit of the key. The other hops
+# MAGIC come ever closer to the key: they are short on the ring, though not in time.
 # MAGIC
 # MAGIC **Question.** If row 0 had random nodes, and not the nearest, would the hops or the delay
 # MAGIC change?
@@ -242,8 +243,9 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 # MAGIC %md
 # MAGIC Naive unicast is as fast as IP multicast: both use direct routes. In Scribe, a message makes
 # MAGIC one hop to the root, and one or two hops down the tree. The mean delay in Scribe, divided by
-# MAGIC that with IP multicast, is the group's *RAD* (ratio of average delays), here 2.2. (The
-# MAGIC README's 1.6 is for messages that start at the root.)
+# MAGIC that with IP multicast, is the group's *RAD* (ratio of average delays), here 2.2. (README's
+# MAGIC 1.6 is for messages that start at the root, with 100,000 nodes and tables that are not
+# MAGIC perfect.)
 # MAGIC
 # MAGIC **Question.** Why not always use naive unicast?
 # MAGIC
@@ -295,11 +297,12 @@ for figure in scene_figures(scene_of(trees)):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The table has the number of members, without the old root, that get the message in the
-# MAGIC round of its publication. Node 144, the old root's neighbour on the ring, is now closest
-# MAGIC to the key, so it is the new root at once. Node 144 was a child of the old root. But the
-# MAGIC other children (the *orphans*) wait two rounds before they send a new JOIN. Until then,
-# MAGIC the new root reaches only its own part of the tree.
+# MAGIC The table has the number of members that get the message in the round of its publication.
+# MAGIC Of the 40 members, it counts the 39 that stay alive, the source among them. Node 144, the
+# MAGIC neighbour on the ring of the old root (node 111), is now closest to the key, so it is the
+# MAGIC new root at once. Node 144 was a child of the old root. But the other children (the
+# MAGIC *orphans*) wait two rounds before they send a new JOIN. Until then, the new root reaches
+# MAGIC only its own part of the tree.
 # MAGIC
 # MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
 # MAGIC
@@ -312,8 +315,9 @@ for figure in scene_figures(scene_of(trees)):
 # MAGIC
 # MAGIC ## 6. Compare with a mesh
 # MAGIC
-# MAGIC In GossipSub, each member has links to some random others, its *mesh*; it aims at six. A
-# MAGIC node sends its first copy of a message on all links but the one from which the copy came.
+# MAGIC In GossipSub, each member asks six random members for links, and accepts up to twelve. All
+# MAGIC these links form the *mesh*. A node sends its first copy of a message on all its links but
+# MAGIC the one from which the copy came.
 # MAGIC
 # MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the same node
 # MAGIC fails?
@@ -336,9 +340,8 @@ trees = play("scribe,gossipsub")
 # MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. The 40 nodes
 # MAGIC have 318 ends of links (159 links), and send a copy on each, except that the 39 receivers
 # MAGIC send none back to the node from which their first copy came: 279 copies. There are more
-# MAGIC ends than 40 x 6, because a node asks for six links, but accepts up to twelve. In the last
-# MAGIC table, GossipSub loses no message, as no node depends on a single other node. Duplicates
-# MAGIC are the price.
+# MAGIC ends than 40 x 6, because nodes also accept links. In the last table, GossipSub loses no
+# MAGIC message, as no node depends on a single other node. Duplicates are the price.
 # MAGIC
 # MAGIC **Question.** How many links must each node have, at least, so that a single failure cuts
 # MAGIC off nobody? Why does GossipSub take more?
@@ -352,12 +355,14 @@ trees = play("scribe,gossipsub")
 # MAGIC
 # MAGIC ## 7. Write a rule
 # MAGIC
-# MAGIC Which links are worth a copy? Now all 200 nodes are members, and each has links to eight
-# MAGIC random nodes, its *peers*, which have the numbers (`rank`) 0 to 7. The rule `all_but_sender`
-# MAGIC floods: a node sends to all peers. Your rule gets the first copy of a node (`first`) and a
-# MAGIC link (`edges`), for many links at once, and says whether the node sends on the link. Nodes
-# MAGIC up to two hops from the source send to all peers, as few nodes have the message yet; later
-# MAGIC nodes send to one peer:
+# MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes by
+# MAGIC default), and each has links to eight random nodes, its *peers*, which have the numbers
+# MAGIC (`rank`) 0 to 7. The rule `all_but_sender` floods: a node sends to all peers but the one from
+# MAGIC which its first copy came. In your rule, `first` and `edges` are tables with one row for
+# MAGIC each link: `edges` describes the link, and `first` the first copy of the node that may send
+# MAGIC on the link. The rule returns which of the links get a copy. With this rule, nodes up to two
+# MAGIC hops from the source send to all peers, as few nodes have the message yet; later nodes send
+# MAGIC to one peer:
 
 # COMMAND ----------
 
@@ -402,20 +407,22 @@ spread(FEW, all_but_sender, early)
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
 # MAGIC More peers (`edges["rank"] < 2`), or more hops (`first["hops"] < 4`). The first change
-# MAGIC misses only seven nodes in place of ten. The second change costs more copies (5.69 a
-# MAGIC node), but no node is missed.
+# MAGIC costs 3.61 copies a node, and misses seven nodes in place of ten. The second change costs
+# MAGIC 5.69 copies a node, and misses none.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 8. The same with 100,000 nodes
 # MAGIC
-# MAGIC You change one number. The code takes some minutes. `carried=("delay_us",)` in the function
-# MAGIC above lets each copy carry the delay of its link, which the rule `downhill` below compares.
+# MAGIC One number changes: the number of nodes is now `MANY`, 100,000. The code takes some minutes
+# MAGIC (on a small machine, set `MANY = 20_000` first). `carried=("delay_us",)` in the function above
+# MAGIC lets each copy carry the delay of its link, which the rule `downhill` below compares.
 # MAGIC
 # MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two
-# MAGIC rules reach? A third rule, `downhill`, sends to three peers, and to all peers that are
-# MAGIC nearer than the node from which the message came; the source sends to all. How many nodes
-# MAGIC does `downhill` reach?
+# MAGIC rules reach? A third rule, `downhill`, does not count hops: every node sends to three peers,
+# MAGIC and to all peers that are nearer than the node from which its first copy came, since copies
+# MAGIC to near nodes are cheap; the source sends to all. Does `downhill` reach a greater or a
+# MAGIC smaller share of 100,000 nodes than of 200?
 
 # COMMAND ----------
 
@@ -440,8 +447,9 @@ simulation.close()
 # MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches nearly
 # MAGIC all nodes, but your rule fails: three hops reach most of 200 nodes, but at most 8 + 64 + 512
 # MAGIC of 100,000, and from then on each node sends only one copy. The rule was right for one size
-# MAGIC of network. The rule `downhill` compares delays, which do not grow with the number of nodes.
-# MAGIC This is why one simulates large networks.
+# MAGIC of network. In `downhill`, each node sends to about as many peers at any distance from the
+# MAGIC source, so the share of the nodes that get the message does not depend on their number. This
+# MAGIC is why one simulates large networks.
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC
@@ -458,4 +466,4 @@ simulation.close()
 # MAGIC - [concepts.md](concepts.md) explains the model and the measures.
 # MAGIC - [How to repeat the Scribe paper](tutorial_paper.md) and [how to measure
 # MAGIC   GossipSub](tutorial_gossipsub.md) use the command line.
-# MAGIC - [extending.md](extending.md) makes a rule a system, with all measures.
+# MAGIC - [extending.md](extending.md) shows how to turn a rule into a system, with all measures.
