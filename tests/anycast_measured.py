@@ -28,7 +28,8 @@ from tools.pages import write_part
 
 ORIGINS = 100
 HEAD = (
-    "| nodes, members, tree | accept | messages (C) | measured, max | rank | holds |\n"
+    "| nodes, members, nodes of the tree | who accepts | messages, independent program "
+    "| messages: mean, maximum | rank | holds |\n"
     "|---|---|---|---|---|---|"
 )
 

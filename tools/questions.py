@@ -17,7 +17,7 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
     "aggregators": {
         "within 400 ms": ("within_400ms", True),
         "within 800 ms": ("within_800ms", True),
-        "worst message, 800 ms": ("within_800ms.min", True),
+        "within 800 ms, worst publication": ("within_800ms.min", True),
         "within 1,600 ms": ("within_1600ms", True),
     },
     "stake_quorum": {
@@ -26,7 +26,7 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
         "99th percentile": ("quorum.p99", False),
         "votes of two thirds, median": ("replies.median", False),
         "99th percentile of votes": ("replies.p99", False),
-        "blocks without votes": ("replies.never", False),
+        "blocks that never get the votes of two thirds": ("replies.never", False),
     },
 }
 
@@ -36,8 +36,8 @@ KINDS = {"payload": "withhold", "all": "withhold-all"}
 _MESHES = "--systems gossipsub,plumtree --nodes 2000 --groups 20"
 _WITHHELD = {
     "delivered": ("reached", True),
-    "half of the deliveries": ("latency.p50", False),
-    "99 %": ("latency.p99", False),
+    "time until half of the deliveries": ("latency.p50", False),
+    "until 99 %": ("latency.p99", False),
     "duplicates per delivery": ("duplicates.mean", False),
 }
 

@@ -357,12 +357,12 @@ trees = play("scribe,gossipsub")
 # MAGIC
 # MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes by
 # MAGIC default), and each has links to eight random nodes, its *peers*, which have the numbers
-# MAGIC (`rank`) 0 to 7. The rule `all_but_sender` floods: a node sends to all peers but the one from
-# MAGIC which its first copy came. In your rule, `first` and `edges` are tables with one row for
-# MAGIC each link: `edges` describes the link, and `first` the first copy of the node that may send
-# MAGIC on the link. The rule returns which of the links get a copy. With this rule, nodes up to two
-# MAGIC hops from the source send to all peers, as few nodes have the message yet; later nodes send
-# MAGIC to one peer:
+# MAGIC (`rank`) 0 to 7. The rule `all_but_sender` floods: a node sends to all peers but the one
+# MAGIC from which its first copy came. In your rule, `first` and `edges` are tables with one row
+# MAGIC for each link: `edges` describes the link, and `first` the first copy of the node that may
+# MAGIC send on the link. The rule returns which of the links get a copy. With this rule, nodes up
+# MAGIC to two hops from the source send to all peers, as few nodes have the message yet; later
+# MAGIC nodes send to one peer:
 
 # COMMAND ----------
 
@@ -415,8 +415,8 @@ spread(FEW, all_but_sender, early)
 # MAGIC ## 8. The same with 100,000 nodes
 # MAGIC
 # MAGIC One number changes: the number of nodes is now `MANY`, 100,000. The code takes some minutes
-# MAGIC (on a small machine, set `MANY = 20_000` first). `carried=("delay_us",)` in the function above
-# MAGIC lets each copy carry the delay of its link, which the rule `downhill` below compares.
+# MAGIC (on a small machine, set `MANY = 20_000` first). `carried=("delay_us",)` in the function
+# MAGIC above lets each copy carry the delay of its link, which the rule `downhill` below compares.
 # MAGIC
 # MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two
 # MAGIC rules reach? A third rule, `downhill`, does not count hops: every node sends to three peers,

@@ -128,7 +128,12 @@ def exact_rows(nodes: int) -> Iterator[Row]:
             found.append(np.bincount([copy[0] for copy in overlay.copies()]).tolist())
         here = " and ".join(_listed(one, ",d") for one in np.unique(found, axis=0).tolist())
         holds = found == [bar, bar] if degree == 5 else None
-        yield Row((f"3 publications: copies, degree {degree}",), _listed(bar, ",d"), here, holds)
+        yield Row(
+            (f"copies of 3 publications, each node with {degree} neighbours",),
+            _listed(bar, ",d"),
+            here,
+            holds,
+        )
 
 
 def view_rows(grown: Grown) -> Iterator[Row]:
@@ -141,7 +146,7 @@ def view_rows(grown: Grown) -> Iterator[Row]:
         some = np.argsort(draws.bits_np(grown.seed, "start", np.arange(grown.nodes)))[:300]
         hops = csgraph.shortest_path(graph, unweighted=True, indices=some)
         mean, most = hops[hops > 0].mean(), hops.max()
-        what = f"{rounds} shuffles: one-sided links; degree; path; eccentricity"
+        what = f"after {rounds} exchanges (shuffles): one-sided links; degree; path; eccentricity"
         here = f"{one_sided}; {degree:.3f}; {mean:.3f}; {most:.0f}"
         holds = one_sided == 0 and degree >= 4.9 and 6.3 <= mean <= 6.5 and most <= 10
         of_page = bool(holds) if rounds else None
@@ -156,7 +161,7 @@ def component_rows(grown: Grown) -> Iterator[Row]:
     ):
         found = [largest(grown.views[-1], grown.failing(share)) for share in expected]
         near = all(abs(a - b) <= 0.03 for a, b in zip(found, expected.values(), strict=True))
-        what = f"{_listed(expected, '.0%')} fail: largest component"
+        what = f"{_listed(expected, '.0%')} fail: live nodes in the largest component"
         bar = f"{_listed(expected.values(), '.3f')}" + " (+-.03)" * holds
         yield Row((what,), bar, _listed(found, ".3f"), near if holds else None)
     for share in (0.3, 0.5, 0.8, 0.9):
@@ -172,7 +177,7 @@ def component_rows(grown: Grown) -> Iterator[Row]:
         living = overlay.table(STATE)["key"].tolist()
         overlay.play([(grown.end_us + 20 * SECOND, "refresh", node, 0) for node in living])
         found.append(largest(overlay.table(STATE)))
-        what = f"{share:.0%} fail, breaks: after 1 s; a shuffle"
+        what = f"{share:.0%} fail, connections break: the same after 1 s; after a shuffle"
         bar, holds_of = ">= .98; >= .999", found[0] >= 0.98 and found[1] >= 0.999
         is_bar = share == 0.8
         yield Row(
@@ -294,7 +299,7 @@ def iroh_rows(seeds: int, others: bool) -> Iterator[Row]:
             here = f"{min(rmr):.3f}-{max(rmr):.3f}; {min(ldh):.1f}-{max(ldh):.1f}"
             holds_of = holds if rules == IROH else None
             seeds_of = f"{len(some)} seeds" + f", {rules}" * (rules != IROH)
-            yield Row((f"{nodes:,}, {what}, {seeds_of}",), beside, here, holds_of)
+            yield Row((f"{nodes:,} nodes, {what}, {seeds_of}: RMR; LDH",), beside, here, holds_of)
 
 
 def main() -> None:

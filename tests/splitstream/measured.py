@@ -115,9 +115,8 @@ REFERENCES = (
 )
 
 HEAD = (
-    "| bound, policy | interior <= 1, % | interior a stripe | RAD | depth | stress mean "
-    "| max | SUBs a pair | orphans | messages an anycast | hops "
-    "| stripes a hit node | bars |\n" + "|---" * 13 + "|"
+    "| bound, policy | in one stripe | interior | RAD | depth | stress, mean | stress, maximum "
+    "| SUBSCRIBEs | orphans | messages | hops | stripes lost | bars |\n" + "|---" * 13 + "|"
 )
 
 
