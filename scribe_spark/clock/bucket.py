@@ -112,7 +112,7 @@ class Slots:
         self.flags[flag][place[here], slot[here]] = value
 
     def drop(self, place: np.ndarray, node: np.ndarray) -> None:
-        """Remove the neighbour `node` of each place (an index)."""
+        """Remove from each place (an index) the node `node`, which must be a neighbour there."""
         slot = self.slot(place, node)
         self.node[place, slot] = NONE
         self.tenancy[place, slot] += 1

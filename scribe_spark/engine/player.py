@@ -64,9 +64,9 @@ class PlaysSteps(Protocol):
     """The type of objects that play several programs one after the other."""
 
     def play_some(self, programs: Steps) -> int:
-        """Play the first of several programs and as many others as is efficient; return how many.
+        """Play the first of several programs, and as many of the next ones as is efficient.
 
-        The first element is a program.  An `IfRows` whose tables have no rows is skipped; one whose
+        Return how many were played.  The first element is a program.  An `IfRows` whose tables have no rows is skipped; one whose
         tables have rows is left to the caller.
         """
         ...

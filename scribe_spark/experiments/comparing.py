@@ -379,7 +379,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Floors:
-    """The least values of measures that a user allows; a percentage is a share."""
+    """The least values of measures that a user allows; 99 % is stored as 0.99."""
 
     least: Mapping[str, float] = field(default_factory=dict)
 

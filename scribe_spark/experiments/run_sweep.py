@@ -51,7 +51,9 @@ class PlanOfPoints(Protocol):
     @property
     def folders(self) -> Iterable[str]: ...
 
-    def plan(self, execution: Execution) -> Plan: ...
+    def plan(self, execution: Execution) -> Plan:
+        """Return what the whole sweep writes into its manifest: settings, defaults, points."""
+        ...
 
     def check(self, execution: Execution) -> None:
         """Refuse bad input that can be found without Spark, other than OUT."""
@@ -108,7 +110,7 @@ class _Grid:
         return [point.name for point in self.sweep.points]
 
     def plan(self, execution: Execution) -> Plan:
-        """See `PlanOfPoints`; each point has its own inputs."""
+        """See `PlanOfPoints`.  The plan names no input files: the manifest of each point does."""
         resolved, (_, defaults) = self.sweep.as_dict(), settings_of(self.sweep.base)
         done = {"phases": [], "points": self.folders}
         about = {"seed": resolved["seed"], "inputs": {}}

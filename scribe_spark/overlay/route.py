@@ -85,7 +85,11 @@ class _Upcalls:
     state: Mapping[str, Columns] | None = None  # the application's tables without rows, by name
 
     def _open(self, tables: Tables, inbox: Inbox) -> list[Columns]:
-        """Return the received messages; create missing tables of the application before."""
+        """Return the received messages (a list of one table, or none).
+
+        Before, the tables of the application that the inbox brings replace those of the bucket, and
+        missing ones are created.
+        """
         for name, empty in (self.state or {}).items():
             if name in inbox:
                 tables[name] = {column: inbox[name][column] for column in empty}

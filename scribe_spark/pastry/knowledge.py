@@ -94,7 +94,11 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: DataFrame) -> DataFrame:
-    """Return one row, `schemas.TABLE_ENTRIES`: the nodes, and the entries in tables `CELLS`."""
+    """Count the nodes and the filled cells of their routing tables.
+
+    `known` has a row for each node, with `cells`.  The result has one row, with the counts `nodes`
+    and `entries` (`schemas.TABLE_ENTRIES`).
+    """
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
         cells = columns["cells"]

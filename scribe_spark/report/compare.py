@@ -429,7 +429,7 @@ def _distribution_figures(
 ) -> Iterator[tuple[str, str, PageFigure | None]]:
     """Yield the measure, title and figure of each system's distribution.
 
-    The figure is None if all sides have equal distributions.
+    The figure is None if all sides have equal distributions, or only one side has any.
     """
     read = [_histograms(side.distributions) for side in sides]
     keys = dict.fromkeys(key for histograms in read for key in histograms)

@@ -526,10 +526,12 @@ def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
 def _choices(
     round: _ClockedRound, key: np.ndarray, group: tuple[int, int], some: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the links that the members `some` of a group choose: arrays of three rows.
+    """Return the links that some members of a group choose (rule Z8).
 
-    The rows are the member and the neighbour (rows of `key`), and 1 for a lazy link, else 0.
-    `group` has the first row of the group in `key` and the row after its last one.
+    `key` has the numbers of all members, group by group; `group` has the first row of the group
+    there, and the row after its last one; `some` has the rows of the members that choose.  Each
+    array of the result has three rows and a column for each link: the row in `key` of the member,
+    that of the neighbour, and 1 for a lazy link, else 0.
     """
     first, end = group
     count = end - first

@@ -514,7 +514,11 @@ class Build(OverlayProgram):
         return take(sent, round.lives.alive[sent[AT]])
 
     def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
-        """Write the edges of the picture of the watched group; `groups` are indices."""
+        """Keep the edges of the watched group, which the page of the run draws, in `PICTURE`.
+
+        `edges` has the edges of all groups, and may have the column ``value``; ``edges["group"]``
+        has indices of `groups`.
+        """
         if edges:
             none = np.full(len(edges["group"]), np.nan)
             edges = {"value": none, **edges, "group": groups[edges["group"]]}

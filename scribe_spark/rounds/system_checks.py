@@ -94,7 +94,10 @@ class CheckedSystem(SystemOnBuckets):
         return self.system.rounds_before
 
     def stays(self, name: str) -> bool:
-        """See `SystemOnBuckets.stays`; a `GrownOverlays` keeps its state in such tables."""
+        """Return True if the user's system keeps a table of a bucket until the next round.
+
+        A `GrownOverlays` keeps its state in such tables.
+        """
         return self.system.stays(name)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:

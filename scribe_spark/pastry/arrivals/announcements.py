@@ -256,7 +256,11 @@ class Introduce(WaveProgram):
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Add the named nodes to the routing table; send new entries this node and its row."""
+        """Add the named nodes to the routing tables of nodes that arrived (rule P29).
+
+        Each of these nodes informs its new entries, and its leaves that arrived earlier in the
+        wave; a new entry also gets the row of the table in which the entry is.
+        """
         states = self.states(bucket, tables, CELLS)
         arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
         named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})

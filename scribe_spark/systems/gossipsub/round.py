@@ -510,7 +510,7 @@ class Go(TopicsProgram):
         return out
 
     def _marked(self, *positions: np.ndarray) -> np.ndarray:
-        """Return an array that is True at some positions of nodes: bool, shape (K,)."""
+        """Return an array with an element for each place, True at the positions: bool."""
         marked = np.zeros(self.topics.space.size, dtype=bool)
         marked[np.concatenate(positions)] = True
         return marked

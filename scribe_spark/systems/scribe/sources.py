@@ -76,9 +76,10 @@ class Sent(Rows):
         return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]), nodes)
 
     def in_order(self, nodes: int = 0) -> Sent:
-        """Return the publications sorted as the class says; a copy whose source died is last.
+        """Return the publications sorted by group, round, turn and nodeId of the source.
 
-        `nodes` is `RoundOfGroups.nodes`.
+        Publications whose source died come after all others.  `nodes` is the number of nodes, from
+        which turns are read; 0 if no source publishes twice in a round.
         """
         died, turn = self.fate == _SOURCE_DIED, turns_of(self.publication, nodes)
         keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)

@@ -40,9 +40,11 @@ _LONGEST = 128
 
 @dataclass(frozen=True)
 class Routes:
-    """The next hops (positions) of nodes towards the ids of stripes, by (group, node, id).
+    """The next hops (positions) of nodes towards the ids of stripes.
 
-    ``next`` is the node itself or NONE where the route ends; its last element is NONE.
+    ``key`` has the numbers of the triples (group, node, id), ascending.  ``next[i]`` is the next
+    hop of the triple ``key[i]``; where a route ends, the node itself or NONE.  One more element of
+    ``next``, NONE, is what the index -1 of a triple that was not found selects.
     """
 
     size: int  # the number of nodes
