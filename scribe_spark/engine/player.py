@@ -66,8 +66,8 @@ class PlaysSteps(Protocol):
     def play_some(self, programs: Steps) -> int:
         """Play the first of several programs, and as many of the next ones as is efficient.
 
-        Return how many were played.  The first element is a program.  An `IfRows` whose tables have no rows is skipped; one whose
-        tables have rows is left to the caller.
+        Return how many were played.  The first element is a program.  An `IfRows` whose tables have
+        no rows is skipped; one whose tables have rows is left to the caller.
         """
         ...
 

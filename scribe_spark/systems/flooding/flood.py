@@ -227,7 +227,7 @@ class Flood:
         return copies, passed
 
     def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
-        """Return the empty cells, in tables of receivers, for which the network has a node (rule F3).
+        """Return the empty cells of receivers for which the network has a node (rule F3).
 
         The copy i is at the node ``at[i]``, whose routing table is ``own[i]`` (rows x digits, NONE
         in an empty cell); ``deeper[i]`` marks the rows that the copy covers.  The columns of the
