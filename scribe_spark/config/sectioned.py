@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pkgutil import resolve_name
@@ -41,6 +41,10 @@ class SectionsBesideSystems(Mapping[str, type[Section]]):
     def items(self) -> ItemsView[str, type[Section]]:
         """Return the names and the sections; a sweep reads them for each of its points."""
         return self._all().items()
+
+    def values(self) -> ValuesView[type[Section]]:
+        """Return the sections."""
+        return self._all().values()
 
 
 def declared_section(system: Declared) -> type[Section]:
@@ -102,8 +106,8 @@ class Sectioned(Section):
     @classmethod
     def fields_outside(cls) -> list[str]:
         """Return the names of the fields that belong to no section."""
-        refused = cls.refused_in(cls.command)
-        return [name for name in cls.model_fields if name not in {*cls.sections, *refused}]
+        elsewhere = {*cls.sections, *cls.refused_in(cls.command)}
+        return [name for name in cls.model_fields if name not in elsewhere]
 
     @classmethod
     def refused_fields(cls) -> dict[str, str]:
@@ -134,7 +138,8 @@ class Sectioned(Section):
         >>> RunConfig.flat_values({"overlay": {"nodes": 5}, "overlay.b": 2})
         {'nodes': 5, 'b': 2}
         """
-        sections, own = {**cls.sections, **(beside or {})}, [*cls.fields_outside(), *tables]
+        sections = {**dict(cls.sections.items()), **(beside or {})}
+        own = [*cls.fields_outside(), *tables]
         taken = _Taken(cls.command, sections, own, what, cls.refused_fields())
         found: dict[str, Any] = {}
         for name, value in given.items():
