@@ -296,14 +296,14 @@ class SystemsInRound:
 
         def measure(done: SystemRound) -> None:
             done = self._with_times(done)
-            programs = self._programs(name, environment, buckets, done)
-            seen = None
-            if programs and isinstance(first := programs[0], MeasureMulticasts):
-                seen = self._digest(buckets, first)
-                before, known = (self._remembered or {}).get(name, (None, {}))
-                if seen is not None and seen == before:
-                    taken.update(known)
-                    del programs[0]
+            multicasts = self._measure_multicasts(name, environment, buckets, done)
+            programs = self._measure_messages(system, environment)
+            seen = None if multicasts is None else self._digest(buckets, multicasts)
+            before, known = (self._remembered or {}).get(name, (None, {}))
+            if seen is not None and seen == before:
+                taken.update(known)
+            elif multicasts is not None:
+                programs.insert(0, multicasts)
             if programs:
                 buckets.play(Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
@@ -333,22 +333,29 @@ class SystemsInRound:
         begun = begun.with_times(publish.at_us, publish.size)
         return replace(done, multicasts=of.with_sizes(publish), begun=begun)
 
-    def _programs(
+    def _measure_multicasts(
         self, name: str, environment: Environment, buckets: SystemPlayer, done: SystemRound
-    ) -> list[Program]:
-        """Return the programs that measure a system's round; let the clock set times before."""
-        live, system, programs = self._live, self._systems.systems[name], list[Program]()
-        within = bool(system.shares)
-        if done.multicasts is not None and live.multicasts.names:
-            starts, parts = _from_starts(done.multicasts), live.multicasts.message_parts
-            if system.merged:
-                size = parts.sent_until(done.multicasts.number, done.multicasts.size)
-                live.route(buckets, environment, replace(starts, size=size), DELIVERED)
-            else:
-                begun = starts if done.begun is None else done.begun
-                live.replay(buckets, environment, begun, CARRIED, DELIVERED, self._now.number)
-            of = self._systems.tables(name, done.multicasts, parts)
-            programs.append(MeasureMulticasts(environment, live.multicasts, of))
+    ) -> MeasureMulticasts | None:
+        """Let the clock set the times of a system's multicasts; return the program that measures.
+
+        None if the round has no measured multicasts.
+        """
+        live, system = self._live, self._systems.systems[name]
+        if done.multicasts is None or not live.multicasts.names:
+            return None
+        starts, parts = _from_starts(done.multicasts), live.multicasts.message_parts
+        if system.merged:
+            size = parts.sent_until(done.multicasts.number, done.multicasts.size)
+            live.route(buckets, environment, replace(starts, size=size), DELIVERED)
+        else:
+            begun = starts if done.begun is None else done.begun
+            live.replay(buckets, environment, begun, CARRIED, DELIVERED, self._now.number)
+        of = self._systems.tables(name, done.multicasts, parts)
+        return MeasureMulticasts(environment, live.multicasts, of)
+
+    def _measure_messages(self, system: SystemOnBuckets, environment: Environment) -> list[Program]:
+        """Return the programs that measure the bytes of a system's messages, and their packets."""
+        live, within, programs = self._live, bool(system.shares), list[Program]()
         if system.merged:  # routers duplicate packets, so no message is counted on links
             return programs
         kinds = {"payload": system.payload, "control": system.control}
