@@ -1,8 +1,6 @@
-"""The clock in a round of a world: publications of a round start together, on idle links.
+"""The clock after a round: the times of deliveries whose copies do not depend on times.
 
-If a system's copies do not depend on times, they are replayed: :func:`replay_round` reads the
-copies that nodes sent, and replaces the times of deliveries.  :func:`route_round` does the same for
-a system whose copies routers duplicate.
+:func:`time_round` reads the copies that nodes sent, and replaces the times of deliveries.
 
 Rules: docs/rules.md, W10, W11.
 """
@@ -257,32 +255,57 @@ def _write_all(
     tables[copies] = take(rows, kept)
 
 
-def replay_round(
+def time_round(
     player: PlaysPrograms,
     links: RoundLinks,
     facts: KnowsRing,
     bounds: np.ndarray,
     kernel: Kernel,
     begun: Begun,
-    copies: str,
-    deliveries: str,
-    at_us: np.ndarray | int = 0,
-    size: np.ndarray | None = None,
+    tables: tuple[str, str],
+    merged: bool,
     in_run: bool = False,
     late: Late | None = None,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    `links` has the sizes and rates, `kernel` the network, and `bounds` (B + 1,) the first positions
-    of the buckets.  `begun` has all publications of the round, and `at_us` and `size` their times
-    since its begin (us) and their sizes (bytes); by default 0 and the size of all publications of a
-    world.  The tables named `copies` (``group, publication, sender, to``) have each row in any
-    bucket, lost copies included, perhaps with a column ``lost``; those named `deliveries` (``group,
-    publication, node, hops, delay_us``) are in the buckets of the nodes.  If a publication goes
-    along several trees, copies also have the trees of their two ends (``from_tree, tree``).  In a
-    run (`in_run`), both tables get the rows of all publications, and copies the columns ``hops,
-    sent_us, first``.  `late` is the jitter of copies.
+    Parameters
+    ----------
+    player : PlaysPrograms
+        The player of the buckets.
+    links : RoundLinks
+        The sizes and rates.
+    facts : KnowsRing
+        The nodes.
+    bounds : ndarray of int64, shape (B + 1,)
+        The first positions of the buckets, and the number of nodes.
+    kernel : Kernel
+        The network.
+    begun : Begun
+        All publications of the round; one without a time starts at 0, and one without a size has
+        the usual size.
+    tables : tuple of str
+        The tables of copies and of deliveries.  Copies (``group, publication, sender, to``) are in
+        any bucket, lost ones included, perhaps with a column ``lost``; if a publication goes along
+        several trees, copies also have the trees of their two ends (``from_tree, tree``).
+        Deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.
+    merged : bool
+        True if routers duplicate packets; then times of transmission are added (rule W11).
+    in_run : bool
+        True in a run, in which both tables get the rows of all publications, and copies the columns
+        ``hops, sent_us, first``; unless copies are merged.
+    late : Late, optional
+        The jitter of copies.
     """
+    if not len(begun):
+        return
+    copies, deliveries = tables
+    at_us, size = np.maximum(begun.at_us, 0), np.where(begun.size < 0, links.size, begun.size)
+    if merged:
+        size = links.parts.sent_until(begun.publication, size)
+        add = partial(_add_transmission, links, facts, begun, size, deliveries)
+        player.play(Change(bounds, add))
+        return
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     ends = np.column_stack([begun.topic, begun.source])
     relayed = np.sort(np.unique(ends, axis=0, return_index=True)[1])  # each way once
@@ -290,34 +313,16 @@ def replay_round(
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     lossy = loses(kernel)
     player.play(_MakeLinks(clock, begun, copies, lossy), ways if len(relayed) else None)
-    sizes = links.size if size is None else size
-    published = TimedPublications.of(at_us, begun.topic, begun.source, sizes, begun.relayed)
+    published = TimedPublications.of(at_us, begun.topic, begun.source, size, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
     if in_run:
-        write = partial(_write_all, *times, (copies, deliveries), links.parts.recoded)
+        write = partial(_write_all, *times, tables, links.parts.recoded)
     else:
         write = partial(_write_times, *times, deliveries)
     kept = _COPY_COLUMNS if in_run else ()
     read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else None
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     player.keep(played, "clock with bandwidth")
-
-
-def route_round(
-    player: PlaysPrograms,
-    links: RoundLinks,
-    facts: KnowsRing,
-    bounds: np.ndarray,
-    begun: Begun,
-    deliveries: str,
-    size: np.ndarray | None = None,
-) -> None:
-    """Add times of transmission to deliveries whose copies routers duplicate: rule W11.
-
-    The parameters are those of :func:`replay_round`.
-    """
-    size = np.full(len(begun), links.size) if size is None else size
-    player.play(Change(bounds, partial(_add_transmission, links, facts, begun, size, deliveries)))
 
 
 def _add_transmission(

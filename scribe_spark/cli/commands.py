@@ -303,8 +303,15 @@ def _world(
     from scribe_spark import experiments
 
     floors = _floors(fail_below, config, how.out)
-    check = partial(experiments.check_world_run, config)
-    work = partial(_call, experiments.run_world, config, how)
+    events: Any = None
+
+    def check(execution: Execution) -> None:
+        nonlocal events
+        events = experiments.check_world_run(config, execution)
+
+    def work(spark: Any, progress: Any) -> str:
+        return experiments.run_world(spark, config, how, progress, events=events)
+
     _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
     if floors is not None and not dry_run:
         floors.check(how.out)

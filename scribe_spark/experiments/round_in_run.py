@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.rounds import Begun, replay_round, route_round
+from scribe_spark.bandwidth.rounds import time_round
 from scribe_spark.bandwidth.runs import links_of, player_of
 from scribe_spark.core.arrays import (
     distinct,
@@ -271,20 +271,11 @@ def _add_times(
     player: SystemPlayer, live: SystemOnBuckets, now: LivingRound, done: SystemRound
 ) -> None:
     """Let the clock compute the times of deliveries, unless the system has done so."""
-    begun, of = done.begun, done.multicasts
-    if of is not None and (live.merged or begun is None):
-        begun = Begun(of.group, of.publication, of.start, of.start, of.hops, of.delay_us)
-    if now.links is None or begun is None or not len(begun):
-        return
-    network, size = (now.links, player.facts, player.bounds), now.publish.size[begun.publication]
-    if live.merged:
-        size = now.links.parts.sent_until(begun.publication, size)
-        route_round(player, *network, begun, DELIVERED, size)
-        return
-    at_us = now.publish.at_us[begun.publication]
-    tables = CARRIED, DELIVERED
-    late = now.late_copies(player.facts, begun.publication)
-    replay_round(player, *network, now.kernel, begun, *tables, at_us, size, in_run=True, late=late)
+    if now.links is not None:
+        begun = done.without_times(live.merged).with_times(now.publish.at_us, now.publish.size)
+        late = now.late_copies(player.facts, begun.publication)
+        network = now.links, player.facts, player.bounds, now.kernel
+        time_round(player, *network, begun, (CARRIED, DELIVERED), live.merged, True, late)
 
 
 def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:

@@ -42,7 +42,7 @@ from scribe_spark.measures.measure import PUBLICATION
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.report.page import Report
 from scribe_spark.report.world import render_world
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.measures import all_told
 from scribe_spark.worlds.events import written_events
@@ -66,14 +66,16 @@ def run_world(
     execution: Execution,
     progress: Progress | None = None,
     shares: Simulation | None = None,
+    events: pa.Table | None = None,
 ) -> str:
     """Play the remaining rounds of a world; return the location of its page.
 
-    `shares` is a simulation in the same session, whose routes are used if its network is the same.
+    `shares` is a simulation in the same session, whose routes are used if its network is the same;
+    `events` are those that `check_world_run` returned, so that they are not made again.
     """
     progress = progress or Silent()
     simulation = Simulation(spark, config, progress=progress, shares=shares)
-    world = _WorldRun(simulation, config, execution, progress)
+    world = _WorldRun(simulation, config, execution, progress, events)
     plan, nodes = plan_world(config, execution), config.overlay.nodes
     with (
         closed_at_last(simulation),
@@ -91,9 +93,14 @@ class _WorldRun:
     work: Work
 
     def __init__(
-        self, simulation: Simulation, config: WorldConfig, execution: Execution, progress: Progress
+        self,
+        simulation: Simulation,
+        config: WorldConfig,
+        execution: Execution,
+        progress: Progress,
+        events: pa.Table | None,
     ) -> None:
-        self.simulation, self.config = simulation, config
+        self.simulation, self.config, self.events = simulation, config, events
         self.execution, self.progress = execution, progress
         self.buckets, self.engine = 1, Engine("tasks", "")
         self.measured: dict[int, dict[str, float]] = {}
@@ -162,10 +169,13 @@ class _WorldRun:
         with self.progress.phase("start"), self.work.timed("start"):
             for line in self.simulation.graph.notes:
                 self.progress.note(line)
+            events: Table | pa.Table | None = self.events
+            if events is None:
+                events = written_events(self.simulation.nodes, self.config)
             tables = {
                 **self.simulation.network_tables,
                 "nodes": self.simulation.written_nodes,
-                "events": written_events(self.simulation.nodes, self.config),
+                "events": events,
             }
             records = self.work.write_tables(tables)
             self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.rounds import RoundLinks
@@ -203,8 +204,11 @@ def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
 # --- errors
 
 
-def check_world_run(config: WorldConfig, execution: Execution) -> None:
-    """Refuse bad input of a world that can be found without Spark."""
+def check_world_run(config: WorldConfig, execution: Execution) -> pa.Table | None:
+    """Refuse bad input of a world that can be found without Spark.
+
+    Return the world's events (`schemas.WORLD_EVENTS`), if they were made for the check.
+    """
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
@@ -220,7 +224,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
         given = check_schedule(schedule, config.overlay.nodes, config.bandwidth.size)
         refuse_slow(config, given, graph)
     own_rounds(config)
-    check_world(config)
+    events = check_world(config)
     for system in living_systems(config.trees.systems):
         live_system(system, config)  # raises if it cannot be played
         refuse_recoding(config, system, "world")
@@ -231,6 +235,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
     check_coverage(config)
+    return events
 
 
 def plan_world(config: WorldConfig, execution: Execution) -> Plan:

@@ -178,9 +178,6 @@ class Reached(Rows):
     delay_us: np.ndarray
 
 
-_OF_DELIVERIES = "group", "publication", "node"
-
-
 @dataclass(frozen=True)
 class InBucket:
     """The rows of a system's multicasts in a bucket; each property is computed once."""
@@ -216,40 +213,36 @@ class InBucket:
     @cached_property
     def reached(self) -> Reached:
         """The deliveries (`rounds.system.DELIVERED`) to members, not to forwarders and starts."""
-        came, multicasts = self.tables.get(DELIVERED, {}), self.of.multicasts
-        if not came:
-            return Reached(*(whole_numbers() for _ in range(4)))
-        place = key_of([came["group"], came["node"]], self.size)
-        came = take(came, find_sorted(self.members, place) >= 0)
-        of, node = multicasts.find(came["group"], came["publication"]), came["node"]
-        own = np.flatnonzero(of >= 0)
-        own = own[node[own] != multicasts.start[of[own]]]
-        of, hops, delay_us = of[own], came["hops"][own], came["delay_us"][own]
-        hops, delay_us = multicasts.hops[of] + hops, multicasts.delay_us[of] + delay_us
-        got = {"of": of, "publication": multicasts.number[of], "node": node[own]}
+        came, multicasts = self.delivered, self.of.multicasts
+        is_member = find_sorted(self.members, key_of([came["group"], came["node"]], self.size)) >= 0
+        came = take(came, is_member & (came["node"] != multicasts.start[came["of"]]))
+        of, node = came["of"], came["node"]
+        hops = multicasts.hops[of] + came["hops"]
+        delay_us = multicasts.delay_us[of] + came["delay_us"]
+        got = {"of": of, "publication": multicasts.number[of], "node": node}
         enough = self.of.parts.complete({**got, "hops": hops, "delay_us": delay_us}, self.size)
         first = self.of.first_parts[enough["of"]]
         return Reached(first, *(enough[name] for name in ("node", "hops", "delay_us")))
 
-    @property
-    def delivered(self) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes with a first copy, members or not: index of the multicast, node."""
-        came = self.tables.get(DELIVERED) or dict.fromkeys(_OF_DELIVERIES, whole_numbers())
-        of = self.of.multicasts.find(came["group"], came["publication"])
-        return of[of >= 0], came["node"][of >= 0]
+    @cached_property
+    def delivered(self) -> Columns:
+        """The deliveries (`rounds.system.DELIVERED`) to nodes with a first copy, members or not."""
+        return self._of_multicasts(DELIVERED, ("group", "publication", "node", "hops", "delay_us"))
 
     @cached_property
     def copies(self) -> Columns:
-        """The copies (`rounds.system.CARRIED`) that the bucket recorded, with lost ones.
+        """The copies (`rounds.system.CARRIED`) that the bucket recorded, with lost ones."""
+        return self._of_multicasts(CARRIED, ("group", "publication", "sender", "to"))
 
-        The column ``of`` has the index of the multicast.
+    def _of_multicasts(self, table: str, names: tuple[str, ...]) -> Columns:
+        """Return the rows of a table that belong to the multicasts.
+
+        The column ``of`` has the index of the multicast; an empty table has the columns `names`.
         """
-        copies = self.tables.get(CARRIED, {})
-        if not copies:
-            return dict.fromkeys(("group", "sender", "to", "of"), whole_numbers())
-        of = self.of.multicasts.find(copies["group"], copies["publication"])
-        mine, copies = of >= 0, {**copies, "of": of}
-        return copies if mine.all() else take(copies, mine)
+        rows = self.tables.get(table) or dict.fromkeys(names, whole_numbers())
+        of = self.of.multicasts.find(rows["group"], rows["publication"])
+        mine, rows = of >= 0, {**rows, "of": of}
+        return rows if mine.all() else take(rows, mine)
 
     @cached_property
     def links(self) -> Columns:
@@ -278,13 +271,8 @@ class InBucket:
         the bucket's nodes.
         """
         multicasts, children = self.of.multicasts, self.of.system.children(self.tables, self.size)
-        parts = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
-        parts += [{} if children is None else {"children": children}]
-        for name in (DELIVERED, CARRIED):
-            rows = self.tables.get(name, {})
-            if rows:
-                of = multicasts.find(rows["group"], rows["publication"])
-                parts.append({**rows, f"{name} of": of})
+        parts: list[Columns] = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
+        parts += [{} if children is None else {"children": children}, self.delivered, self.copies]
         digest = hashlib.sha1(usedforsecurity=False)
         for columns in parts:
             for name, column in columns.items():
@@ -634,10 +622,8 @@ class MeasureMulticasts(NodeProgram):
         `came` has the numbers of copies of parts.
         """
         place, copies = add_expected(came["place"], came["copies"])
-        of, node = mine.delivered
-        has, parts = np.unique(
-            key_of([self.of.first_parts[of], node], mine.size), return_counts=True
-        )
+        of = self.of.first_parts[mine.delivered["of"]]
+        has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
         row = find_sorted(has, place)
         got = {"publication": place // mine.size, "copies": copies}
         got["first"] = np.where(row >= 0, parts[row], 0) if len(has) else 0 * row

@@ -50,7 +50,7 @@ _OTHERS = frozenset(
 )
 
 
-def imported(place: str) -> Callable[..., Any]:
+def function_at(place: str) -> Callable[..., Any]:
     """Return a function that calls another one, given as ``package.module:function``.
 
     The module is imported at the first call.

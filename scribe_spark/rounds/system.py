@@ -460,6 +460,17 @@ class SystemRound:
     goes_on: bool = False
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
+    def without_times(self, merged: bool) -> Begun:
+        """Return the publications whose deliveries have no times yet, if publications have a size.
+
+        `merged` is True if routers duplicate the system's packets.
+        """
+        of = Multicasts() if self.multicasts is None else self.multicasts
+        if self.begun is not None and not merged:
+            return self.begun
+        none = np.zeros(len(of), dtype=np.int64)
+        return Begun(of.group, of.publication, of.start, of.start, none, none)
+
 
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
     """Play the own rounds of a system in a round of the world; return one result for all.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.can import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.core.registry import SYSTEMS, Registry
-from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, imported
+from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, function_at
 from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
@@ -153,26 +153,29 @@ _SYSTEMS.build_in(
         joins_by_edges=True,
         routes_to_key=True,
         from_root=True,
-        world=imported(f"{_SCRIBE}.live:live_scribe"),
+        world=function_at(f"{_SCRIBE}.live:live_scribe"),
         world_measures=_scribe_measures,
         failure_costs=_rejoining,
     ),
     tree_variant(
         "bottleneck",
         "Scribe, bottleneck remover",
-        imported(f"{_SCRIBE}.variants:remove_bottlenecks"),
+        function_at(f"{_SCRIBE}.variants:remove_bottlenecks"),
         figures=("11",),
         own_figures={"children_entries": "11"},
         joins_after="scribe",
         limited=True,
     ),
     tree_variant(
-        "collapse", "Collapse", imported(f"{_SCRIBE}.variants:collapse"), figures=("12", "13", "14")
+        "collapse",
+        "Collapse",
+        function_at(f"{_SCRIBE}.variants:collapse"),
+        figures=("12", "13", "14"),
     ),
     tree_variant(
         "lazy",
         "Lazy growth",
-        imported(f"{_SCRIBE}.variants:grow_lazily"),
+        function_at(f"{_SCRIBE}.variants:grow_lazily"),
         figures=("12", "13", "14"),
         own_figures={"overloaded": "IV.F"},
         limited=True,

@@ -70,29 +70,28 @@ MANY = 500_000
 _ROWS = 2**17  # rows of a batch
 
 
-#: The events that were made for the last check, with the config and `times`, until they are used.
-_checked: list[tuple[WorldConfig, bool, tuple[EventRows, TimedRows | None]]] = []
-
-
-def check_world(config: WorldConfig, times: bool = True) -> None:
+def check_world(config: WorldConfig, times: bool = True) -> pa.Table | None:
     """Refuse impossible groups and events of a config, as far as that is possible without Spark.
 
-    With `times`, a table of events may have times and sizes; see :func:`check_events`.
+    Return the events, as :func:`written_events`, if they were made for the check.  With `times`, a
+    table of events may have times and sizes; see :func:`check_events`.
     """
-    if not (_is_large(config) and _check_beside(config)):
-        _check_here(config, times)
+    if _is_large(config) and _check_beside(config):
+        return None
+    return _check_here(config, times)
 
 
-def _check_here(config: WorldConfig, times: bool = True) -> None:
+def _check_here(config: WorldConfig, times: bool = True) -> pa.Table | None:
     """Refuse impossible groups and events in this process; see :func:`check_world`."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.groups.has_groups and groups is None:
-        return  # only Spark can read the table of groups
+        return None  # only Spark can read the table of groups
     _check_roots(config, groups)
-    if path is None or is_local(path):
-        made = made_events(config, extent, groups, times=times)
-        _checked[:] = [] if _needs_nodes(config) else [(config, times, made)]
+    if path is not None and not is_local(path):
+        return None
+    made = made_events(config, extent, groups, times=times)
+    return None if _needs_nodes(config) else sorted_events(*made)
 
 
 def world_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> DataFrame:
@@ -119,8 +118,6 @@ def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) ->
     _check_roots(config, groups)
     if _is_large(config) and not _needs_nodes(config):
         return _made_in_a_task(spark, config)
-    if _checked and _checked[0][0] is config and _checked[0][1] == times:
-        return sorted_events(*_checked.pop()[2])
     return sorted_events(*made_events(config, extent, groups, nodes, times=times))
 
 

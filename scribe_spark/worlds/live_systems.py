@@ -19,14 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.parts import Parts
-from scribe_spark.bandwidth.rounds import Begun, RoundLinks, replay_round, route_round
+from scribe_spark.bandwidth.rounds import Begun, RoundLinks, time_round
 from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.losses import Jitter, jitter_keys
-from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Together
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
@@ -122,51 +121,6 @@ class LiveGroups:
         groups, nodes = len(self.numbers), int(known.node.max()) + 1
         refuse_groups_of_world(groups, nodes, self.deadline, self.rounds)
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
-
-    def replay(
-        self,
-        player: PlaysPrograms,
-        environment: Environment,
-        begun: Begun,
-        copies: str,
-        came: str,
-        number: int,
-    ) -> None:
-        """Let the clock with rates compute the times of deliveries, if links have rates.
-
-        `begun` are the publications; `copies` and `came` name the tables of copies and of
-        deliveries, whose times are replaced. `number` is the round.
-        """
-        if self.links is not None and len(begun):
-            of_copies = (
-                environment.facts,
-                environment.bounds,
-                environment.kernel,
-                begun,
-                copies,
-                came,
-            )
-            late, jitter = None, Jitter.of(environment.facts, environment.kernel)
-            if jitter is not None:
-                name = self.numbers[begun.group], begun.publication, number
-                late = jitter.of_publications(jitter_keys(environment.kernel.seed, *name))
-            replay_round(player, self.links, *of_copies, *self._times(begun), late=late)
-
-    def route(
-        self, player: PlaysPrograms, environment: Environment, begun: Begun, came: str
-    ) -> None:
-        """Add times of transmission to IP multicast's deliveries, if publications have sizes.
-
-        `begun` are the publications; `came` names the table of deliveries.
-        """
-        if self.links is not None and len(begun):
-            of_deliveries = environment.facts, environment.bounds, begun, came
-            route_round(player, self.links, *of_deliveries, self._times(begun)[1])
-
-    def _times(self, begun: Begun) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times (us) and the sizes (bytes) of publications that begin in a round."""
-        usual = 0 if self.links is None else self.links.size
-        return np.maximum(begun.at_us, 0), np.where(begun.size < 0, usual, begun.size)
 
     @property
     def has_bytes(self) -> bool:
@@ -295,15 +249,15 @@ class SystemsInRound:
         taken: dict[str, Columns] = {}
 
         def measure(done: SystemRound) -> None:
-            done = self._with_times(done)
-            programs = self._programs(name, environment, buckets, done)
-            seen = None
-            if programs and isinstance(first := programs[0], MeasureMulticasts):
-                seen = self._digest(buckets, first)
-                before, known = (self._remembered or {}).get(name, (None, {}))
-                if seen is not None and seen == before:
-                    taken.update(known)
-                    del programs[0]
+            done = self._with_sizes(done)
+            multicasts = self._measure_multicasts(name, environment, buckets, done)
+            programs = self._measure_messages(system, environment)
+            seen = None if multicasts is None else self._digest(buckets, multicasts)
+            before, known = (self._remembered or {}).get(name, (None, {}))
+            if seen is not None and seen == before:
+                taken.update(known)
+            elif multicasts is not None:
+                programs.insert(0, multicasts)
             if programs:
                 buckets.play(Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
@@ -311,7 +265,7 @@ class SystemsInRound:
                 measured = {one: taken[one] for one in MULTICASTS_MEASURED if one in taken}
                 self._remembered[name] = seen, measured
 
-        done = self._with_times(system.play_on(buckets, now, measure))
+        done = self._with_sizes(system.play_on(buckets, now, measure))
         self._add(name, system, done, tally, taken)
 
     def _digest(self, buckets: SystemPlayer, measure: MeasureMulticasts) -> bytes | None:
@@ -321,34 +275,46 @@ class SystemsInRound:
         buckets.play(SeeMulticasts(measure.environment, measure.of))
         return bytes(buckets.take(SEEN)[SEEN]["byte"])
 
-    def _with_times(self, done: SystemRound) -> SystemRound:
-        """Return the results of a system with the schedule's times and sizes of publications.
-
-        Without a schedule, they are unchanged.
-        """
-        of, publish = done.multicasts, self._now.publish
-        if of is None or not self._live.scheduled:
+    def _with_sizes(self, done: SystemRound) -> SystemRound:
+        """Return the results of a system with the schedule's sizes of publications, if any."""
+        if done.multicasts is None or not self._live.scheduled:
             return done
-        begun = _from_starts(of) if done.begun is None else done.begun
-        begun = begun.with_times(publish.at_us, publish.size)
-        return replace(done, multicasts=of.with_sizes(publish), begun=begun)
+        return replace(done, multicasts=done.multicasts.with_sizes(self._now.publish))
 
-    def _programs(
+    def _measure_multicasts(
         self, name: str, environment: Environment, buckets: SystemPlayer, done: SystemRound
-    ) -> list[Program]:
-        """Return the programs that measure a system's round; let the clock set times before."""
-        live, system, programs = self._live, self._systems.systems[name], list[Program]()
-        within = bool(system.shares)
-        if done.multicasts is not None and live.multicasts.names:
-            starts, parts = _from_starts(done.multicasts), live.multicasts.message_parts
-            if system.merged:
-                size = parts.sent_until(done.multicasts.number, done.multicasts.size)
-                live.route(buckets, environment, replace(starts, size=size), DELIVERED)
-            else:
-                begun = starts if done.begun is None else done.begun
-                live.replay(buckets, environment, begun, CARRIED, DELIVERED, self._now.number)
-            of = self._systems.tables(name, done.multicasts, parts)
-            programs.append(MeasureMulticasts(environment, live.multicasts, of))
+    ) -> MeasureMulticasts | None:
+        """Let the clock set the times of a system's multicasts; return the program that measures.
+
+        None if the round has no measured multicasts.
+        """
+        live, system = self._live, self._systems.systems[name]
+        if done.multicasts is None or not live.multicasts.names:
+            return None
+        begun = done.without_times(system.merged)
+        if live.scheduled:
+            begun = begun.with_times(self._now.publish.at_us, self._now.publish.size)
+        self._set_times(buckets, environment, begun, system.merged)
+        of = self._systems.tables(name, done.multicasts, live.multicasts.message_parts)
+        return MeasureMulticasts(environment, live.multicasts, of)
+
+    def _set_times(
+        self, player: SystemPlayer, environment: Environment, begun: Begun, merged: bool
+    ) -> None:
+        """Let the clock set the times of the deliveries of publications, if links have rates."""
+        live, late = self._live, None
+        if live.links is None:
+            return
+        jitter = Jitter.of(environment.facts, environment.kernel)
+        if jitter is not None:
+            name = live.numbers[begun.group], begun.publication, self._now.number
+            late = jitter.of_publications(jitter_keys(environment.kernel.seed, *name))
+        network = environment.facts, environment.bounds, environment.kernel
+        time_round(player, live.links, *network, begun, (CARRIED, DELIVERED), merged, late=late)
+
+    def _measure_messages(self, system: SystemOnBuckets, environment: Environment) -> list[Program]:
+        """Return the programs that measure the bytes of a system's messages, and their packets."""
+        live, within, programs = self._live, bool(system.shares), list[Program]()
         if system.merged:  # routers duplicate packets, so no message is counted on links
             return programs
         kinds = {"payload": system.payload, "control": system.control}
@@ -511,12 +477,6 @@ def _times_of(
 
 def _is_control(measure: str) -> bool:
     return measure == _CONTROL[0] or measure.startswith(_CONTROL[1:])
-
-
-def _from_starts(of: Multicasts) -> Begun:
-    """Return multicasts as publications (`Begun`) that begin at their starts at time 0."""
-    none = np.zeros(len(of), dtype=np.int64)
-    return Begun(of.group, of.publication, of.start, of.start, none, none)
 
 
 def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import Simulation, make_world
+from scribe_spark.measures.multicasts import MeasureMulticasts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemRound
 from scribe_spark.worlds.live_systems import SystemsInRound
 from scribe_spark.worlds.world import World
@@ -45,16 +46,16 @@ Left = dict[str, tuple[Multicasts, Mapping[str, np.ndarray], Mapping[str, np.nda
 def left(monkeypatch: pytest.MonkeyPatch) -> Left:
     """What systems leave for the measures, which the world forgets."""
     found: Left = {}
-    programs = SystemsInRound._programs
+    measure = SystemsInRound._measure_multicasts
 
     def gather(
         self: SystemsInRound, name: str, environment: Any, player: Any, done: SystemRound
-    ) -> list:
-        made = programs(self, name, environment, player, done)
+    ) -> MeasureMulticasts | None:
+        made = measure(self, name, environment, player, done)
         tables = player.gather(DELIVERED, CARRIED)
         assert done.multicasts is not None
         found[name] = done.multicasts, *(tables.get(one, {}) for one in (DELIVERED, CARRIED))
         return made
 
-    monkeypatch.setattr(SystemsInRound, "_programs", gather)
+    monkeypatch.setattr(SystemsInRound, "_measure_multicasts", gather)
     return found

@@ -33,7 +33,7 @@ from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.systems.scribe.sources import Sent
 from scribe_spark.topology.graph import NO_HOSTS
-from scribe_spark.worlds.live_systems import LiveGroups
+from scribe_spark.worlds.live_systems import SystemsInRound
 
 ROUNDS, LAN_US = 4, 1_000
 SYSTEMS = ("scribe", "gossipsub", "sparse", "bayeux", "flooding", "can", "naive_unicast")
@@ -253,13 +253,14 @@ MIXED = NodeClasses(
 def test_ip_multicast_is_an_event_queue_with_one_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Routers duplicate packets: to each member a publication is the only one, with one copy."""
     tables: list[tuple] = []
-    route = LiveGroups.route
+    set_times = SystemsInRound._set_times
 
-    def routing(self, player, given, begun, came) -> None:
-        route(self, player, given, begun, came)
-        tables.append((begun, player.gather(came).get(came, {})))
+    def routing(self, player, given, begun, merged) -> None:
+        set_times(self, player, given, begun, merged)
+        if merged:
+            tables.append((begun, player.gather(DELIVERED).get(DELIVERED, {})))
 
-    monkeypatch.setattr(LiveGroups, "route", routing)
+    monkeypatch.setattr(SystemsInRound, "_set_times", routing)
     links = replace(links_of(**SLOW), classes=MIXED)
     compared, held_by = 0, Counter()
     for seed in range(4):
@@ -362,7 +363,7 @@ def compare_gossipsub(
     """
     told: list[tuple] = []
     tables: list[dict] = []
-    publish, replay = gossipsub_round.publish_with_bandwidth, LiveGroups.replay
+    publish, set_times = gossipsub_round.publish_with_bandwidth, SystemsInRound._set_times
 
     def publishing(player, copies, new, now) -> None:
         messages = copies.messages
@@ -370,13 +371,13 @@ def compare_gossipsub(
         told.append((new, messages.topic[new], messages.source[new], now.publish, fanout))
         publish(player, copies, new, now)
 
-    def replaying(self, player, *of_copies) -> None:
+    def replaying(self, player, *of_publications) -> None:
         if getattr(player, "_prefix", "") == "sparse/":
             tables.append(player.gather(DELIVERED, MESH, CONNECTIONS))
-        replay(self, player, *of_copies)
+        set_times(self, player, *of_publications)
 
     monkeypatch.setattr(gossipsub_round, "publish_with_bandwidth", publishing)
-    monkeypatch.setattr(LiveGroups, "replay", replaying)
+    monkeypatch.setattr(SystemsInRound, "_set_times", replaying)
     compared = dead = guests = 0
     for played, flood in worlds:
         for number in range(ROUNDS):

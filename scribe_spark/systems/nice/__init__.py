@@ -26,12 +26,12 @@ S. Banerjee, B. Bhattacharjee, C. Kommareddy: Scalable application layer multica
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import TREE, Picture, System, imported
+from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 
 #: The events of a period, which are counted.
 EVENTS = ("joined", "moves", "splits", "merges", "new_leaders")
 
-_NICE = imported("scribe_spark.systems.nice.overlay:Nice")
+_NICE = function_at("scribe_spark.systems.nice.overlay:Nice")
 
 NICE = System(
     "nice",

@@ -19,7 +19,7 @@ Rules: docs/rules.md, E1 to E14.
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import TREE, Picture, System, imported
+from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 
 #: The bandwidth that decides: a link's rate divided by the flows on it, or the rate alone.
 SHARED, BOTTLENECK = "shared", "bottleneck"
@@ -37,7 +37,7 @@ def _class_of_bandwidth(rank: int) -> str:
     return "same router" if least * 1e6 >= GREATEST else f"from {least:g} Mbit/s"
 
 
-_OVERCAST = imported("scribe_spark.systems.overcast.overlay:Overcast")
+_OVERCAST = function_at("scribe_spark.systems.overcast.overlay:Overcast")
 _FRACTION = "fraction of the possible"
 
 OVERCAST = System(

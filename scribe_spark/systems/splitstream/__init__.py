@@ -27,7 +27,7 @@ had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L11.
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import TREE, Picture, System, imported
+from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 
 #: The policies of full nodes.
 FREEPASTRY, SPARE = "freepastry", "spare-capacity"
@@ -50,7 +50,7 @@ MEASURES = {
     "hops": "hops",
 }
 
-_SPLITSTREAM = imported("scribe_spark.systems.splitstream.splitstream:SplitStream")
+_SPLITSTREAM = function_at("scribe_spark.systems.splitstream.splitstream:SplitStream")
 
 SPLITSTREAM = System(
     "splitstream",
