@@ -86,7 +86,7 @@ rad-under-churn: setup ## Measure RAD, RMD and node stress under churn, with and
 	$(call page,rad-under-churn,out/rad-under-churn,--page docs/living.md)
 
 .PHONY: peers-living
-peers-living: setup ## Measure Scribe, GossipSub and Bayeux under the same failures and churn, and write docs/peers_living.md (some hours; ARGS="--only NAME ..." selects worlds)
+peers-living: setup ## Measure five systems under the same failures and churn, and write docs/peers_living.md (half an hour; ARGS="--only NAME ..." selects worlds)
 	$(call page,peers-living,out/peers-living,--page docs/peers_living.md)
 
 .PHONY: reference-tree
@@ -114,7 +114,7 @@ questions: setup ## Answer the questions of data/*.toml about deadlines and quor
 	$(call page,questions,out/questions,--page docs/questions.md)
 
 .PHONY: checks
-checks: setup ## Play the set-ups of other simulators, and write the tables of docs/checks.md (an hour or more; ARGS="--only gerbil" for one)
+checks: setup ## Play the set-ups of other simulators, and write the tables of docs/checks.md (an hour or more; ARGS="--only gerbil" for one; ARGS="--only lean --missing" keeps the cells of lean-gossip that are there)
 	@set -f; $(BIN)/python -m tools.checks --page docs/checks.md $(args)
 
 .PHONY: report

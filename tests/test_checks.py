@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -73,6 +75,29 @@ def test_peers_that_come_and_go_miss_what_a_flood_brings():
     assert mesh[0] == flood[0] == 100
     assert all(low <= high for low, high in zip(flood, mesh, strict=True))
     assert flood[-1] == pytest.approx(100 * (1 - SHARES[-1] / 6), abs=2)
+
+
+def test_cells_of_the_page_are_kept_and_missing_ones_played(tmp_path, monkeypatch):
+    played = []
+
+    def lean(nodes, share, rules, messages, **more):
+        played.append((rules, nodes, share, *more))
+        return 12.34, 5.0, 6.0
+
+    monkeypatch.setattr(checks, "lean", lean)
+    page = tmp_path / "checks.md"
+    page.write_text("<!-- lean: written by x -->\n<!-- end of lean -->\n", "utf-8")
+    checks.write(page, ["lean"], SMALL)
+    assert len(played) == 3 * len(SHARES)
+    text = page.read_text("utf-8")
+    row = "| D 60, flood | 300 |" + " 12.3 %; 5.0 s; 6.0 |" * 4
+    assert row in text
+    page.write_text(text.replace(row, "| D 60, flood | 300 | old | - | old | - |"), "utf-8")
+    played.clear()
+    checks.write(page, ["lean"], replace(SMALL, kept=checks.kept_cells(page)))
+    assert played == [("D 60, flood", 300, 0.1), ("D 60, flood", 300, 0.3)]
+    again = "| D 60, flood | 300 | old | 12.3 %; 5.0 s; 6.0 | old | 12.3 %; 5.0 s; 6.0 |"
+    assert page.read_text("utf-8") == text.replace(row, again)
 
 
 def test_corrosions_inequalities_hold():

@@ -1,8 +1,9 @@
 """Published numbers of other simulators beside simulated ones: the tables of ``docs/checks.md``.
 
-``python -m tools.checks --page PAGE [--only NAME ...] [--out OUT]`` plays the set-ups, and writes
-the tables between the marks of PAGE.  Only the look-ups need Spark: OUT has a folder of each of
-their worlds, and complete ones are not played again.
+``python -m tools.checks --page PAGE [--only NAME ...] [--missing] [--out OUT]`` plays the set-ups,
+and writes the tables between the marks of PAGE.  With ``--missing``, cells of lean-gossip that PAGE
+has are kept.  Only the look-ups need Spark: OUT has a folder of each of their worlds, and complete
+ones are not played again.
 
 References
 ----------
@@ -40,7 +41,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel
 from tools.one_group import ring_of
-from tools.pages import table, write_part
+from tools.pages import lines_of, table, write_part
 from tools.plumtree_groups import played_group, region_delays, regions_of
 from tools.topic_worlds import TopicWorld
 
@@ -62,6 +63,8 @@ class Sizes:
     corrosion: Mapping[int, int] = field(default_factory=lambda: {200: 200, 2000: 200})
     lookups: Sequence[int] = (3_000, 30_000, 100_000)
     out: Path = Path("out/checks")
+    #: Cells of lean-gossip that are kept, by rules and peers; ``-``: the cell is played.
+    kept: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
 
 def _uniform(seed: int, purpose: str, *key: Any) -> np.ndarray:
@@ -165,9 +168,6 @@ LEAN_RULES: dict[str, dict[str, Any]] = {
 }
 SHARES = 0.0, 0.1, 0.2, 0.3
 
-#: With more peers than these, only the first and the last share are played.
-_MANY = 10_000
-
 #: Delivered in percent, seconds, copies.
 Delivered = tuple[float, float, float]
 
@@ -222,25 +222,25 @@ def lean(nodes: int, share: float, rules: str, messages: int, **more: Any) -> De
 def lean_lines(sizes: Sizes) -> Iterator[str]:
     """Yield the table of lean-gossip."""
 
-    def row(rules: str, peers: str, values: Sequence[Delivered | None]) -> list[str]:
+    def shown(one: Delivered) -> str:
+        return "{:.1f} %; {:.1f} s; {:.1f}".format(*one)
+
+    def played(rules: str, nodes: int, words: str = "", **more: Any) -> list[str]:
+        peers = f"{nodes:,}{words}"
+        kept = sizes.kept.get((rules, peers), ["-"] * len(SHARES))
         cells = [
-            "-" if one is None else "{:.1f} %; {:.1f} s; {:.1f}".format(*one) for one in values
+            shown(lean(nodes, share, rules, sizes.lean[nodes], **more)) if cell == "-" else cell
+            for share, cell in zip(SHARES, kept, strict=True)
         ]
         return [rules, peers, *cells]
 
-    def played(rules: str, nodes: int, **more: Any) -> list[Delivered | None]:
-        some = SHARES if nodes <= _MANY else (SHARES[0], SHARES[-1])
-        messages = sizes.lean[nodes]
-        found = {share: lean(nodes, share, rules, messages, **more) for share in some}
-        return [found.get(share) for share in SHARES]
-
     rows = []
     for rules, published in LEAN.items():
-        rows.append(row(rules, "1,000 (published)", published))
-        rows += [row(rules, f"{nodes:,}", played(rules, nodes)) for nodes in sizes.lean]
+        rows.append([rules, "1,000 (published)", *map(shown, published)])
+        rows += [played(rules, nodes) for nodes in sizes.lean]
     rules, nodes = next(iter(LEAN)), min(sizes.lean)
-    found = played(rules, nodes, mcache_gossip=_ANNOUNCED)
-    rows.insert(2, row(rules, f"{nodes:,}, announced for {_ANNOUNCED} s", found))
+    announced = f", announced for {_ANNOUNCED} s"
+    rows.insert(2, played(rules, nodes, announced, mcache_gossip=_ANNOUNCED))
     yield from table(("rules", "peers", *(f"{share:.0%} come and go" for share in SHARES)), rows)
 
 
@@ -386,6 +386,13 @@ CHECKS: dict[str, Callable[[Sizes], Iterator[str]]] = {
 }
 
 
+def kept_cells(page: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the cells of the page's table of lean-gossip."""
+    lines = [line for line in lines_of(page.read_text("utf-8"), "lean") if line.startswith("|")]
+    rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:])
+    return {(rules, peers): cells for rules, peers, *cells in rows}
+
+
 def write(page: Path, names: Sequence[str], sizes: Sizes) -> None:
     """Play checks, and write the table of each as soon as it is complete."""
     for name in names:
@@ -397,9 +404,11 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Write the tables of docs/checks.md.")
     parser.add_argument("--page", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=CHECKS, default=list(CHECKS))
+    parser.add_argument("--missing", action="store_true", help="keep lean-gossip's cells of PAGE")
     parser.add_argument("--out", type=Path, default=Sizes.out, help="folder of Pastry's worlds")
     given = parser.parse_args(arguments)
-    write(given.page, given.only, Sizes(out=given.out))
+    kept = kept_cells(given.page) if given.missing else {}
+    write(given.page, given.only, Sizes(out=given.out, kept=kept))
     return 0
 
 

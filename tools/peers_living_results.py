@@ -1,14 +1,13 @@
 """Scribe and other systems under the same failures and churn: ``docs/peers_living.md``.
 
-Each world is a folder of OUT, of a scenario, its systems and a seed.  The worlds of the first seed
-come first.  ``make peers-living NODES=20000`` plays smaller worlds, with as many groups fewer, and
-writes the page's table of these; GROUPS is 1,500 for :data:`FULL` nodes.
+Each world is a folder of OUT, of a scenario and a kind of delivery.  ``make peers-living
+NODES=100000`` plays larger worlds, with as many groups more.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, rounds
 from tools.pages import Line, Panel, draw, number, table
 from tools.results import Page, Part
 
-FULL = 100_000
-NODES = int(os.environ.get("SCRIBE_NODES") or FULL)  # as make exports it
-GROUPS = max(1, NODES * 1_500 // FULL)
+NODES = int(os.environ.get("SCRIBE_NODES") or 20_000)  # as make exports it
+GROUPS = max(1, NODES * 3 // 200)  # as in the paper: 1,500 for 100,000
 FIGURE = "figure-peers-living.svg"
 
 #: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
@@ -38,42 +36,34 @@ _SCENARIOS = {
     "lifetime-600": ("lifetime 10 min", "churn, mean lifetime 10 minutes", f"{_CHURN} 600"),
 }  # fmt: skip
 
-#: The middle of a folder's name -> the delivery and the systems of the world, and its seeds.  A
-#: world of all systems takes three times as long as Scribe alone, in which Scribe is the same.
-_WORLDS = {
-    "peers": ("best-effort", "scribe,gossipsub,bayeux", (1, 2)),
-    "alone": ("best-effort", "scribe", (3, 4, 5)),
-    "reliable": ("reliable", "scribe", (1, 2, 3, 4, 5)),
-    "flooded": ("best-effort", "scribe,flooding,can", (1,)),
-}
+#: The delivery of a world, as in the name of its folder -> its systems.
+_WORLDS = {"best-effort": "scribe,gossipsub,bayeux,flooding,can", "reliable": "scribe"}
 
-#: A system as the page has it -> its name in tables, and the worlds in which it lives.
-_KINDS = {
-    "Scribe, best effort": ("scribe", ("peers", "alone")),
-    "GossipSub": ("gossipsub", ("peers",)),
-    "Bayeux": ("bayeux", ("peers",)),
-    "Flooding over Pastry": ("flooding", ("flooded",)),
-    "CAN multicast": ("can", ("flooded",)),
-    "Scribe, reliable": ("scribe", ("reliable",)),
-}
+#: A system as the page has it -> its name in tables, and the delivery.
 _RELIABLE = "Scribe, reliable"
+_KINDS = {
+    "Scribe, best effort": ("scribe", "best-effort"),
+    "GossipSub": ("gossipsub", "best-effort"),
+    "Bayeux": ("bayeux", "best-effort"),
+    "Flooding over Pastry": ("flooding", "best-effort"),
+    "CAN multicast": ("can", "best-effort"),
+    _RELIABLE: ("scribe", "reliable"),
+}
 
 
 def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, str]:
-    """Return the command of each world, by the name of its folder, the most telling ones first."""
-    worlds = [(world, seed) for world, (_, _, seeds) in _WORLDS.items() for seed in seeds]
-    every = ((name, *world) for name in _SCENARIOS for world in worlds)
+    """Return the command of each world, by the name of its folder."""
     found = {}
-    for name, world, seed in sorted(every, key=lambda one: one[2] > 1):
+    for name, (*_, events) in _SCENARIOS.items():
         (rounds, deadline), size = CHURN, f"--nodes {nodes * 6 // 5} --initial {nodes}"
         if name == _QUARTER:
             (rounds, deadline), size = FAILURE, f"--nodes {nodes}"
-        delivery, systems, _ = _WORLDS[world]
-        found[f"{name}-{world}-{seed}"] = (
-            f"world {size} --groups {groups} --seed {seed} --lookups 0 --rounds {rounds} "
-            f"--lost-after {deadline} --link-stress-period 5 {_SCENARIOS[name][2]} "
-            f"--delivery {delivery} --systems {systems} --measures delay"
-        )
+        for delivery, systems in _WORLDS.items():
+            found[f"{name}-{delivery}"] = (
+                f"world {size} --groups {groups} --seed 1 --lookups 0 --rounds {rounds} "
+                f"--lost-after {deadline} --link-stress-period 5 {events} "
+                f"--delivery {delivery} --systems {systems} --measures delay"
+            )
     return found
 
 
@@ -130,20 +120,18 @@ class Seen(Folder):
         return found / self.round_seconds if which.startswith("control.") else found
 
 
-#: Scenario and system of the page -> the system in the world of each seed.
-Found = Mapping[tuple[str, str], Sequence[Seen]]
+#: Scenario and system of the page -> the system in its world.
+Found = Mapping[tuple[str, str], Seen]
 
 
 def seen(out: Path) -> Found:
     """Return the worlds that are there."""
-    found: dict[tuple[str, str], list[Seen]] = {}
-    for scenario in _SCENARIOS:
-        for kind, (system, worlds) in _KINDS.items():
-            names = (f"{scenario}-{one}-{seed}" for one in worlds for seed in _WORLDS[one][2])
-            some = [one for name in names if (one := Seen(out / name, system)).is_complete]
-            if some and len(some[0].told):
-                found[scenario, kind] = some
-    return found
+    every = {
+        (scenario, kind): Seen(out / f"{scenario}-{delivery}", system)
+        for scenario in _SCENARIOS
+        for kind, (system, delivery) in _KINDS.items()
+    }
+    return {key: one for key, one in every.items() if one.is_complete and len(one.told)}
 
 
 _COLUMNS: Columns = {
@@ -163,15 +151,14 @@ _COLUMNS: Columns = {
 def numbers(found: Found) -> list[str]:
     """Return the table: a row for each system under each events."""
     rows = []
-    for (scenario, kind), worlds in found.items():
-        rounds = rounds_in_words([one.begin for one in worlds], worlds[0].last)
-        about = [_SCENARIOS[scenario][0], kind, f"{len(worlds)}", rounds]
+    for (scenario, kind), one in found.items():
+        about = [_SCENARIOS[scenario][0], kind, rounds_in_words([one.begin], one.last)]
         cells = [
-            NOT_SIMULATED if "control" in head and not worlds[0].has_control else cell
-            for head, cell in zip(_COLUMNS, cells_of(_COLUMNS, worlds), strict=True)
+            NOT_SIMULATED if "control" in head and not one.has_control else cell
+            for head, cell in zip(_COLUMNS, cells_of(_COLUMNS, [one]), strict=True)
         ]
         rows.append([*about, *cells])
-    return table(["events", "system", "seeds", "rounds", *_COLUMNS], rows)
+    return table(["events", "system", "rounds", *_COLUMNS], rows)
 
 
 #: The rows of the figure: what is drawn -> the label of its axis.
@@ -206,28 +193,27 @@ def figure(found: Found, file: Path) -> None:
 
 
 def _lines(found: Found, scenario: str, drawn: str) -> Iterator[Line]:
-    """Yield label, values by rounds over all seeds, and style; delivery changes no ratio."""
+    """Yield label, values by rounds, and style; delivery changes no ratio."""
     for style, kind in enumerate(_KINDS):
-        worlds, reliable = found.get((scenario, kind), []), kind == _RELIABLE
-        if drawn == "delivered" and worlds:
-            together = pd.concat([one.told for one in worlds])
-            sums = together.groupby("round")[list(COUNTS)].sum()
+        one, reliable = found.get((scenario, kind)), kind == _RELIABLE
+        if one is None:
+            continue
+        if drawn == "delivered":
+            sums = one.told.groupby("round")[list(COUNTS)].sum()
             got = sums["in_time"] + (sums["late"] if reliable else 0)  # in time as best effort
             yield kind + ", in the end" * reliable, 100 * got / sums["due"], style
-        if drawn != "delivered" and not reliable:
-            ratios = [line for one in worlds if len(line := one.multicast(drawn, complete=False))]
-            if ratios:
-                yield kind, pd.concat(ratios).groupby(level=0).mean(), style
+        elif not reliable and len(line := one.multicast(drawn, complete=False)):
+            yield kind, line, style
 
 
 _TEXT = f"""\
-This page compares systems in worlds with the same events: the same nodes fail and arrive, and in each round the same source of each group publishes. At the start there are {{nodes}} nodes. *A round* is {{longest}}. `make peers-living` writes the page.
+This page compares systems in worlds with the same events: the same nodes fail and arrive, and in each round the same source of each group publishes. At the start there are {{nodes}} nodes, which are members of {{groups}} groups; all worlds have the same seed. *A round* is {{longest}}. `make peers-living` writes the page.
 
 ![Share of deliveries by rounds, and RAD]({FIGURE})
 
 {{table}}
 
-*Events*: {_SCENARIOS[_QUARTER][1]}; or churn with a mean lifetime. *Seeds*: the number of worlds; {{there}} A number is the mean over the seeds ± the standard deviation between seeds. *Rounds*: the rounds whose publications count. {STEADY_RULE}
+*Events*: {_SCENARIOS[_QUARTER][1]}; or churn with a mean lifetime. *Rounds*: the rounds whose publications count. {STEADY_RULE}
 
 *In time*: delivered in the round of the publication. *Lost*: not delivered within {FAILURE[1]} more rounds (with churn {CHURN[1]}).
 
@@ -240,34 +226,20 @@ This page compares systems in worlds with the same events: the same nodes fail a
 def _worlds(out: Path) -> list[str]:
     """Return the page of the worlds that are in OUT, without its title."""
     found = seen(out)
-    every = [one for worlds in found.values() for one in worlds]
-    lengths = dict.fromkeys(one.manifest["round"]["has"] for one in every)
-    sizes = sorted({one.config["initial"] or one.config["nodes"] for one in every})
-    planned = len(_SCENARIOS) * sum(
-        len(_WORLDS[world][2]) for _, worlds in _KINDS.values() for world in worlds
-    )
+    every = list(found.values())
+    configs = [one.config for one in every]
+    sizes = sorted({config["initial"] or config["nodes"] for config in configs})
+    groups = sorted({config["groups"] for config in configs})
     return _TEXT.format(
         nodes=", ".join(f"{size:,}" for size in sizes),
-        longest=max(lengths, key=len, default=""),
+        groups=", ".join(f"{count:,}" for count in groups),
+        longest=max((one.manifest["round"]["has"] for one in every), key=len, default=""),
         table="\n".join(numbers(found)),
-        there=f"{'all' if len(every) == planned else f'{len(every)} of {planned}'} are there.",
     ).splitlines()
-
-
-def _smaller(out: Path) -> list[str]:
-    """Return the table of smaller worlds."""
-    return ["", *numbers(seen(out)), ""]
-
-
-def _draw(out: Path, folder: Path) -> None:
-    if NODES == FULL:
-        figure(seen(out), folder / FIGURE)
 
 
 PEERS_LIVING = Page(
     commands(),
-    {"worlds": Part("*/tables", _worlds)}
-    if NODES == FULL
-    else {"smaller": Part("*/tables", _smaller)},
-    figures=_draw,
+    {"worlds": Part("*/tables", _worlds)},
+    figures=lambda out, folder: figure(seen(out), folder / FIGURE),
 )
