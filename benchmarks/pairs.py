@@ -26,6 +26,9 @@ _FAILS = ("--event-round", "2", "--generator")
 _PEERS = ("--nodes", "100000", "--groups", "1500", "--systems")
 _SMALL = ("--nodes", "20000", "--groups", "300", "--overlay", "perfect", "--systems")
 _PUBLISH = ("--generator", "publications")
+_TASKS, _PERFECT = ("--engine", "tasks"), ("--overlay", "perfect")
+_MEASURED = ("--measures", "delay,node_stress,link_stress")
+_MASS_FAILURE = (*_CLI, "world", "--config", "data/groups_mass_failure.toml")
 
 #: Arguments of Python by the name of a case, and the greatest ratio of new by old.
 CASES: dict[str, tuple[tuple[str, ...], float]] = {
@@ -45,6 +48,24 @@ CASES: dict[str, tuple[tuple[str, ...], float]] = {
     "run can 20k": ((*_RUN, *_SMALL, "can"), 1.05),
     "world scribe 20k jobs": (
         (*_WORLD, "--nodes", "20000", "--groups", "300", "--engine", "jobs", *_PUBLISH), 1.05
+    ),
+    "whole run 100k tasks perfect": ((*_RUN, *_PERFECT, *_TASKS), 0.65),
+    "whole run 100k jobs perfect": ((*_RUN, *_PERFECT), 0.80),
+    "whole run 100k tasks": ((*_RUN, *_TASKS), 0.70),
+    "whole run 100k jobs": (_RUN, 0.80),
+    "whole run 1M tasks": ((*_RUN, "--nodes", "1000000", *_PERFECT, *_TASKS), 0.80),
+    "whole run 1M jobs": ((*_RUN, "--nodes", "1000000", *_PERFECT), 0.85),
+    "whole world 100k": (
+        (*_CLI, "world", "--rounds", "20", "--nodes", "100000", "--groups", "1500", *_MEASURED,
+         *_PUBLISH), 0.50
+    ),
+    "whole world 1M": (
+        (*_MASS_FAILURE, "--nodes", "1000000", "--groups", "1500", "--rounds", "6"), 0.65
+    ),
+    "whole peerdas": ((*_RUN, "--config", "data/peerdas.toml"), 0.65),
+    "whole run 2k": ((*_RUN, "--nodes", "2000", "--groups", "50"), 0.80),
+    "whole world 2k": (
+        (*_CLI, "world", "--nodes", "2000", "--groups", "30", "--rounds", "8"), 0.80
     ),
 }  # fmt: skip
 
