@@ -202,9 +202,10 @@ def test_what_the_mesh_keeps_and_repeats_is_measured(run, circles):
 
 
 def test_a_run_may_have_the_mesh_alone(spark, run, tmp_path):
-    """Beside what delays are compared with; its rows are the same, of two buckets by jobs."""
+    """Beside what delays are compared with; its rows are the same, of two buckets."""
     config = run.simulation.config.replace(variants="plain", systems="circle")
-    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2, engine="jobs")
+    how = {"master": "local[2]", "partitions": 2, "engine": "tasks"}
+    execution = Execution(out=str(tmp_path / "out"), **how)
     with experiments.run(spark, config, execution, experiments.PHASES[:-1]) as alone:
         assert set(alone.table("deliveries").toPandas()["system"]) == {"circle", "ip_multicast"}
         for table in ("copies", "deliveries", "link_stress", "group_delay", "node_stress"):

@@ -232,7 +232,9 @@ def test_ip_multicast_is_the_event_queue_with_one_publication_and_one_receiver(r
     assert compared > 50
 
 
-@pytest.mark.parametrize(("buckets", "engine"), [(1, "tasks"), (7, "jobs")])
+@pytest.mark.parametrize(
+    ("buckets", "engine"), [(1, "tasks"), pytest.param(7, "jobs", marks=pytest.mark.slow)]
+)
 def test_buckets_and_engines_change_nothing(spark, done, run, given, buckets, engine):
     before = spark.conf.get(settings._PARTITIONS)
     spark.conf.set(settings._PARTITIONS, str(buckets))

@@ -187,10 +187,10 @@ _RULES: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("least_us", "rules"),
     [
-        *((12, rules) for rules in _RULES[:2]),
-        *((10_000, rules) for rules in _RULES[2:]),
-        *(pytest.param(12, rules, marks=pytest.mark.slow) for rules in _RULES[2:]),
-        *(pytest.param(10_000, rules, marks=pytest.mark.slow) for rules in _RULES[:2]),
+        (12, _RULES[1]),
+        (10_000, _RULES[2]),
+        *(pytest.param(12, _RULES[at], marks=pytest.mark.slow) for at in (0, 2, 3)),
+        *(pytest.param(10_000, _RULES[at], marks=pytest.mark.slow) for at in (0, 1, 3)),
     ],
 )
 def test_buckets_leave_the_same(least_us, rules):
@@ -205,7 +205,7 @@ def test_buckets_leave_the_same(least_us, rules):
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7])
+@pytest.mark.parametrize("buckets", [1, 2])
 def test_groups_do_not_disturb_each_other(buckets):
     # two groups with common nodes; each is played alone, too, and its commands are the same
     members = [np.arange(0, 30), np.array([3, 4, 8, 9, 20, 21, 25, 29])]
@@ -239,6 +239,7 @@ def test_groups_do_not_disturb_each_other(buckets):
     }
 
 
+@pytest.mark.slow
 def test_an_overlay_grown_in_waves_is_like_a_random_regular_graph():
     nodes = 1_000
     overlay = Overlay(nodes, drawn_delay(10_000, 90_000), 10_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,17 +115,30 @@ def begin(
 # --- alike on all engines and buckets
 
 
-@pytest.mark.parametrize("delivery", ["best-effort", "reliable"])
-def test_rounds_with_a_schedule_are_alike_on_all_engines_and_buckets(delivery: str) -> None:
-    def play(rounds: int = 3, **given: Any) -> list:
-        return begin(5, delivery=delivery, **given).play(saves=False, rounds=rounds)
+@pytest.mark.parametrize(
+    ("delivery", "parts", "jobs"),
+    [
+        ("best-effort", WHOLE, 1),
+        ("reliable", WHOLE, 0),
+        ("best-effort", Parts(2, 4), 0),
+        pytest.param("reliable", Parts(3, 3), 2, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_rounds_with_a_schedule_are_alike_on_all_engines_and_buckets(
+    delivery: str, parts: Parts, jobs: int
+) -> None:
+    """With the engine of jobs, as many of the rounds as `jobs` says."""
+
+    def play(rounds: int = 2, **given: Any) -> list:
+        played = begin(5, delivery=delivery, parts=parts, **given)
+        return played.play(saves=False, rounds=rounds)
 
     one = play()
-    several = [measures["scribe.multicasts"] for measures, *_ in one]
-    assert max(several) > 4
+    assert max(measures["scribe.multicasts"] for measures, *_ in one) > 4
     assert play(buckets=7) == one
-    if delivery == "best-effort":
-        assert play(2, buckets=2, engine=Jobs) == one[:2]
+    if jobs:
+        assert play(jobs, buckets=2, engine=Jobs) == one[:jobs]
 
 
 def test_a_schedule_at_the_begin_of_rounds_changes_nothing() -> None:
@@ -165,21 +178,21 @@ def test_a_saved_world_goes_on_with_its_schedule() -> None:
 # --- parts of publications
 
 
-@pytest.mark.parametrize("parts", [Parts(3, 3), Parts(2, 4)], ids=str)
-def test_parts_are_alike_on_all_engines_and_buckets(parts: Parts) -> None:
-    def play(rounds: int = 3, **given: Any) -> list:
-        return begin(5, parts=parts, **given).play(saves=False, rounds=rounds)
-
-    one = play()
-    assert play(buckets=7) == one
-    assert play(2, buckets=2, engine=Jobs) == one[:2]
-
-
-@pytest.mark.parametrize("parts", [Parts(3, 3), Parts(2, 4)], ids=str)
-def test_a_member_has_a_publication_with_enough_parts(parts: Parts, left: Left) -> None:
+@pytest.mark.parametrize(
+    ("parts", "seeds"),
+    [
+        (Parts(2, 4), (0,)),
+        pytest.param(Parts(3, 3), range(3), marks=pytest.mark.slow),
+        pytest.param(Parts(2, 4), (1, 2), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_a_member_has_a_publication_with_enough_parts(
+    parts: Parts, seeds: Iterable[int], left: Left
+) -> None:
     """Latencies are those of the k-th part of each publication at each member."""
     compared: Counter[str] = Counter()
-    for seed in range(3):
+    for seed in seeds:
         played = begin(seed, parts=parts)
         for number in range(ROUNDS):
             done = played.step(number)
@@ -300,7 +313,7 @@ def test_deliveries_are_those_of_an_event_queue(
     monkeypatch.setattr(
         LiveScribe, "_begun", lambda self, sent, to: accepted.append(sent) or begun(self, sent, to)
     )
-    for seed in range(3):
+    for seed in range(2 if parts == WHOLE else 1):
         more = {name: one for name, one in systems_of(case_of(seed)).items() if name in TREES}
         links = {"uplink": uplink, "shared": shared}
         played = begin(seed, source, links=links, more=more, parts=parts)

@@ -125,9 +125,7 @@ CASES = {
     "plumtree, all ways": World("plumtree", {}, "seven", of_plumtree),
     "plumtree, sizes": World("plumtree", SIZES, "tasks", of_plumtree),
     "plumtree, several": World("plumtree", SEVERAL, "tasks", of_plumtree),
-    "plumtree, schedule": World(
-        "plumtree", SCHEDULED, "tasks jobs stopped", of_plumtree, slow=False
-    ),
+    "plumtree, schedule": World("plumtree", SCHEDULED, "tasks jobs stopped", of_plumtree),
     "splitstream": World("splitstream", {}, "tasks jobs seven stopped", of_splitstream),
     "splitstream, matched": World(
         "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
