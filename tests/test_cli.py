@@ -25,6 +25,7 @@ from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.errors import InputError
+from scribe_spark.experiments.paper import PaperSweep
 from scribe_spark.experiments.verifying import check_verify
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -476,12 +477,13 @@ def experiments(monkeypatch):
         calls.append(("run", config, execution, phases))
         return types.SimpleNamespace(close=lambda: calls.append(("close",)))
 
-    def whole(spark, config, execution, progress):
-        calls.append(("paper", config, execution))
-        return f"{execution.out}/report.html"
+    def run_sweep(spark, sweep, execution, progress):
+        calls.append(("run_sweep", sweep, execution))
+        return types.SimpleNamespace(out=execution.out, page=f"{execution.out}/report.html")
 
-    stand_in.run = run
-    paper = types.SimpleNamespace(check_paper=stand_in.check, run_paper=whole)
+    stand_in.run, stand_in.run_sweep = run, run_sweep
+    stand_in.check_sweep = lambda sweep, how: calls.append(("check_sweep", sweep, how))
+    paper = types.SimpleNamespace(PaperSweep=PaperSweep)
     monkeypatch.setitem(sys.modules, "scribe_spark.experiments.paper", paper)
     stand_in.report = lambda spark, out, note: (
         note("verified") or calls.append(("report", out)) or f"{out}/report.html"
@@ -530,9 +532,13 @@ def test_phases_run_in_order_and_go_on_with_out(call, experiments, phases, resum
 def test_paper(call, experiments):
     line = ("paper", "--seeds", "3", "--experiments", "small_groups", "--resume")
     assert call(*line) == (0, "out/paper/report.html\n", "")
-    config = Paper(seeds=3, experiments="small_groups")
+    sweep = PaperSweep(Paper(seeds=3, experiments="small_groups"))
     execution = Execution(out="out/paper", resume=True)
-    assert experiments == [("check", config, execution), ("paper", config, execution), ("stop",)]
+    assert experiments == [
+        ("check_sweep", sweep, execution),
+        ("run_sweep", sweep, execution),
+        ("stop",),
+    ]
 
 
 def test_sweep(call, experiments, monkeypatch):
@@ -540,18 +546,13 @@ def test_sweep(call, experiments, monkeypatch):
 
     stand_in = sys.modules["scribe_spark.experiments"]
     monkeypatch.setattr(stand_in, "Sweep", Sweep, raising=False)
-    for name in ("check_sweep", "run_sweep"):
-
-        def note(*given, name=name):
-            experiments.append((name, *given))
-            return types.SimpleNamespace(out="o")
-
-        monkeypatch.setattr(stand_in, name, note, raising=False)
     assert call("sweep", "--set", "nodes=9,8", "--out", "o", "--resume") == (0, "o\n", "")
     swept, execution = Sweep(RunConfig(nodes=9), {"nodes": (9, 8)}), Execution(out="o", resume=True)
-    assert experiments[0] == ("check_sweep", swept, execution)
-    assert (experiments[1][0], *experiments[1][2:4]) == ("run_sweep", swept, execution)
-    assert experiments[2] == ("stop",)
+    assert experiments == [
+        ("check_sweep", swept, execution),
+        ("run_sweep", swept, execution),
+        ("stop",),
+    ]
 
 
 def test_report(call, experiments):

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
 from scribe_spark.core import draws, units
-from scribe_spark.core.arrays import NONE, Rows, expand, find_sorted
+from scribe_spark.core.arrays import NONE, Rows
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
 from scribe_spark.core.keys import order_of
@@ -76,17 +76,6 @@ class Channels:
     def first_of_groups(self) -> np.ndarray:
         """Return the number of the first channel of each group."""
         return self.number[np.r_[True, self.group[1:] != self.group[:-1]]]
-
-    def publications_of(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return each pair of a channel and one of its publications: two arrays of indices.
-
-        The first has indices in `number` (numbers of channels), the second those of publications.
-        """
-        order = np.argsort(self.of, kind="stable")
-        index = find_sorted(self.number, number)
-        first, end = (np.searchsorted(self.of[order], index, side) for side in ("left", "right"))
-        row, at = expand(first, end)
-        return row, order[at]
 
 
 # --- from a table

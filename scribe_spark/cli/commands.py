@@ -213,26 +213,33 @@ def _run_sweep(
     resolved = {n: v for n, v in _settings(swept.base).items() if n not in swept.grid}
     resolved["sweep"] = {**swept.grid, "show": swept.shown}
 
-    def work(spark: Any, progress: Any) -> str:
-        return experiments.run_sweep(spark, swept, how, progress).out
+    _play_points(swept, how, _session(how, *configs), resolved if dry_run else None, shown="out")
 
-    check = partial(experiments.check_sweep, swept)
-    _perform(check, work, how, _session(how, *configs), resolved if dry_run else None)
+
+def _play_points(
+    sweep: Any,
+    how: Execution,
+    session: AbstractContextManager[Any],
+    resolved: Mapping[str, Any] | None = None,
+    shown: str = "page",
+) -> None:
+    """Check and play a sweep or a plan of points; print its ``page``, or its folder, ``out``."""
+    from scribe_spark import experiments
+
+    def work(spark: Any, progress: Any) -> str:
+        return str(getattr(experiments.run_sweep(spark, sweep, how, progress), shown))
+
+    _perform(partial(experiments.check_sweep, sweep), work, how, session, resolved)
 
 
 def _paper(**given: Any) -> None:
     flags = given_only(given)
     config = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
     how = Execution(**{"out": PAPER_OUT} | flags)
-    from scribe_spark.experiments.paper import check_paper, run_paper
+    from scribe_spark.experiments.paper import PaperSweep
 
-    configs = [one for runs in config.runs().values() for one in runs.values()]
-    work = partial(_call, run_paper, config, how)
-    _perform(partial(check_paper, config), work, how, _session(how, *configs))
-
-
-def _call(run: Callable[..., str], config: Any, how: Execution, spark: Any, progress: Any) -> str:
-    return run(spark, config, how, progress)
+    sweep = PaperSweep(config)
+    _play_points(sweep, how, _session(how, *sweep.configs.values()))
 
 
 def _report(imports: Sequence[str] = (), **given: Any) -> None:
@@ -323,14 +330,9 @@ def _reference_tree(dry_run: bool = False, **given: Any) -> None:
     refuse_unused(flags, [config])
     from scribe_spark import experiments
 
-    swept = experiments.TreeSweep(config)
-
-    def work(spark: Any, progress: Any) -> str:
-        return experiments.run_sweep(spark, swept, how, progress).page
-
-    check = partial(experiments.check_sweep, swept)
-    session = open_session(how, swept.nodes, config.estimated_work)
-    _perform(check, work, how, session, _settings(config) if dry_run else None)
+    sweep = experiments.TreeSweep(config)
+    session = open_session(how, sweep.nodes, config.estimated_work)
+    _play_points(sweep, how, session, _settings(config) if dry_run else None)
 
 
 def _compare(

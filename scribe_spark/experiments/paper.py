@@ -1,21 +1,22 @@
 """Section IV of the paper: every experiment over every topology, and a page about all of them.
 
-Each (experiment, seed) is a run in ``OUT/<experiment>/seed=<seed>/``, resumed like any run; the
-experiments of a seed share its routes.  The summary is made from their `metrics.json` and
-`distributions`, and is written to OUT.
+The points of this sweep are the runs: each (experiment, seed) is a run in
+``OUT/<experiment>/seed=<seed>/``, resumed like any run; the experiments of a seed share its routes.
+The summary is made from their `metrics.json` and `distributions`, and is written to OUT.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pandas as pd
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
-from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST, inside, run_folder
@@ -23,7 +24,7 @@ from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside
-from scribe_spark.experiments.steps import Work, opened
+from scribe_spark.experiments.steps import Work
 from scribe_spark.measures.published import PublishedNumber, published
 from scribe_spark.report.comparison import (
     average_deviations,
@@ -42,63 +43,69 @@ class _Measured(NamedTuple):
     delays: dict[int, pd.DataFrame]
 
 
-def _runs(paper: Paper) -> dict[str, tuple[str, RunConfig]]:
-    """Return the experiment and the config of each run, by folder in OUT, seed by seed."""
-    runs = [(name, config) for of in paper.runs().values() for name, config in of.items()]
-    return {run_folder(name, config.seed): (name, config) for name, config in runs}
+@dataclass(frozen=True)
+class PaperSweep:
+    """The experiments of the paper as a plan of points (`run_sweep.PlanOfPoints`): its runs."""
 
+    paper: Paper
+    nodes: None = None
 
-def check_paper(paper: Paper, execution: Execution) -> None:
-    """Refuse, without Spark, an OUT or a run in it that cannot be continued or replaced."""
-    refuse_buckets(execution)
-    check_out(_plan(paper, execution))
-    if not execution.overwrite:
-        for folder, (_, config) in _runs(paper).items():
-            check_out(plan_run(config, inside(execution, folder)))
+    @cached_property
+    def _runs(self) -> dict[str, tuple[str, RunConfig]]:
+        """The experiment and the config of each run, by folder in OUT, seed by seed."""
+        runs = [(name, one) for of in self.paper.runs().values() for name, one in of.items()]
+        return {run_folder(name, config.seed): (name, config) for name, config in runs}
 
+    @property
+    def configs(self) -> dict[str, RunConfig]:
+        """The config of each run, by folder in OUT."""
+        return {folder: config for folder, (_, config) in self._runs.items()}
 
-def run_paper(
-    spark: SparkSession, paper: Paper, execution: Execution, progress: Progress | None = None
-) -> str:
-    """Run all incomplete runs, and write their summary; return the page's location.
+    @property
+    def folders(self) -> list[str]:
+        return list(self._runs)
 
-    With ``execution.resume``, complete runs in OUT are kept; seeds and experiments may be more or
-    fewer than before, and the means are over those in `paper`.
-    """
-    progress = progress or Silent()
-    runs, plan = _runs(paper), _plan(paper, execution)
-    titles = {place: f"{name}, seed {config.seed}" for place, (name, config) in runs.items()}
-    with opened(spark, plan, progress) as work:
-        work.save(plan.new_manifest(spark))
-        measured = {name: _Measured({}, {}, {}) for name in paper.experiments}
+    def plan(self, execution: Execution) -> Plan:
+        """Return a plan that continues with other seeds and experiments, too."""
+        experiments = {
+            name: non_default(config.flat(), RunConfig(seed=config.seed).flat())
+            for name, config in self.paper.runs()[1].items()
+        }
+        return Plan(
+            PAPER,
+            execution,
+            *settings_of(self.paper),
+            about={"experiments": experiments},
+            done={"runs": []},
+            free=("seeds", "experiments"),
+        )
+
+    def check(self, execution: Execution) -> None:
+        """Refuse buckets, and a run in OUT that cannot be continued."""
+        refuse_buckets(execution)
+        if not execution.overwrite:
+            for folder, config in self.configs.items():
+                check_out(plan_run(config, inside(execution, folder)))
+
+    def play_points(self, work: Work, execution: Execution) -> dict[str, _Measured]:
+        spark, runs = work.folder.spark, self._runs
+        titles = {place: f"{name}, seed {config.seed}" for place, (name, config) in runs.items()}
+        work.save(self.plan(execution).new_manifest(spark))
+        measured = {name: _Measured({}, {}, {}) for name in self.paper.experiments}
         for place, done in play_inside(
-            *(spark, {place: config for place, (_, config) in runs.items()}, execution, progress),
+            *(spark, self.configs, execution, work.progress),
             lambda number, place: f"{titles[place]}: run {number} of {len(runs)}",
         ):
             name, config = runs[place]
             _measure(measured[name], config.seed, done)
             entry = _entry(titles[place], done)
             work.save({**work.manifest, "runs": [*work.manifest["runs"], entry]})
-        with progress.phase("paper"):
-            return _write(paper, work, measured)
+        return measured
 
-
-# --- the manifest
-
-
-def _plan(paper: Paper, execution: Execution) -> Plan:
-    experiments = {
-        name: non_default(config.flat(), RunConfig(seed=config.seed).flat())
-        for name, config in paper.runs()[1].items()
-    }
-    return Plan(
-        PAPER,
-        execution,
-        *settings_of(paper),
-        about={"experiments": experiments},
-        done={"runs": []},
-        free=("seeds", "experiments"),
-    )
+    def write(self, work: Work, results: Mapping[str, _Measured]) -> tuple[str, DataFrame]:
+        """Write ``metrics.json``, the table `metrics`, the figures and the page."""
+        with work.progress.phase("paper"):
+            return _write(self.paper, work, results), work.folder.read_table("metrics")
 
 
 def _entry(title: str, done: Folder) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A system with shorter own rounds plays several of them: see `rounds.system.play_run`.  This is for
 systems that define how they play a round on buckets (`System.world`), but not how they are built
-(`System.build`).
+(`System.build`), and for IP multicast if publications have sizes or times.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         if _control(live)
         else None,
         picture=view(_PICTURE, PICTURE) if system.picture is not None else None,
-        partial=loses(stages.underlay.kernel),
+        partial=loses(stages.underlay.kernel) and not live.merged,
         scheduled=several,
     )
 
@@ -323,6 +323,9 @@ class _WriteViews:
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.name, remedy)
+        if self.live.merged:  # the source sends as many parts as are needed: rule W14
+            parts = self.of.parts
+            return take(copies, copies["publication"] % parts.sent < parts.needed)
         return copies
 
     def _edges(self, copies: Columns) -> Columns:

@@ -5,12 +5,12 @@ sources, as if it were a group.
 
 References
 ----------
-docs/rules.md, W9, W11; N1 and N5 (losses on trees).
+docs/rules.md, W9; N1 and N5 (losses on trees).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -23,33 +23,26 @@ from pyspark.sql import functions as F
 
 from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.replay import Ways, replayed
-from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
+from scribe_spark.experiments.round_in_run import play_round_0
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
 from scribe_spark.experiments.system_rows import multicast_of
-from scribe_spark.multicast import (
-    COPIES,
-    DELIVERIES,
-    EDGES,
-    PAYLOAD,
-    PUBLICATION,
-    Multicast,
-    refuse,
-)
+from scribe_spark.multicast import EDGES, Multicast, refuse
 from scribe_spark.overlay import Application
+from scribe_spark.rounds.declaration import IP
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS, arrow_table
 from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.systems import baselines
 from scribe_spark.systems.reference_tree.multicast import copies
-from scribe_spark.systems.registry import MESH, System
+from scribe_spark.systems.registry import System
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 
@@ -157,31 +150,34 @@ def timed(run: Stages, system: System) -> Multicast:
     """Return the tables of a system of the run.
 
     If publications have sizes or times, or a group has several, the clock computes the deliveries
-    along trees.
+    along trees, and IP multicast is played as a round, by rule W11.
     """
     schedule = run.schedule
     if system.build is None:
         return multicast_of(system, run)  # the round has played sizes and times
+    if system.family == IP and run.config.bandwidth.on:
+        return play_round_0(system, run)
     if schedule is None:
         made = with_losses(run, multicast_of(system, run))
         if not run.config.bandwidth.on or made.tree_edges is None:
             return made
+        _refuse_merged(made)
         channels = run.publications.by_group()
-        if made.merged:
-            return _routed(run, made, channels)
         return replayed(run, made, not system.from_root, channels, _ways(run))
-    if system.family == MESH:
-        return _to_members(run, multicast_of(system, run))
     channels = schedule.by_group() if system.from_root else schedule.by_source()
     stages: Any = run if channels.are_groups else _Channelled(run, channels)
     made = multicast_of(system, stages)
     if made.tree_edges is None:
         raise refuse(system.name, "hands over copies, of which a schedule has more; give edges")
-    if made.merged:
-        played = _routed_schedule(run, made, channels)
-    else:
-        played = replayed(run, made, not system.from_root, channels, _ways(run))
+    _refuse_merged(made)
+    played = replayed(run, made, not system.from_root, channels, _ways(run))
     return played if channels.are_groups else _by_group(played, made, channels)
+
+
+def _refuse_merged(made: Multicast) -> None:
+    if made.merged:
+        remedy = "hands over merged routes, but only IP multicast has rules for sizes and times"
+        raise refuse(made.system, f"{remedy}; leave out merged")
 
 
 def _ways(run: Stages) -> Ways | None:
@@ -201,16 +197,6 @@ def _routed_ways(
     _, hops, delay_us = collected(routed.outcomes(), "way", "hops", "delay_us")
     routed.release()
     return hops, delay_us
-
-
-def _to_members(run: Stages, made: Multicast) -> Multicast:
-    """Return a mesh without deliveries to sources that are no members of the group."""
-    members = Batches.of(run.memberships, ["group", "node"]).frame.select("group", "node")
-
-    def delivered() -> DataFrame:
-        return Batches.of(made.deliveries).frame.join(members, ["group", "node"], "left_semi")
-
-    return replace(made, delivered=delivered)
 
 
 class _Channelled:
@@ -323,93 +309,7 @@ def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) 
     return table.then(rows, table.schema)
 
 
-def _transmission(run: Stages) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """Return a function of publications, members and delays of routes (us): rule W11.
-
-    The function returns the delays of deliveries by IP multicast, each publication alone on the
-    links. The delivery of a part ends when the publication's parts up to this one are complete.
-    """
-    links, facts, schedule = links_of(run), run.overlay.ring.facts, run.publications
-    source = facts.positions(schedule.source)
-    size = links.parts.sent_until(np.arange(len(schedule)), schedule.size)
-
-    def routed(publication: np.ndarray, node: np.ndarray, delay_us: np.ndarray) -> np.ndarray:
-        ends = source[publication], facts.positions(node)
-        return links.routed_us(facts.ring, *ends, delay_us, size[publication])
-
-    return routed
-
-
-def _routed(run: Stages, made: Multicast, channels: Channels) -> Multicast:
-    """Return IP multicast with one publication of each group, from its results by channel."""
-    routed, number = _transmission(run), channels.number
-
-    def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        group, node, delay_us = (columns[n].to_numpy() for n in ("group", "node", "delay_us"))
-        # publication n is that of channel n
-        return columns | {"delay_us": routed(np.searchsorted(number, group), node, delay_us)}
-
-    deliveries = Batches.of(made.deliveries, _DELIVERY)
-    return replace(made, delivered=deliveries.each(delivered, DELIVERIES))
-
-
-def _routed_schedule(run: Stages, made: Multicast, channels: Channels) -> Multicast:
-    """Return IP multicast with all publications of a schedule, from its results by channel.
-
-    Of coded parts, the source sends as many as are needed; the last of them completes the
-    publication.
-    """
-    routed, group_of, at_us = _transmission(run), channels.group, run.publications.at_us
-    parts = Parts.of(run.config.bandwidth)
-
-    def each(
-        batch: pa.RecordBatch, some: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[pa.RecordBatch, dict[str, Any]]:
-        number = batch.column("group").to_numpy()
-        row, message = channels.publications_of(number)
-        kept = some(message % parts.sent)
-        row, message = row[kept], message[kept]
-        group = group_of[channels.of[message]]
-        return batch.take(pa.array(row)), {"group": group, "publication": message}
-
-    def delivered(batch: pa.RecordBatch) -> dict[str, Any]:
-        batch, named = each(batch, lambda part: part == parts.needed - 1)
-        node, delay_us = (batch.column(n).to_numpy() for n in ("node", "delay_us"))
-        delay_us = routed(named["publication"], node, delay_us)
-        named["publication"] = parts.publication(named["publication"])
-        return {"node": node, "hops": batch.column("hops"), "delay_us": delay_us, **named}
-
-    def sent(batch: pa.RecordBatch) -> dict[str, Any]:
-        batch, named = each(batch, lambda part: part < parts.needed)
-        ends = {
-            f"{end}{of}": batch.column(f"{edge}{of}")
-            for end, edge in (("sender", "parent"), ("receiver", "child"))
-            for of in ("", "_router")
-        }
-        return {
-            **ends,
-            **named,
-            "kind": pa.repeat(pa.scalar(PAYLOAD), len(batch)),
-            "hop": np.ones(len(batch), dtype=np.int32),
-            "sent_us": at_us[named["publication"]],
-            "first": np.ones(len(batch), dtype=bool),
-        }
-
-    assert made.edges is not None
-    deliveries = Batches.of(made.deliveries, _DELIVERY)
-    edges = Batches.of(made.edges, _EDGE)
-    return replace(
-        made,
-        delivered=deliveries.each(delivered, f"{DELIVERIES}, {PUBLICATION}"),
-        copies=edges.each(sent, f"{COPIES}, {PUBLICATION}"),
-        scheduled=True,
-    )
-
-
-_DELIVERY, _EDGE = (
-    [column.split()[0] for column in columns.split(", ")] for columns in (DELIVERIES, EDGES)
-)
+_EDGE = [column.split()[0] for column in EDGES.split(", ")]
 
 
 def with_losses(run: Stages, made: Multicast) -> Multicast:

@@ -9,6 +9,7 @@ docs/rules.md, O1 to O7.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -93,7 +94,7 @@ def _deliveries_of(star: Table, kernel: Kernel | None = None) -> Batches:
 
 @dataclass(frozen=True)
 class LiveUnicast(GroupOverlays):
-    """Naive unicast in a world: the source of a publication sends a copy to each member."""
+    """Naive unicast in rounds: the source of a publication sends a copy to each member."""
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays`."""
@@ -106,6 +107,7 @@ class LiveUnicast(GroupOverlays):
 
 @dataclass(frozen=True)
 class LiveIpMulticast(LiveUnicast):
-    """IP multicast in a world: each link carries one packet of a publication."""
+    """IP multicast in rounds: each link carries one packet of a publication."""
 
     merged: ClassVar[bool] = True
+    state: ClassVar[Mapping[str, str]] = {}  # nodes keep no children

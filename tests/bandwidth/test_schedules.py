@@ -146,9 +146,6 @@ def test_channels_are_groups_or_groups_and_sources():
     assert sources.source.tolist() == [1, 2, 4]
     assert sources.of.tolist() == [0, 1, 1, 2]
     assert sources.first_of_groups().tolist() == [0, 1]
-    row, publication = sources.publications_of(np.array([2, 1, 5]))
-    assert row.tolist() == [0, 1, 1]
-    assert publication.tolist() == [3, 1, 2]
     assert schedule.take([1, 2]).by_source().are_groups
 
 

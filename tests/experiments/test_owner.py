@@ -28,7 +28,7 @@ from scribe_spark.experiments.owner import (
     WORLD_SWEEP,
     Owner,
 )
-from scribe_spark.experiments.paper import check_paper
+from scribe_spark.experiments.paper import PaperSweep
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles
 
@@ -52,7 +52,7 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
     WORLD.noun: lambda how: experiments.check_world_run(WORLDS, how),
     WORLD_SWEEP.noun: lambda how: experiments.check_sweep(Sweep(WORLDS, {"b": (2,)}), how),
     REFERENCE_TREE.noun: lambda how: experiments.check_sweep(TreeSweep(ReferenceTreeConfig()), how),
-    PAPER.noun: lambda how: check_paper(Paper(), how),
+    PAPER.noun: lambda how: experiments.check_sweep(PaperSweep(Paper()), how),
     COMPARISON.noun: lambda how: check_compare_out(how.out),
 }
 

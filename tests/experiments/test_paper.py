@@ -16,8 +16,8 @@ from pyspark import SparkFiles
 from scribe_spark import config, experiments
 from scribe_spark.config import Execution, Paper, PaperExperiment, RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import stages
-from scribe_spark.experiments.paper import check_paper, run_paper
+from scribe_spark.experiments import check_sweep, run_sweep, stages
+from scribe_spark.experiments.paper import PaperSweep
 
 from .conftest import SMALL, Notes, content, left, manifest
 
@@ -58,7 +58,9 @@ def done(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("paper") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "compute_routes", counted)
-        page = run_paper(spark, WHOLE, Execution(out=str(out), partitions=2), Notes())
+        page = run_sweep(
+            spark, PaperSweep(WHOLE), Execution(out=str(out), partitions=2), Notes()
+        ).page
     assert page == f"{out}/report.html"
     assert seeds == [1, 2]
     assert not held() - before  # nothing piles up from seed to seed
@@ -78,8 +80,9 @@ def test_all_that_a_paper_left_can_be_verified(copy):
 def go_on(spark, out: Path, whole: Paper = WHOLE) -> list[str]:
     """What a resumed paper told."""
     notes = Notes()
-    check_paper(whole, how := Execution(out=str(out), partitions=2, resume=True))
-    run_paper(spark, whole, how, notes)
+    sweep, how = PaperSweep(whole), Execution(out=str(out), partitions=2, resume=True)
+    check_sweep(sweep, how)
+    run_sweep(spark, sweep, how, notes)
     return notes.lines
 
 
@@ -215,7 +218,7 @@ def test_an_experiment_may_be_for_some_seeds_only():
 
 def refusal(out: Path, whole: Paper = WHOLE, **how: bool) -> str:
     with pytest.raises(InputError) as caught:
-        check_paper(whole, Execution(out=str(out), **how))
+        check_sweep(PaperSweep(whole), Execution(out=str(out), **how))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -268,16 +271,15 @@ def test_overwrite_starts_over(spark, copy, monkeypatch):
     def interrupted(*_, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules[experiments.run_sweep.__module__], "run", interrupted)
+    monkeypatch.setattr(sys.modules[run_sweep.__module__], "run", interrupted)
     (copy / "notes.txt").write_text("mine")
-    check_paper(
-        whole := Paper(seeds=1, experiments=BOTH), how := Execution(out=str(copy), overwrite=True)
-    )
+    sweep = PaperSweep(Paper(seeds=1, experiments=BOTH))
+    check_sweep(sweep, how := Execution(out=str(copy), overwrite=True))
     with pytest.raises(KeyboardInterrupt):
-        run_paper(spark, whole, how)
+        run_sweep(spark, sweep, how)
     assert {path.name for path in copy.iterdir()} == {"manifest.json", "notes.txt"}
     # and what is left can be gone on with
-    check_paper(whole, Execution(out=str(copy), resume=True))
+    check_sweep(sweep, Execution(out=str(copy), resume=True))
 
 
 # ---------------------------------------------------------------------------------------- sharing

@@ -637,6 +637,9 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, drawn):
 def test_events_of_many_members_are_made_and_checked_apart_from_the_driver(drawn, monkeypatch):
     config = WorldConfig(**BASE, generator="mass-failure+publications", event_round=3)
     here = world_events(drawn, config)
+    checked = check_world(config)
+    assert checked is not None
+    assert checked.to_pylist() == here.toArrow().to_pylist()
     too_many = WorldConfig(**BASE, generator="group-crowd", crowd=50)
     with pytest.raises(InputError, match="crowd = 50: is more than the") as refused:
         check_world(too_many)
