@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 
-def seeds(of: Sequence[int], in_each_run: int) -> list[Any]:
-    """Return seeds as parameters of a test, of which all but the first are slow tests."""
-    slow = (pytest.param(seed, marks=pytest.mark.slow) for seed in of[in_each_run:])
+def seeds(of: Sequence[Any], in_each_run: int) -> list[Any]:
+    """Return seeds, or tuples of them and others, as parameters; all but the first are slow."""
+    rest = (one if isinstance(one, tuple) else (one,) for one in of[in_each_run:])
+    slow = (pytest.param(*one, marks=pytest.mark.slow) for one in rest)
     return [*of[:in_each_run], *slow]
 
 

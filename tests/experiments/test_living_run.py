@@ -134,10 +134,13 @@ SCHEDULE = "time,group,node,size\n40ms,2,11,60KB\n0,1,11,100KB\n15,1,29,20KB\n"
 #: Publications of runs: settings with sizes, with several publications, with losses, with both.
 PUBLISHED = {
     "sizes": {"message_size": "50KB", "source": "direct", **RATES},
-    "a schedule": {"schedule": "schedule.csv", "source": "root", **RATES},
+    "a schedule, all": {"schedule": "schedule.csv", "source": "root", **RATES},
     "publications": {"publications": 2, "interval": "1ms", "published_by": "members"},
     "losses": {"topology": "lossy.gml"},
     "sizes and losses": {"topology": "lossy.gml", "message_size": "50KB", **RATES},
+}
+PUBLISHED["a schedule"] = PUBLISHED["a schedule, all"] | {
+    **{"variants": "plain", "systems": "scribe,gossipsub"},
 }
 
 
@@ -156,7 +159,7 @@ def published(stages: Simulation) -> dict[str, Counter]:
 
 @pytest.mark.parametrize(
     "name",
-    ["a schedule", *(pytest.param(n, marks=pytest.mark.slow) for n in [*PUBLISHED] if n[0] != "a")],
+    [pytest.param(n, marks=() if n == "a schedule" else pytest.mark.slow) for n in PUBLISHED],
 )
 def test_publications_of_rounds_are_those_of_a_run_where_nobody_comes_or_goes(spark, tables, name):
     """By the clock, and down to the first loss."""
@@ -169,7 +172,7 @@ def test_publications_of_rounds_are_those_of_a_run_where_nobody_comes_or_goes(sp
     experiments.check(reliable, Execution(out="out"))
     with (
         Simulation(spark, config, engine="tasks") as plain,
-        Simulation(spark, reliable, shares=plain) as stages,
+        Simulation(spark, reliable, shares=plain, engine="tasks") as stages,
     ):
         ours, theirs = published(stages), published(plain)
     assert ours == theirs

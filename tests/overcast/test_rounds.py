@@ -18,10 +18,9 @@ from scribe_spark.rounds.system import OwnRounds
 NODES, GROUPS, ROUNDS, PERIODS = 40, 5, 6, 12
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7])
-def test_a_world_is_the_kernel_in_one_builder(buckets):
+def test_a_world_is_the_kernel_in_one_builder():
     seen = Counter()
-    for seed in range(2):
+    for seed, buckets in ((0, 1), (1, 2), (0, 7)):
         seen += play(seed, buckets)
     assert min(seen[name] for name in ("adopt", "check-in", "copies", "lost", "again")) > 0, seen
 

@@ -64,7 +64,8 @@ def test_only_protocols_of_the_named_systems_send_messages(spark, systems):
 
 
 @pytest.mark.parametrize(
-    ("buckets", "engine", "rounds"), [(1, "tasks", 5), (2, "tasks", 5), (2, "jobs", 2)]
+    ("buckets", "engine", "rounds"),
+    [(1, "tasks", 5), (2, "tasks", 5), pytest.param(2, "jobs", 2, marks=pytest.mark.slow)],
 )
 def test_a_system_alone_is_what_it_is_beside_scribe(spark, beside, buckets, engine, rounds):
     alone = measured(spark, "gossipsub", buckets, engine, rounds)
