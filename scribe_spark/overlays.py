@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-
 from scribe_spark.can.overlay import CanOverlay
 from scribe_spark.core.errors import named
 from scribe_spark.core.progress import Progress
@@ -19,6 +17,7 @@ from scribe_spark.core.registry import Registry
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.overlay import arrivals
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Underlay
 
 if TYPE_CHECKING:  # not on executors
@@ -51,12 +50,12 @@ class OverlayKind:
     drawn: bool = False
 
 
-def _perfect(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
+def _perfect(nodes: Table, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
     return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set)
 
 
 def _can(
-    nodes: DataFrame,
+    nodes: Table,
     underlay: Underlay,
     config: OverlayConfig,
     seed: int,
@@ -99,7 +98,7 @@ def check_overlay(config: OverlayConfig) -> OverlayKind:
 
 
 def build_overlay(
-    nodes: DataFrame,
+    nodes: Table,
     underlay: Underlay,
     config: OverlayConfig,
     seed: int,
@@ -109,7 +108,7 @@ def build_overlay(
 
     Parameters
     ----------
-    nodes : DataFrame
+    nodes : DataFrame or Batches
         The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
         The routes between routers.
@@ -126,4 +125,6 @@ def build_overlay(
         There is no such kind.
     """
     kind = check_overlay(config)
+    if not _KINDS.is_built_in(kind.name):
+        nodes = Batches.of(nodes).frame
     return kind.build(nodes, underlay, config, *([seed, progress] if kind.drawn else []))

@@ -31,6 +31,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay import Overlay
+from scribe_spark.runtime.batches import Table
 from scribe_spark.underlay.protocol import Underlay
 
 #: The table of the neighbours of a bucket's zones: ``zone, neighbour, face``, sorted by zone.
@@ -112,7 +113,7 @@ class CanOverlay(Overlay):
 
     def __init__(
         self,
-        nodes: DataFrame,
+        nodes: Table,
         underlay: Underlay,
         dimensions: int,
         seed: int,
@@ -123,7 +124,7 @@ class CanOverlay(Overlay):
 
         space = Space(dimensions, most_bits(dimensions))
         zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)
-        self.zones = SharedZones.distribute(nodes.sparkSession, zones)
+        self.zones = SharedZones.distribute(self.ring.layout.spark, zones)
         tables = BucketTables(self.ring.layout, self.ring.starts())
         tables.play(FindNeighbours(self.ring.bounds, self.zones), "CAN", progress)
         self.known = [tables.constant(NEIGHBOURS)]

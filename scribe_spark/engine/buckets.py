@@ -42,13 +42,13 @@ class BucketRing:
 
     @classmethod
     def of(
-        cls, nodes: DataFrame, underlay: Underlay, bits: Callable[[int], int] | None = None
+        cls, nodes: Table, underlay: Underlay, bits: Callable[[int], int] | None = None
     ) -> BucketRing:
         """Cut the ring of `schemas.NODES` into one bucket per partition.
 
         With ``bits(n)``, nodes whose nodeIds have the same first bits stay in one bucket.
         """
-        spark = nodes.sparkSession
+        spark = Batches.of(nodes).session
         facts = distribute_facts(nodes, underlay.kernel)
         ring = facts.ring
         buckets = bucket_count(spark, len(ring))

@@ -72,7 +72,7 @@ class GrownTrees:
         run, config = self._run, self._run.config
         if config.knowledge is not None:
             return saved_overlay(run.spark, config, run.underlay)
-        return build_overlay(run.nodes, run.underlay, config.overlay, config.seed, run.progress)
+        return build_overlay(self.nodes, run.underlay, config.overlay, config.seed, run.progress)
 
     @property
     def memberships(self) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -35,6 +36,7 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, NextHop, Route, Send, starting
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import release, union_tables
 from scribe_spark.underlay.protocol import Underlay, node_delays
 
@@ -116,7 +118,7 @@ class Overlay(ABC):
 
     Parameters
     ----------
-    nodes : DataFrame
+    nodes : DataFrame or Batches
         The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
         The routes between routers.
@@ -125,8 +127,6 @@ class Overlay(ABC):
 
     Attributes
     ----------
-    nodes : DataFrame
-        The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
         The routes between routers.
     ring : BucketRing
@@ -137,11 +137,16 @@ class Overlay(ABC):
     """
 
     def __init__(
-        self, nodes: DataFrame, underlay: Underlay, bits: Callable[[int], int] | None = None
+        self, nodes: Table, underlay: Underlay, bits: Callable[[int], int] | None = None
     ) -> None:
-        self.nodes, self.underlay = nodes, underlay
+        self._nodes, self.underlay = nodes, underlay
         self.ring = BucketRing.of(nodes, underlay, bits)
         self.known: Sequence[DataFrame] = ()
+
+    @cached_property
+    def nodes(self) -> DataFrame:
+        """The nodes: ``node, id_hi, id_lo, router``."""
+        return Batches.of(self._nodes).frame
 
     @property
     @abstractmethod

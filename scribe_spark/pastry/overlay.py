@@ -32,6 +32,7 @@ from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_tables
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.events import is_node
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
@@ -105,7 +106,7 @@ class PastryOverlay(Overlay, GraphTables):
 
     Parameters
     ----------
-    nodes : DataFrame
+    nodes : DataFrame or Batches
         The nodes: ``node, id_hi, id_lo, router``.
     underlay : Underlay
         The routes between routers.
@@ -129,13 +130,13 @@ class PastryOverlay(Overlay, GraphTables):
 
     def __init__(
         self,
-        nodes: DataFrame,
+        nodes: Table,
         underlay: Underlay,
         b: int,
         leaf_set: int,
         digits: int | None = None,
     ) -> None:
-        cores = parallelism(nodes.sparkSession)
+        cores = parallelism(Batches.of(nodes).session)
 
         def digits_of(count: int) -> int:
             return digits or bucket_digits(b, count, len(underlay.routers), cores)
@@ -146,7 +147,7 @@ class PastryOverlay(Overlay, GraphTables):
         self._owned: list[Callable[[], None]] = []
 
     @classmethod
-    def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
+    def perfect(cls, nodes: Table, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
         """Return a Pastry network whose tables are perfect: each entry is the nearest fitting node.
 
         Free it by :meth:`release`.

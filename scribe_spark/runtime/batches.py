@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -99,8 +98,6 @@ class Batches:
 
         `among` maps a column to the values of which a row must have one.
         """
-        if not isinstance(table, Batches):
-            table = _small.get(table, table)
         if isinstance(table, Batches):
             return table._of_rows(among)
         frame = table if columns is None else table.select(*columns)
@@ -209,14 +206,12 @@ class Batches:
     @property
     def frame(self) -> DataFrame:
         """The table as a DataFrame of Spark."""
-        frames = [
-            _frame(rows) if kernel is None else _frame(rows).mapInArrow(kernel, self.schema)
-            for rows, kernel in self.parts
-        ]
-        frame = union_tables(frames)
-        if self.is_small:
-            _small[frame] = self
-        return frame
+        return union_tables(
+            [
+                _frame(rows) if kernel is None else _frame(rows).mapInArrow(kernel, self.schema)
+                for rows, kernel in self.parts
+            ]
+        )
 
     @property
     def is_small(self) -> bool:
@@ -231,25 +226,16 @@ class Batches:
             yield from rows.batches if kernel is None else kernel(rows.batches)
 
     def to_arrow(self) -> pa.Table:
-        """Return the table as an Arrow table on the driver; this process makes its small parts."""
-        one_by_one = [Batches((part,), self.schema) for part in self.parts]
-        small = Batches.union([Batches((), self.schema), *(p for p in one_by_one if p.is_small)])
-        large = one_by_one if not small.is_small else [p for p in one_by_one if not p.is_small]
-        schema, tables = to_arrow_schema(self.schema), list[pa.Table]()
-        if small.is_small:
-            made = (batch.cast(schema) for batch in small.made_here())
-            tables.append(pa.Table.from_batches(made, schema))
-        if large:
-            with errors_of_tasks():
-                tables.append(Batches.union(large).frame.toArrow().cast(schema))
-        return pa.concat_tables(tables)
+        """Return the table as an Arrow table on the driver; this process makes a small one."""
+        schema = to_arrow_schema(self.schema)
+        if self.is_small:
+            return pa.Table.from_batches((one.cast(schema) for one in self.made_here()), schema)
+        with errors_of_tasks():
+            return self.frame.toArrow().cast(schema)
 
 
 #: A table in either form.
 Table = DataFrame | Batches
-
-#: The small tables of DataFrames that show them.
-_small: WeakKeyDictionary[DataFrame, Batches] = WeakKeyDictionary()
 
 
 def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
@@ -340,8 +326,8 @@ _KINDS = {"bigint", "int", "double", "boolean", "string", "binary"}
 def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[str, int]]:
     """Write tables into folders (folder -> table) as Parquet, in one job; old ones are replaced.
 
-    Rows of the driver need no job.  Return for each table the number of ``rows``, and the sums of
-    both halves of their hashes (`core.row_hash`): ``high`` and ``low``.
+    Rows of the driver and small tables need no job.  Return for each table the number of ``rows``,
+    and the sums of both halves of their hashes (`core.row_hash`): ``high`` and ``low``.
     """
     listed: dict[Path, list[dict[str, Any]]] = {folder: [] for folder in tables}
     for folder in tables:
@@ -364,11 +350,11 @@ def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]
     in_tasks = list[Batches]()
     for folder, table in tables.items():
         write = _writer(_arrow_schema(table), folder / _BESIDE)
-        if isinstance(table, pa.Table):
-            for batch in write(table.to_batches()):
-                yield from batch.to_pylist()
-        else:
+        if isinstance(table, Batches) and not table.is_small:
             in_tasks.append(table.then(write, _WRITTEN))
+            continue
+        for batch in write(table.made_here() if isinstance(table, Batches) else table.to_batches()):
+            yield from batch.to_pylist()
     if in_tasks:
         yield from Batches.union(in_tasks).to_arrow().to_pylist()
 

@@ -33,7 +33,7 @@ from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES, Kind, States, states_in_buckets
 from scribe_spark.rounds.observer import MESSAGES, Observer, counted
 from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.runtime.batches import BatchKernel
+from scribe_spark.runtime.batches import BatchKernel, Table
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
@@ -45,7 +45,7 @@ _ONE_TASK = 2**17
 
 
 def arrivals(
-    nodes: DataFrame,
+    nodes: Table,
     underlay: Underlay,
     config: OverlayConfig,
     seed: int,
@@ -60,7 +60,7 @@ def arrivals(
     overlay.known = [tables.constant(LEAVES, CELLS)]
     overlay.own(tables.release)
     by_kind = [(kind.value, int(sent)) for kind, sent in zip(Kind, _messages(tables), strict=True)]
-    overlay.arrived = schemas.local_table(nodes.sparkSession, by_kind, schemas.ARRIVAL_MESSAGES)
+    overlay.arrived = schemas.local_table(ring.layout.spark, by_kind, schemas.ARRIVAL_MESSAGES)
     return overlay
 
 
