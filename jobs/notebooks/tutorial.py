@@ -356,13 +356,13 @@ trees = play("scribe,gossipsub")
 # MAGIC
 # MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes by
 # MAGIC default), and each has links to eight random nodes, its *peers*, which have the numbers
-# MAGIC (`rank`) 0 to 7. The rule `all_but_sender` floods: a node sends to all peers but the one
-# MAGIC from which its first copy came. A rule of your own gets NumPy arrays with an element for
-# MAGIC each link ([their names](extending_rule.md)): `edges["rank"]` of the link, and
-# MAGIC `first["hops"]` of the first copy of the node that may send on the link. The rule returns
-# MAGIC True for the links that get a copy. With the rule `early` below, nodes up to two hops from
-# MAGIC the source send to all peers, as few nodes have the message yet; later nodes send to one
-# MAGIC peer:
+# MAGIC (`rank`) 0 to 7. A link goes one way, so a node is seldom a peer of its peers. The rule
+# MAGIC `all_but_sender` floods: a node sends to all peers but the one from which its first copy
+# MAGIC came. A rule of your own gets NumPy arrays with an element for each link
+# MAGIC ([their names](extending_rule.md)): `edges["rank"]` of the link, and `first["hops"]` of the
+# MAGIC first copy of the node that may send on the link. The rule returns True for the links that
+# MAGIC get a copy. With the rule `early` below, nodes up to two hops from the source send to all
+# MAGIC peers, as few nodes have the message yet; later nodes send to one peer:
 
 # COMMAND ----------
 
@@ -445,12 +445,12 @@ simulation.close()
 
 # MAGIC %md
 # MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches nearly
-# MAGIC all nodes, but your rule fails: three hops reach most of 200 nodes, but at most 8 + 64 + 512
+# MAGIC all nodes, but `early` fails: three hops reach most of 200 nodes, but at most 8 + 64 + 512
 # MAGIC of 100,000, and from then on each node sends only one copy. The rule was right for one size
-# MAGIC of network. In `downhill`, each node sends to about as many peers at any distance from the
-# MAGIC source, so the share of the nodes that get the message does not depend on their number (98 %
-# MAGIC of 200 are four missed nodes, so 98.74 % is no real difference). This is why one simulates
-# MAGIC large networks.
+# MAGIC of network, and 200 nodes do not show this: so one simulates large networks. With
+# MAGIC `downhill`, a node sends to about 4.5 peers, however many hops it is from the source, so the
+# MAGIC share of the nodes that get the message does not depend on their number (98 % of 200 are
+# MAGIC four missed nodes, so 98.74 % is no real difference).
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC
