@@ -35,8 +35,8 @@ from tools.pages import write_part
 
 SOURCES, JOINS = 8, 40
 HEAD = [
-    "| members | layers | link stress, mean | max | RDP, mean | 90 % | peers, max "
-    "| messages a member and s | bytes | periods until quiet, most | holds |",
+    "| members | layers | link stress, mean | max | RDP, mean | RDP, 90th percentile | peers, max "
+    "| messages of a member per s | bytes | periods until quiet, most | holds |",
     "|---" * 11 + "|",
 ]
 

@@ -162,7 +162,7 @@ def component_rows(grown: Grown) -> Iterator[Row]:
         found = [largest(grown.views[-1], grown.failing(share)) for share in expected]
         near = all(abs(a - b) <= 0.03 for a, b in zip(found, expected.values(), strict=True))
         what = f"{_listed(expected, '.0%')} fail: live nodes in the largest component"
-        bar = f"{_listed(expected.values(), '.3f')}" + " (+-.03)" * holds
+        bar = f"{_listed(expected.values(), '.3f')}" + ", each +-.03" * holds
         yield Row((what,), bar, _listed(found, ".3f"), near if holds else None)
     for share in (0.3, 0.5, 0.8, 0.9):
         fails: list[Command] = [
