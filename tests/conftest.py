@@ -186,8 +186,7 @@ def spark(
         # local workers run this very Python whatever this says
         patch.setenv("PYSPARK_PYTHON", "/no/such/python")
         session = make_session(
-            Execution(out=str(tmp_path_factory.mktemp("out")), master=MASTER),
-            nodes=1000,
+            Execution(out=str(tmp_path_factory.mktemp("out")), master=MASTER), nodes=1000
         )
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     session.conf.set("spark.sql.adaptive.enabled", False)
