@@ -43,19 +43,19 @@ MASTER, PARTITIONS = "local[2]", 2
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
-    "test_tutorials", "test_determinism", "test_paper", "test_world", "test_round_clock",
-    "test_systems_on_spark", "test_protocols", "test_live_systems", "test_schedules_of_worlds",
-    "test_extending", "test_scheduled_runs", "test_run_tables", "test_connect", "test_asked_for",
-    "test_scribe_round", "test_living_run", "test_interrupts", "test_kernel", "test_rounds",
-    "test_world_on_buckets", "test_world_groups", "test_handed_over", "test_rounds_combine",
-    "test_supersteps", "test_round_clock_on_spark", "test_extending_rule", "test_bench",
-    "test_arrivals", "test_exchange_between_tasks", "test_resume", "test_world_state",
-    "test_package", "test_runs", "test_watched_trees", "test_sweep", "test_docs",
-    "test_users_system", "test_reference_multicast", "test_mesh_links", "test_group_numbers",
-    "test_barrier", "test_environment", "test_legends", "test_living_round", "test_generators",
-    "test_events", "test_ends", "test_equals_oracle", "test_group_overlays",
-    "test_reference_tree_run", "test_results", "test_rounds_together", "test_contract",
-    "test_notebooks",
+    "test_determinism", "test_tutorials", "test_paper", "test_scribe_round", "test_living_run",
+    "test_world", "test_schedules_of_worlds", "test_scheduled_runs", "test_resume",
+    "test_world_groups", "test_run_tables", "test_connect", "test_round_clock",
+    "test_systems_on_spark", "test_kernel", "test_rounds_combine", "test_extending_rule",
+    "test_parts_of_worlds", "test_extending", "test_handed_over", "test_interrupts", "test_bench",
+    "test_supersteps", "test_exchange_between_tasks", "test_world_on_buckets", "test_asked_for",
+    "test_live_systems", "test_protocols", "test_rounds", "test_equals_oracle",
+    "test_round_clock_on_spark", "test_arrivals", "test_world_state", "test_package", "test_runs",
+    "test_watched_trees", "test_sweep", "test_docs", "test_users_system",
+    "test_reference_multicast", "test_mesh_links", "test_group_numbers", "test_barrier",
+    "test_environment", "test_legends", "test_living_round", "test_generators", "test_events",
+    "test_ends", "test_group_overlays", "test_reference_tree_run", "test_results",
+    "test_rounds_together", "test_contract", "test_notebooks",
 )  # fmt: skip
 
 
@@ -186,8 +186,7 @@ def spark(
         # local workers run this very Python whatever this says
         patch.setenv("PYSPARK_PYTHON", "/no/such/python")
         session = make_session(
-            Execution(out=str(tmp_path_factory.mktemp("out")), master=MASTER),
-            nodes=1000,
+            Execution(out=str(tmp_path_factory.mktemp("out")), master=MASTER), nodes=1000
         )
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     session.conf.set("spark.sql.adaptive.enabled", False)

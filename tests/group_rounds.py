@@ -31,11 +31,7 @@ from scribe_spark.systems.scribe.end_of_round import EndOfRound, PublicationResu
 from scribe_spark.systems.scribe.measures import lost_groups
 from scribe_spark.systems.scribe.multicast import DELIVERIES
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.round import (
-    ROWS,
-    play_groups,
-    publication_results,
-)
+from scribe_spark.systems.scribe.round import ROWS, play_groups, publication_results
 from scribe_spark.systems.scribe.scribe import (
     REFUSED,
     REFUSED_KINDS,

@@ -326,10 +326,7 @@ MISSING = {
         lambda patch: patch.setenv("SPARK_LOCAL_DIRS", "/dev/null/x"),
         "missing  scratch disk: /dev/null/x Not a directory; name one by SPARK_LOCAL_DIRS",
     ),
-    "python": (
-        lambda patch: patch.setattr(doctor, "_PYTHON", (99, 1)),
-        "; use 99.1 or newer",
-    ),
+    "python": (lambda patch: patch.setattr(doctor, "_PYTHON", (99, 1)), "; use 99.1 or newer"),
 }
 
 

@@ -84,12 +84,7 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({"bayeux_recreate": -1}, "bayeux_recreate = -1"),
-    ],
-)
+@pytest.mark.parametrize(("given", "line"), [({"bayeux_recreate": -1}, "bayeux_recreate = -1")])
 def test_worlds_refuse_what_applies_to_runs(given, line):
     with pytest.raises(InputError, match=line):
         WorldConfig(**given)

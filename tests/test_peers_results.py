@@ -93,7 +93,7 @@ def test_the_needs_of_claims_are_experiments():
 def test_a_verdict_is_true_false_or_depends():
     yes, no = Case(True, ""), Case(False, "")
     assert [verdict(c) for c in ([yes, yes], [no], [no, yes], [])] == [
-        *("true", "false", "depends", "not measured"),
+        *("true", "false", "depends", "not measured")
     ]
 
 

@@ -54,7 +54,7 @@ def test_a_run_may_name_its_systems():
     assert named("scribe_lazy", "scribe") == ["scribe", "scribe_lazy", "ip_multicast"]
     assert named("lazy") == ["scribe_lazy", "ip_multicast"]
     assert named("scribe", variants=("reference_tree",)) == [
-        *("scribe", "reference_tree", "ip_multicast"),
+        *("scribe", "reference_tree", "ip_multicast")
     ]
     assert named(variants=("scribe_collapse",)) == names(["collapse"])
     with pytest.raises(InputError, match=r"systems = 'bayou': is unknown; did you mean "):

@@ -52,11 +52,7 @@ OF_REFERENCE_TREES = ALWAYS | {"hosts", "connections", "children", "assignment",
 
 @pytest.mark.parametrize(
     ("fields", "always"),
-    [
-        (RUN_FIELDS, OF_RUNS),
-        (WORLD_FIELDS, OF_WORLDS),
-        (REFERENCE_TREE_FIELDS, OF_REFERENCE_TREES),
-    ],
+    [(RUN_FIELDS, OF_RUNS), (WORLD_FIELDS, OF_WORLDS), (REFERENCE_TREE_FIELDS, OF_REFERENCE_TREES)],
 )
 def test_of_every_field_it_is_known_when_it_is_used(fields, always):
     assert {name for name, field in fields.items() if not field.rules} <= always
@@ -156,11 +152,7 @@ UNUSED = [
 ]  # fmt: skip
 
 
-CHECKS = [
-    (experiments, "check"),
-    (experiments, "check_sweep"),
-    (experiments, "check_world_run"),
-]
+CHECKS = [(experiments, "check"), (experiments, "check_sweep"), (experiments, "check_world_run")]
 
 
 @pytest.fixture

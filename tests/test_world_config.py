@@ -291,7 +291,7 @@ def test_flags_are_the_fields_and_some_are_of_one_command():
     assert set(WORLD_FIELDS) == set(WorldConfig().flat())
     assert all(field.description for field in WORLD_FIELDS.values())
     assert WORLD_FIELDS.keys() - RUN_FIELDS.keys() == {
-        *("lookups", "link_stress_period", "measures", "reference_tree", "bayeux_recreate"),
+        *("lookups", "link_stress_period", "measures", "reference_tree", "bayeux_recreate")
     }
     assert not RUN_FIELDS.keys() - WORLD_FIELDS.keys()
     shared = {*WORLD_FIELDS} & {*RUN_FIELDS}

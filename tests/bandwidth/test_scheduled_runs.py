@@ -62,9 +62,7 @@ class Played:
         delay = kernel.delays(router[place[a]], router[place[b]]) + 2 * lan_us
         pairs = zip(a.tolist(), b.tolist(), strict=True)
         return cls(
-            tables,
-            dict(enumerate(place.tolist())),
-            dict(zip(pairs, delay.tolist(), strict=True)),
+            tables, dict(enumerate(place.tolist())), dict(zip(pairs, delay.tolist(), strict=True))
         )
 
     def rows(self, table: str, system: str, *columns: str) -> list[tuple]:

@@ -20,13 +20,7 @@ from hypothesis import strategies as st
 from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.between_tasks import (
-    Alone,
-    Ended,
-    OutOfStep,
-    PeerFailed,
-    PeerLost,
-)
+from scribe_spark.engine.between_tasks import Alone, Ended, OutOfStep, PeerFailed, PeerLost
 from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"

@@ -16,18 +16,7 @@ from killed import CLUSTER, NOTHING_SHARED
 from scribe_spark import experiments
 from scribe_spark.experiments import PHASES
 
-from .conftest import (
-    FLAGS,
-    GROWN,
-    JAVA,
-    ROOT,
-    command,
-    environment,
-    flags,
-    left,
-    manifest,
-    shell,
-)
+from .conftest import FLAGS, GROWN, JAVA, ROOT, command, environment, flags, left, manifest, shell
 
 #: Executors run this very Python, and a short run's JVM.
 EXECUTORS = {

@@ -365,10 +365,7 @@ def test_a_variant_is_checked_before_messages_are_sent_along_it(spark, known):
         (Variant(good.drop("child")), "hands over edges with no column child"),
         (Variant(edges((1, 0, 8, 10, 11))), "column child: row .*: no node of the run"),
         (Variant(good, joins=good), "hands over joins with no column probes"),
-        (
-            Variant(good, overloaded=-1),
-            "hands over overloaded = -1; give a number of nodes",
-        ),
+        (Variant(good, overloaded=-1), "hands over overloaded = -1; give a number of nodes"),
     ):
         with pytest.raises(InputError, match=f"systems = 'mine': .*{words}"):
             checked_variant("mine", built, known)

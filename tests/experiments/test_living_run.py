@@ -140,7 +140,7 @@ PUBLISHED = {
     "sizes and losses": {"topology": "lossy.gml", "message_size": "50KB", **RATES},
 }
 PUBLISHED["a schedule"] = PUBLISHED["a schedule, all"] | {
-    **{"variants": "plain", "systems": "scribe,gossipsub"},
+    **{"variants": "plain", "systems": "scribe,gossipsub"}
 }
 
 

@@ -239,10 +239,7 @@ def gossipsub(saved: Saved, settings: Settings) -> Tables:
 
 
 def _delayed(
-    got: dict[int, tuple[int, int, int]],
-    sender: dict[int, int],
-    source: int,
-    overlay: Overlay,
+    got: dict[int, tuple[int, int, int]], sender: dict[int, int], source: int, overlay: Overlay
 ) -> dict[int, tuple[int, int, int]]:
     """Return deliveries by hops with their delays: sums of D along first copies (M2)."""
 

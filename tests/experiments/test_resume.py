@@ -401,8 +401,7 @@ def test_remote_tables_that_cannot_be_read(make, tmp_path, viewfs, field, name, 
 
 
 @pytest.mark.parametrize(
-    "out",
-    ["nosuch://host/run", "s3a://bucket/run", "viewfs://nobody/run", "http://localhost:9/x"],
+    "out", ["nosuch://host/run", "s3a://bucket/run", "viewfs://nobody/run", "http://localhost:9/x"]
 )
 def test_a_url_of_no_file_system_or_one_that_cannot_be_listed(make, out):
     """Spark alone knows; the refusal is one line."""

@@ -107,11 +107,7 @@ def _manifests(name: Any) -> dict[str, dict[str, Any]]:
             }
         },
         "point of a sweep": {"phases": [], "points": [name]},
-        "point of a sweep of worlds": {
-            "phases": [],
-            "points": [name],
-            "resolved": {"lookups": 1},
-        },
+        "point of a sweep of worlds": {"phases": [], "points": [name], "resolved": {"lookups": 1}},
         "table of a sweep": {"phases": [], "points": [], "tables": {name: _RECORD}},
         "point of a reference tree": {"points": {name: ""}},
         "text of a reference tree": {"points": {}, "texts": {name: ""}},

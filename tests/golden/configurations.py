@@ -27,12 +27,7 @@ NETWORK: dict[str, Any] = {
 LEAST_NETWORK = dict.fromkeys(NETWORK, 1)
 
 #: Of the configurations that shed; refused JOINs take many rounds each, so the network is small.
-SHED: dict[str, Any] = NETWORK | {
-    "nodes": 150,
-    "groups": 10,
-    "variants": "bottleneck",
-    "limit": 10,
-}
+SHED: dict[str, Any] = NETWORK | {"nodes": 150, "groups": 10, "variants": "bottleneck", "limit": 10}
 
 #: Nodes of the configurations with input files.
 FILE_NODES = 300

@@ -244,11 +244,7 @@ WORLDS = {
 
 
 def play_world(
-    name: str,
-    flags: dict[str, Any],
-    folder: Path,
-    spark: Any = None,
-    partitions: int | None = None,
+    name: str, flags: dict[str, Any], folder: Path, spark: Any = None, partitions: int | None = None
 ) -> Path:
     """Play a world into a subfolder of `folder`, and once more step by step; return the subfolder.
 

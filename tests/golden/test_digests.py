@@ -129,8 +129,7 @@ def test_same_results(spark, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("world_access", marks=pytest.mark.slow), "world_contact_discovered"],
+    "name", [pytest.param("world_access", marks=pytest.mark.slow), "world_contact_discovered"]
 )
 def test_same_worlds(spark, tmp_path, name):
     recorded = read_recorded(digests.PLAYED, digests.MENDED)

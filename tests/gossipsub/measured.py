@@ -39,7 +39,7 @@ _VAC = 4.7
 SCHEDULES: dict[str, dict[str, Any]] = {
     "nodes dial while heartbeats run": WHILE_DIALLING,
     "nodes JOIN before they dial": {
-        **{"joins": "unconnected", "heartbeat_phases": 10, "dials_per_heartbeat": 0},
+        **{"joins": "unconnected", "heartbeat_phases": 10, "dials_per_heartbeat": 0}
     },
     "all JOIN at once, when all are connected": {"joins": "at_once"},
 }

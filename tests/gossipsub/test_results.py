@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .measured import (
-    SCHEDULES,
-    WAKU,
-    WAKU_DEGREES,
-    WHILE_DIALLING,
-    lines,
-    receivers_by_hop,
-)
+from .measured import SCHEDULES, WAKU, WAKU_DEGREES, WHILE_DIALLING, lines, receivers_by_hop
 
 
 def test_meshes_that_form_while_nodes_dial_are_wakus():

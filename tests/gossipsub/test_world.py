@@ -133,10 +133,7 @@ def accounts(oracle: World, case: LiveCase) -> dict[tuple[int, int], list[int]]:
 
 
 def multicasts(
-    case: LiveCase,
-    oracle: World,
-    wanted: list[dict[int, Snapshot]],
-    questions: str = "",
+    case: LiveCase, oracle: World, wanted: list[dict[int, Snapshot]], questions: str = ""
 ) -> tuple[dict[str, float], Counter]:
     """Return delay and node stress of a round's multicasts, and their copies.
 

@@ -288,7 +288,7 @@ def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
     rows.append(("region", "west", "can", "hops", 2.0, 9))
     found = latencies_by_part(pd.DataFrame(rows, columns=names)).to_pylist()
     assert [(one["part"], one["value"], one["count"]) for one in found] == [
-        *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4)),
+        *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4))
     ]
 
 

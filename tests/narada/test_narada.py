@@ -231,10 +231,7 @@ def test_all_links_between_two_parts_break_and_probes_mend_them():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (
-            {"group_size": 1_025},
-            "systems = 'narada': has a group of 1,025 members; there may be",
-        ),
+        ({"group_size": 1_025}, "systems = 'narada': has a group of 1,025 members; there may be"),
         ({"groups": 1}, "systems = 'narada': has a group of 2,000 members; there may be"),
         ({"narada_threshold": 1.5}, "narada_threshold = 1.5: must be at most 1"),
         ({"narada_join_periods": 0}, "narada_join_periods = 0: must be at least 1"),

@@ -37,10 +37,7 @@ class Played(PlayedPeriods):
     """Groups of NICE, from period to period."""
 
     def __init__(
-        self,
-        network: Network,
-        rules: Mapping[str, Any] = NO_RULES,
-        numbers: Iterable[int] = (0,),
+        self, network: Network, rules: Mapping[str, Any] = NO_RULES, numbers: Iterable[int] = (0,)
     ) -> None:
         super().__init__(Nice(NiceConfig(**rules).for_tasks()), network, numbers)
 

@@ -389,12 +389,7 @@ class Group:
         return next(r for r in radii if fits(r))
 
     def merges(
-        self,
-        i: int,
-        clusters: dict[int, list[int]],
-        fresh: set[int],
-        splits: list[int],
-        point: int,
+        self, i: int, clusters: dict[int, list[int]], fresh: set[int], splits: list[int], point: int
     ) -> tuple[list[Pair], int]:
         """V6: return the merges (u into v) of a layer, and which u is forced."""
         wishes: dict[int, int] = {}

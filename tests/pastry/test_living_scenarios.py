@@ -152,9 +152,7 @@ def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:
             live, key=lambda p: (min((ident[p] - key) % 2**128, (key - ident[p]) % 2**128), p)
         )
 
-    halves = Keys(
-        *parts(keys),
-    )
+    halves = Keys(*parts(keys))
     assert roots(known, live, halves).tolist() == [closest(key) for key in keys]
 
 

@@ -162,10 +162,7 @@ def test_perfect_tables_equal_the_oracle(spark, name):
 def test_buckets_hold_the_tables_of_the_ring_in_parts(buckets):
     for one in worlds.worlds()[::3]:
         bounds = bucket_bounds(one.ring, buckets, one.case.b)
-        ((whole,), parts) = (
-            one.make_tables(np.array([0, len(one.ring)])),
-            one.make_tables(bounds),
-        )
+        ((whole,), parts) = (one.make_tables(np.array([0, len(one.ring)])), one.make_tables(bounds))
         assert np.array_equal(
             np.concatenate([part[LEAVES]["leaves"] for part in parts]), whole[LEAVES]["leaves"]
         )

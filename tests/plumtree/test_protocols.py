@@ -266,10 +266,7 @@ def test_an_overlay_grown_in_waves_is_like_a_random_regular_graph():
 def test_redundancy_and_hops_are_within_the_bounds_of_iroh(sources, most_rmr, most_ldh):
     nodes, messages = 100, 30
     overlay = Overlay(
-        nodes,
-        drawn_delay(10_000, 90_000),
-        10_000,
-        PlumtreeConfig(membership="iroh", rules="iroh"),
+        nodes, drawn_delay(10_000, 90_000), 10_000, PlumtreeConfig(membership="iroh", rules="iroh")
     )
     overlay.play([(0, "arrive", node, 0 if node else -1) for node in range(nodes)])
     rng = np.random.default_rng(1)

@@ -52,7 +52,7 @@ def test_all_that_it_left_can_be_verified(finished, tmp_path):
 def test_what_it_leaves(spark, finished):
     rows = spark.read.parquet(str(finished / "tables" / "reference_tree")).toPandas()
     assert list(rows.columns) == [
-        *("experiment", "hosts", "bits", "children", "assignment", "measure", "value", "count"),
+        *("experiment", "hosts", "bits", "children", "assignment", "measure", "value", "count")
     ]
     degrees = rows[(rows["experiment"] == "events") & (rows["measure"] == "degree")]
     totals = degrees.groupby(["hosts", "children"])["count"].sum().to_dict()

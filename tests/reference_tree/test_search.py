@@ -6,11 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from oracle.reference_tree.tree import (
-    Keyset,
-    explicit_tree,
-    topmost_by_definition,
-)
+from oracle.reference_tree.tree import Keyset, explicit_tree, topmost_by_definition
 
 from scribe_spark.core import u128
 from scribe_spark.systems.reference_tree.tree import ReferenceTree, topmost_keys

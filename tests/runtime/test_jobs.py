@@ -487,10 +487,7 @@ def test_what_takes_a_report_may_raise(spark):
         raised.set()
         raise KeyError(report)
 
-    with (
-        pytest.raises(KeyError, match="first"),
-        receive_reports(spark, take) as address,
-    ):
+    with pytest.raises(KeyError, match="first"), receive_reports(spark, take) as address:
         report_twice(address, raised)
 
 

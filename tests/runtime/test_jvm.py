@@ -16,13 +16,7 @@ from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.runtime import jvm_process
 from scribe_spark.runtime.environment import spark_failure
 from scribe_spark.runtime.java import check_java
-from scribe_spark.runtime.jvm_process import (
-    JvmError,
-    JvmWords,
-    how_it_ended,
-    reason_in,
-    start_jvm,
-)
+from scribe_spark.runtime.jvm_process import JvmError, JvmWords, how_it_ended, reason_in, start_jvm
 from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
 from scribe_spark.runtime.memory import heap_mib, memory_limit, young_mib
 

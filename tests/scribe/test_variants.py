@@ -15,13 +15,7 @@ import pytest
 import worlds
 from oracle.living.overlay import Overlay
 from oracle.scribe_living import in_run
-from oracle.scribe_living.bottleneck import (
-    ATTEMPTS,
-    SHED_CHILD,
-    SHED_GROUP,
-    SHED_TABLE,
-    overloaded,
-)
+from oracle.scribe_living.bottleneck import ATTEMPTS, SHED_CHILD, SHED_GROUP, SHED_TABLE, overloaded
 from oracle.scribe_living.phase import Phase
 from oracle.scribe_living.state import Join, Scribe
 from played import halves

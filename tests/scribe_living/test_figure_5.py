@@ -22,10 +22,7 @@ def test_the_tree_of_figure_5_and_its_repair() -> None:
     idents = {node: int(name, 2) << 124 for node, name in enumerate(NODES)}
     places = [FIGURE_5[name] for name in NODES]
     overlay = Overlay(
-        idents,
-        lambda a, b: abs(places[a] - places[b]) * 1000,
-        keyed_draw(0),
-        Rules(b=1, l=2),
+        idents, lambda a, b: abs(places[a] - places[b]) * 1000, keyed_draw(0), Rules(b=1, l=2)
     )
     enter_perfect(overlay, idents)
     scribe = Scribe(overlay, {GROUP: Group(KEY_1100)}, Settings(replicas=1), Application())

@@ -373,8 +373,7 @@ def test_from_a_graphframe(spark):
     """Only its two DataFrames are used, so any object with them will do here."""
     edges = "src long, dst long, delay_ms double"
     given = SimpleNamespace(
-        vertices=spark.createDataFrame([(7,)], "id long"),
-        edges=spark.createDataFrame([], edges),
+        vertices=spark.createDataFrame([(7,)], "id long"), edges=spark.createDataFrame([], edges)
     )
     graph = from_given(GivenGraph.of(given))
     assert graph.vertices["id"].tolist() == [7]

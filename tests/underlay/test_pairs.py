@@ -147,14 +147,7 @@ def test_spellings(text, spelled):
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "",
-            "uniform",
-            "uniform:10ms",
-            "uniform:10ms:5ms",
-            "uniform:10:20",
-            "uniform:1s:2s:3s",
-        ),
+        *("", "uniform", "uniform:10ms", "uniform:10ms:5ms", "uniform:10:20", "uniform:1s:2s:3s"),
         *("normal:1ms:2ms", "lognormal:50ms:0", "lognormal:50ms:9", "lognormal:50ms:x"),
         *("constant:0ms", "constant:1001s", "constant:50ms:1"),
     ],
@@ -166,7 +159,7 @@ def test_bad_delays(text):
 
 def test_jitter_in_percent():
     assert [jitter_in_words(parse_jitter(one)) for one in ("10%", "0.50 %", "0%")] == [
-        *("10%", "0.5%", "0%"),
+        *("10%", "0.5%", "0%")
     ]
     for bad in ("10", "%", "-1%", "1001%", "ten%"):
         with pytest.raises(ValueError, match="percentage from 0% to 1000%"):

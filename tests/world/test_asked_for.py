@@ -123,10 +123,7 @@ def test_a_folder_without_scribe_has_its_tables_and_continues(spark, tmp_path):
     assert "routing tables" not in page
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"delivery": "reliable"}, {"variants": "lazy"}],
-)
+@pytest.mark.parametrize("given", [{"delivery": "reliable"}, {"variants": "lazy"}])
 def test_settings_of_scribe_are_refused_without_scribe(given):
     with pytest.raises(InputError, match="has no effect without Scribe; add scribe to systems"):
         WorldConfig(**SMALL | {"systems": "gossipsub"} | given)

@@ -443,8 +443,7 @@ def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int
 
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(
-    *(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 8), st.integers(0, 3)),
-    st.booleans(),
+    *(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 8), st.integers(0, 3)), st.booleans()
 )
 def test_a_round_is_refused_for_what_is_refused_in_a_table(seed, nodes, rounds, faults, of_nodes):
     pick = random.Random(seed)

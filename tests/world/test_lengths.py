@@ -27,12 +27,7 @@ GROUPS = {"nodes": 100, "groups": 3}
             30.0,
             "30 s: one round of Pastry and Scribe; 30 rounds of GossipSub, each of 1 s",
         ),
-        (
-            "gossipsub",
-            {},
-            1.0,
-            "1 s: 1 round of GossipSub, each of 1 s",
-        ),
+        ("gossipsub", {}, 1.0, "1 s: 1 round of GossipSub, each of 1 s"),
         (
             "bayeux,gossipsub",
             {"gossipsub_preset": "ethereum"},

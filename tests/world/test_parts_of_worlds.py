@@ -130,10 +130,7 @@ def beyond(name: str, of: Multicasts, got: Any, copies: Any, parts: Parts) -> di
 
 @pytest.mark.parametrize(
     ("parts", "delivery"),
-    [
-        (Parts(2, 4), "reliable"),
-        pytest.param(Parts(3, 3), "best-effort", marks=pytest.mark.slow),
-    ],
+    [(Parts(2, 4), "reliable"), pytest.param(Parts(3, 3), "best-effort", marks=pytest.mark.slow)],
 )
 def test_publications_are_those_with_enough_parts(parts: Parts, delivery: str, left: Left) -> None:
     """Copies are lost part by part; in another world, each part is a publication of its own."""

@@ -121,11 +121,11 @@ CASES = {
     "overcast": World("overcast", {}, "tasks", of_overcast, slow=False),
     "overcast, all ways": World("overcast", {}, "seven stopped", of_overcast),
     "overcast, sizes": World("overcast", SIZES, "tasks seven stopped", of_overcast),
-    "plumtree": World("plumtree", {}, "jobs", of_plumtree, slow=False),
-    "plumtree, all ways": World("plumtree", {}, "seven", of_plumtree),
+    "plumtree": World("plumtree", {}, "jobs seven", of_plumtree),
     "plumtree, sizes": World("plumtree", SIZES, "tasks", of_plumtree),
     "plumtree, several": World("plumtree", SEVERAL, "tasks", of_plumtree),
-    "plumtree, schedule": World("plumtree", SCHEDULED, "tasks jobs stopped", of_plumtree),
+    "plumtree, schedule": World("plumtree", SCHEDULED, "jobs", of_plumtree, slow=False),
+    "plumtree, schedule, all ways": World("plumtree", SCHEDULED, "tasks stopped", of_plumtree),
     "splitstream": World("splitstream", {}, "tasks jobs seven stopped", of_splitstream),
     "splitstream, matched": World(
         "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
@@ -237,7 +237,7 @@ RUNS = {
     "nice": Run("nice", engines=("tasks", "jobs"), copies=copies_on_a_tree, drawn=39),
     "overcast": Run("overcast", {"overcast_rounds": 30}, ("tasks", "jobs"), copies_on_a_tree),
     "plumtree": Run("plumtree", copies=copies_on_all_views, slow=False),
-    "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views, slow=False),
+    "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views),
     "splitstream": Run("splitstream"),
     "splitstream, sizes": Run("splitstream", UPLINK),
 }

@@ -28,11 +28,7 @@ from scribe_spark.experiments.steps import Work
 from scribe_spark.overlay import Application
 from scribe_spark.rounds.events import Events
 from scribe_spark.systems.scribe.trees import build_trees
-from scribe_spark.worlds.round_measures import (
-    cell_delays,
-    cells_with_nodes,
-    right_leaf_sets,
-)
+from scribe_spark.worlds.round_measures import cell_delays, cells_with_nodes, right_leaf_sets
 
 CONFIG = WorldConfig(
     **NETWORK, nodes=90, leaf_set=8, initial=70, generator="churn", lifetime=8.0,

@@ -58,10 +58,7 @@ class Settings:
 
 
 def least(
-    count: int,
-    nodes: Iterable[int],
-    draw: Callable[[int], int],
-    idents: Mapping[int, int],
+    count: int, nodes: Iterable[int], draw: Callable[[int], int], idents: Mapping[int, int]
 ) -> list[int]:
     """Return the `count` nodes of least draw, of equal draws the smaller nodeId first."""
     return sorted(nodes, key=lambda node: (draw(node), idents[node]))[: max(count, 0)]

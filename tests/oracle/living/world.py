@@ -151,10 +151,7 @@ def drawn_lookups(overlay: Overlay, count: int) -> list[Lookup]:
 
 
 def step(
-    overlay: Overlay,
-    round: int,
-    events: Iterable[Event] = (),
-    lookups: int | Sequence[Lookup] = 0,
+    overlay: Overlay, round: int, events: Iterable[Event] = (), lookups: int | Sequence[Lookup] = 0
 ) -> Snapshot:
     """One round; lookups are given, or a number of them is drawn."""
     overlay.round = round

@@ -72,10 +72,7 @@ def first_to_compute(
 
 
 def reconfigure(
-    before: Dht,
-    neighbours: Neighbours,
-    events: Iterable[Event],
-    topmost_changed: bool = True,
+    before: Dht, neighbours: Neighbours, events: Iterable[Event], topmost_changed: bool = True
 ) -> tuple[Dht, Neighbours, list[Round]]:
     """Play the rounds that follow ``events``, which are one change of the DHT.
 

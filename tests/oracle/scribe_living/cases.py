@@ -113,11 +113,7 @@ class Story:
     """Draws valid events, keeping book of who is alive and who is a member."""
 
     def __init__(
-        self,
-        pick: random.Random,
-        idents: dict[int, int],
-        groups: dict[int, Group],
-        present: int,
+        self, pick: random.Random, idents: dict[int, int], groups: dict[int, Group], present: int
     ) -> None:
         self.pick, self.idents, self.groups = pick, idents, groups
         self.live, self.known = set(range(present)), set(range(present))
