@@ -46,7 +46,6 @@ from scribe_spark.experiments.owner import (
     read_manifest,
 )
 from scribe_spark.report.page import Report
-from scribe_spark.report.svg import figure_files
 from scribe_spark.runtime.batches import (
     EVERY,
     Among,
@@ -271,7 +270,7 @@ class StoredFolder:
 
     def write_page(self, page: Report, name: str = "report.html") -> str:
         """Write a page and its figures; return the page's location."""
-        for file, content in figure_files(page.figures):
+        for file, content in page.files.items():
             self._write_bytes(f"figures/{file}", content)
         self.write_text(name, page.html)
         return join(self.out, name)

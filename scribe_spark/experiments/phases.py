@@ -131,7 +131,7 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         counted = scope.computed(count_stress(kept, underlay, run.buckets, nodes, names))
         stress: dict[str, Table] = {"node_stress": node_stress(counted)}
         if scheduled:
-            kept_stress = link_stress(counted).frame
+            kept_stress = link_stress(counted)
             counted = scope.computed(count_stress(payload_copies(run), underlay, run.buckets))
         stress["link_stress"] = link_stress(counted)
         control = control_messages(run)

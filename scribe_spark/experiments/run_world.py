@@ -340,7 +340,9 @@ class _WorldRun:
             manifest = {**manifest, "world": manifest["world"] | self._costs()}
             latency = None if collect is None else latency_of(collect, manifest)
             rest = tables.get("watched_trees"), latency, tables.get("rounds_by_part")
-            return render_world(tables["rounds"], manifest, *rest)
+            page = render_world(tables["rounds"], manifest, *rest)
+            _ = page.files  # drawn here, beside the tables of the last round
+            return page
 
     def _is_readable(self, manifest: Manifest) -> bool:
         """Return True if a manifest names a save that this version can read in full."""

@@ -55,6 +55,7 @@ _SECTION = "V"
 _ENDS = ("sender", "receiver", "sender_router", "receiver_router")
 _EDGE_ENDS = ("parent", "child", "parent_router", "child_router")
 _EDGES = f"system string, merged boolean, {EDGES}"
+_OF_PAYLOAD = {"kind": [PAYLOAD]}
 
 
 def payload_copies(run: RunTables) -> Batches:
@@ -67,8 +68,8 @@ def payload_copies(run: RunTables) -> Batches:
     edges = run.batches("tree_edges", EDGE_COLUMNS)
     if "copies" not in run:
         return edges
-    copies = run.batches("copies", ["system", "group", "kind", *_ENDS])
-    return Batches.union([edges, _as_edges(copies.among("kind", [PAYLOAD]))])
+    copies = run.batches("copies", ["system", "group", "kind", *_ENDS], _OF_PAYLOAD)
+    return Batches.union([edges, _as_edges(copies)])
 
 
 def payload_bytes(run: RunTables) -> Batches:
@@ -93,9 +94,8 @@ def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches
             columns["packets"] = pa.array(size[publication.to_numpy()])
         return columns
 
-    copies = run.batches("copies", ["system", "kind", PUBLICATION, *_ENDS])
-    schema = _EDGES if size is None else f"{_EDGES}, packets bigint"
-    return copies.among("kind", [PAYLOAD]).each(edges, schema)
+    copies = run.batches("copies", ["system", "kind", PUBLICATION, *_ENDS], _OF_PAYLOAD)
+    return copies.each(edges, _EDGES if size is None else f"{_EDGES}, packets bigint")
 
 
 def kept_links(run: RunTables) -> Batches:
@@ -412,10 +412,17 @@ def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
     """Return the mean number of mesh links of a subscriber, by system."""
     if "system_state" not in run or not any(map(_has_mesh, run.systems)):
         return {}
-    links = run["system_state"].where(F.col("kind") == _MESH_LINKS)
-    sums = F.sum("entries").alias("links"), F.count(F.lit(1)).alias("places")
-    rows = links.groupBy("system").agg(*sums).collect()
-    return {row["system"]: {"mean": row["links"] / row["places"]} for row in rows}
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, rows in by_text(batches, "system"):
+            counted = {"links": [pc.sum(rows.column("entries")).as_py()], "places": [len(rows)]}
+            yield pa.RecordBatch.from_pydict({"system": [system], **counted})
+
+    columns = ["system", "kind", "entries"]
+    links = run.batches("system_state", columns, {"kind": [_MESH_LINKS]})
+    counts = links.then(count, "system string, links bigint, places bigint").to_arrow()
+    sums = counts.to_pandas().groupby("system").sum()
+    return {str(one): {"mean": row["links"] / row["places"]} for one, row in sums.iterrows()}
 
 
 MESH_LINKS = Measure(

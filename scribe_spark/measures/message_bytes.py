@@ -11,11 +11,18 @@ ControlPrune, ControlIDontWant.
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from scribe_spark import schemas
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.exchange import add_rows, play_lazily, send
+from scribe_spark.engine.packing import read_rows
 from scribe_spark.measures.distributions import (
     Statistic,
     column_of,
@@ -25,8 +32,8 @@ from scribe_spark.measures.distributions import (
 )
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
 from scribe_spark.multicast import PAYLOAD
-from scribe_spark.runtime.batches import Batches
-from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
+from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
+from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, ROWS
 
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"
@@ -60,66 +67,126 @@ _OF_NODES = {
 
 NODE_BYTES = {count: measure for count, (measure, _) in _OF_NODES.items()}
 
+#: The number of consecutive nodes that belong to one bucket.
+_NEIGHBOURS = 2**12
 
-def node_bytes(run: RunTables, kept: DataFrame | None = None) -> DataFrame:
+
+def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
     """Return the bytes of every node and system, zeros included: `schemas.BYTES`; lazy.
 
     With a schedule, `kept` is the `link_stress` of one copy on each tree edge, and the run has
     `link_bytes`.
     """
     assert run.config is not None
-    config = run.config.bandwidth
+    config, buckets = run.config.bandwidth, run.buckets
     named = config.parts is not None and run.config.gossipsub.announce == "publication"
     bitmap = -(-config.parts_sent // 8) if named else 0
     # in these systems, a JOIN was sent in the opposite direction on each tree edge
-    of_joins = F.col("system").isin([one.name for one in run.systems if one.joins_by_edges])
-    joined = F.when(of_joins, F.col("packets") * config.control_bytes)
-    every = F.explode(F.array(*(F.lit(one.name) for one in run.systems))).alias("system")
-    counted = [_rows(run["nodes"].select("node", every), "node")]
+    joined = {one.name: config.control_bytes for one in run.systems if one.joins_by_edges}
+    nodes = run.batches("nodes", ["node"])
+    counted = [nodes.then(_zeros_of([one.name for one in run.systems], buckets), ROWS)]
+
+    def add(table: Batches, count: _Count) -> None:
+        counted.append(table.then(_spread(count, buckets), ROWS))
+
+    ends = ["system", "kind", "src", "dst"]
     if kept is None:
-        counted += _of_links(run["link_stress"], F.col("packets") * config.size, joined)
+        links = run.batches("link_stress", [*ends, "packets"])
+        add(links, partial(_of_links, amount="packets", size=config.size, joined=joined))
     else:
-        counted += _of_links(run["link_bytes"], F.col("bytes"), F.lit(0))
-        counted += _of_links(kept, F.lit(0), joined)
-    for name, messages in (("control", F.col("messages")), ("copies", F.lit(1))):
+        links = run.batches("link_bytes", [*ends, "bytes"])
+        add(links, partial(_of_links, amount="bytes", size=1, joined={}))
+        add(kept, partial(_of_links, amount="packets", size=0, joined=joined))
+    of_kind = partial(size_of_control, other=config.control_bytes, bitmap=bitmap)
+    for name, more in (("control", ["messages"]), ("copies", [])):
         if name in run:
-            others = run[name].where(F.col("kind") != PAYLOAD)
-            taken = messages * _bytes_of_kind(config.control_bytes, bitmap)
-            counted.append(_rows(others, "sender", control_up=taken))
-            counted.append(_rows(others, "receiver", control_down=taken))
-    added = reduce(DataFrame.unionAll, counted).groupBy("system", "node")
-    return added.agg(*(F.sum(name).alias(name) for name in NODE_BYTES))
+            sent = run.batches(name, ["system", "kind", "sender", "receiver", *more])
+            add(sent, partial(_of_messages, of_kind=of_kind))
+    added = play_lazily(_AddBytes(np.arange(buckets + 1)), Batches.union(counted), supersteps=1)
+    return added.then(_read, schemas.BYTES)
 
 
-def _of_links(links: DataFrame, sent: Column, joined: Column) -> list[DataFrame]:
-    """Return the bytes that packets on LAN links are for nodes, payload and JOINs.
-
-    `sent` and `joined` are the bytes of payload and of JOINs on a link.
-    """
-    up, down = links.where(links["kind"] == LAN_UP), links.where(links["kind"] == LAN_DOWN)
-    return [
-        _rows(up, "src", payload_up=sent, control_down=joined),
-        _rows(down, "dst", payload_down=sent, control_up=joined),
-    ]
+#: ``count(system, batch)`` yields nodes and their bytes, by the names of `NODE_BYTES`.
+_Count = Callable[[str, pa.RecordBatch], Iterator[tuple[np.ndarray, Columns]]]
 
 
-def _rows(table: DataFrame, node: str, **counts: Column) -> DataFrame:
-    """Return the counts (columns) for the nodes in a column of a table; missing counts are 0."""
-    zero = F.lit(0)
-    columns = (F.coalesce(counts.get(name, zero), zero).cast("bigint") for name in NODE_BYTES)
-    named = (column.alias(name) for name, column in zip(NODE_BYTES, columns, strict=True))
-    return table.select("system", F.col(node).alias("node"), *named)
+def _of_links(
+    system: str, links: pa.RecordBatch, amount: str, size: int, joined: Mapping[str, int]
+) -> Iterator[tuple[np.ndarray, Columns]]:
+    """Yield the bytes of packets on LAN links: payload of a `size`, and JOINs in the other way."""
+    ways = (
+        (LAN_UP, "src", "payload_up", "control_down"),
+        (LAN_DOWN, "dst", "payload_down", "control_up"),
+    )
+    for kind, end, way, back in ways:
+        some = links.filter(pc.equal(links.column("kind"), kind))
+        packets = some.column(amount).to_numpy()
+        yield (
+            some.column(end).to_numpy(),
+            {way: packets * size, back: packets * joined.get(system, 0)},
+        )
 
 
-def _bytes_of_kind(other: int, bitmap: int) -> Column:
-    """Return the column with the size (bytes) of a control message, from its ``kind``.
+def _of_messages(
+    system: str, sent: pa.RecordBatch, of_kind: Callable[[str], int]
+) -> Iterator[tuple[np.ndarray, Columns]]:
+    """Yield the bytes of control messages at both ends; payload is counted on links."""
+    kinds = sent.column("kind").dictionary_encode()
+    sizes = [0 if kind == PAYLOAD else of_kind(kind) for kind in kinds.dictionary.to_pylist()]
+    taken = np.array(sizes, dtype=np.int64)[kinds.indices.to_numpy()]
+    if "messages" in sent.schema.names:
+        taken = taken * sent.column("messages").to_numpy()
+    for end, way in (("sender", "control_up"), ("receiver", "control_down")):
+        yield sent.column(end).to_numpy(), {way: taken}
 
-    `other` is the size of undefined kinds, `bitmap` that of the bitmap of an IHAVE or IWANT.
-    """
-    kinds = F.when(F.lit(False), 0)
-    for kind in _CONTROL_BYTES:
-        kinds = kinds.when(F.col("kind") == kind, size_of_control(kind, other, bitmap))
-    return kinds.otherwise(other)
+
+def _zeros_of(systems: Sequence[str], buckets: int) -> BatchKernel:
+    """Return the kernel that sends zeros of each node and system to the node's bucket."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            node = batch.column("node").to_numpy()
+            for system in systems:
+                yield from send(buckets, system, node // _NEIGHBOURS, _all_counts(node, {}))
+
+    return run
+
+
+def _spread(count: _Count, buckets: int) -> BatchKernel:
+    """Return the kernel that sends the bytes of nodes to their buckets."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            for node, counts in count(system, batch):
+                if len(node):
+                    added = add_rows(tuple(NODE_BYTES), _all_counts(node, counts), "node")
+                    yield from send(buckets, system, added["node"] // _NEIGHBOURS, added)
+
+    return run
+
+
+def _all_counts(node: np.ndarray, counts: Columns) -> Columns:
+    return {"node": node, **dict.fromkeys(NODE_BYTES, np.zeros(len(node), np.int64)), **counts}
+
+
+@dataclass(frozen=True)
+class _AddBytes:
+    """Add up the bytes of each node of a bucket, in a table for each system."""
+
+    bounds: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        for system, sent in inbox.items():
+            tables[system] = add_rows(tuple(NODE_BYTES), sent, "node")
+        return {}
+
+
+def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for row in read_rows(batches):
+        added = row.read()
+        system = pa.repeat(pa.scalar(row.name, pa.string()), len(added["node"]))
+        columns = [pa.array(added[name], pa.int64()) for name in ("node", *NODE_BYTES)]
+        yield pa.RecordBatch.from_arrays([system, *columns], names=schemas.BYTES.names)
 
 
 def _on_core_links(run: RunTables) -> Batches | None:

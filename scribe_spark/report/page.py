@@ -11,12 +11,12 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import redacted
-from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.svg import PageFigure, figure_files
 from scribe_spark.report.text import ABSENT, as_duration, as_setting, as_text, is_number
 
 if TYPE_CHECKING:  # only drawing needs it
@@ -44,6 +44,11 @@ class Report:
 
     html: str
     figures: dict[str, str]
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """The content of each file of the figures by its name (`svg.figure_files`), drawn once."""
+        return dict(figure_files(self.figures))
 
 
 # --- the parts of a page

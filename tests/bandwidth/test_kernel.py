@@ -249,7 +249,8 @@ ON = {"message_size": "1KB", "control_size": "100B"}
 NAMED = ("scribe", "gossipsub")
 
 
-def test_bytes_of_nodes(spark):
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_bytes_of_nodes(spark, buckets):
     links = [
         ("scribe", "lan_up", 1, 7, 3),
         ("scribe", "lan_down", 7, 2, 3),
@@ -275,8 +276,11 @@ def test_bytes_of_nodes(spark):
         ),
     }
     systems = tuple(one for one in systems_of_run((), NAMED) if one.name in NAMED)
-    run = RunTables(tables, systems, 3, 4, config=RunConfig(**ON, systems=NAMED))
-    found = {tuple(row)[:2]: tuple(row)[2:] for row in node_bytes(run).collect()}
+    config = RunConfig(**ON, systems=NAMED)
+    run = RunTables(tables, systems, 3, 4, config=config, buckets=buckets)
+    rows = [tuple(row.values()) for row in node_bytes(run).to_arrow().to_pylist()]
+    found = {row[:2]: row[2:] for row in rows}
+    assert len(found) == len(rows)
     assert found == {
         ("scribe", 1): (3000, 0, 0, 300),
         ("scribe", 2): (0, 3000, 300, 0),
