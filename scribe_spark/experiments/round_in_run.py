@@ -323,10 +323,12 @@ class _WriteViews:
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.name, remedy)
-        if self.live.merged:  # the source sends as many parts as are needed: rule W14
-            parts = self.of.parts
-            return take(copies, copies["publication"] % parts.sent < parts.needed)
-        return copies
+        if not self.live.merged:
+            return copies
+        # IP multicast sends as many parts as are needed (rule W14), in a run to members only
+        parts, place = self.of.parts, key_of([copies["group"], copies["to"]], self.size)
+        is_sent = copies["publication"] % parts.sent < parts.needed
+        return take(copies, is_sent & (find_sorted(mine.members, place) >= 0))
 
     def _edges(self, copies: Columns) -> Columns:
         """Return the copies of the first publication of each tree."""
