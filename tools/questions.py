@@ -1,4 +1,4 @@
-"""Answers about deadlines and quorums, of configs in data/: the tables of ``docs/questions.md``."""
+"""Answers of configs in data/: the tables of ``docs/questions.md``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from tools.results import Page, Part
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Config -> head of a column, metric, and True for a share.
+_TIMES = {
+    "delivered": ("reached", True),
+    "half of the deliveries": ("latency.p50", False),
+    "99 %": ("latency.p99", False),
+    "all": ("latency.max", False),
+    "duplicates per delivery": ("duplicates.mean", False),
+}
 COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
     "aggregators": {
         "within 400 ms": ("within_400ms", True),
@@ -29,6 +36,9 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
         "99th percentile of votes": ("replies.p99", False),
         "blocks without votes": ("replies.never", False),
     },
+    "ethereum_block": _TIMES,
+    "waku": _TIMES,
+    "peerdas": _TIMES,
 }
 
 
@@ -62,7 +72,7 @@ def answers(name: str, out: Path) -> Iterator[str]:
     values, columns = _values(out / name), COLUMNS[name]
     systems = _systems(values, next(iter(columns.values()))[0])
     rows = [
-        [label_of(system), *(_cell(values[f"{system}.{metric}"], share, metric)
+        [label_of(system), *(_cell(values.get(f"{system}.{metric}"), share, metric)
                              for metric, share in columns.values())]
         for system in systems
     ]  # fmt: skip
