@@ -110,7 +110,7 @@ parts: setup ## Send publications whole, in parts and coded, and write docs/part
 	$(call page,parts,out/parts,--page docs/parts.md)
 
 .PHONY: questions
-questions: setup ## Answer the questions of data/*.toml about deadlines and quorums in docs/questions.md (a few minutes)
+questions: setup ## Answer the questions of data/*.toml in docs/questions.md (ten minutes)
 	$(call page,questions,out/questions,--page docs/questions.md)
 
 .PHONY: checks

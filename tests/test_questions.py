@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from scribe_spark.config import RunConfig, read_toml
@@ -35,17 +36,35 @@ def test_answers_are_shares_times_and_never(tmp_path):
     assert last == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
 
 
-def test_what_meshes_deliver_by_what_is_withheld(tmp_path):
+#: What a tree does not have.
+TREE = "scribeduplicates.mean"
+
+
+def test_what_systems_deliver_by_what_is_withheld(tmp_path):
     for part, name in enumerate(questions.KINDS.values()):
         values = {"reached": 1 - part / 2, "latency.p50": 100.4 * (part + 1), "latency.p99": None}
         values["duplicates.mean"] = 1.5
         rows = [
-            {"name": f"{system}.{metric}", "value": value}
-            for system in ("gossipsub", "plumtree")
+            {"name": f"{system}.{metric}", "value": None if system + metric == TREE else value}
+            for system in (["scribe"] * (part == 0) + ["plumtree"])
             for metric, value in values.items()
         ]
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.json").write_text(json.dumps(rows))
-    *_, payload, everything = questions.withheld(tmp_path)
+    *_, payload, everything, scribe = questions.withheld(tmp_path)
+    assert scribe == "| Scribe | `payload` | 100.0 % | 100 ms | never | - |"
     assert payload == "| Plumtree | `payload` | 100.0 % | 100 ms | never | 1.50 |"
     assert everything == "| Plumtree | `all` | 50.0 % | 201 ms | never | 1.50 |"
+
+
+def test_what_worlds_deliver_counts_what_is_due(tmp_path):
+    for name in questions.DELIVERIES.values():
+        # publications of round 0 do not count, nor those that are not due
+        counts = {"round": [0, 1, 2, 3], "group": 1, "expected": 10, "due": [10, 10, 10, 0],
+                  "in_time": [0, 4, 5, 9], "late": [0, 2, 3, 0], "lost": [10, 4, 2, 0],
+                  "first_copies": 9, "duplicates": 0, "system": "scribe"}  # fmt: skip
+        (tmp_path / name / "tables" / "publications").mkdir(parents=True)
+        pd.DataFrame(counts).to_parquet(tmp_path / name / "tables" / "publications" / "a.parquet")
+    *_, reliable, end = questions.delivered(tmp_path)
+    assert reliable == "| `reliable` | 45.0 % | 25.0 % | 30.0 % |"
+    assert end == ""

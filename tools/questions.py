@@ -1,18 +1,26 @@
-"""Answers about deadlines and quorums, of configs in data/: the tables of ``docs/questions.md``."""
+"""Answers of configs in data/: the tables of ``docs/questions.md``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scribe_spark.report.style import label_of
+from tools.folders import COUNTS, Folder
 from tools.pages import table
 from tools.results import Page, Part
 
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Config -> head of a column, metric, and True for a share.
+_TIMES = {
+    "delivered": ("reached", True),
+    "half of the deliveries": ("latency.p50", False),
+    "99 %": ("latency.p99", False),
+    "all": ("latency.max", False),
+    "duplicates per delivery": ("duplicates.mean", False),
+}
 COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
     "aggregators": {
         "within 400 ms": ("within_400ms", True),
@@ -28,12 +36,22 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
         "99th percentile of votes": ("replies.p99", False),
         "blocks that never get the votes of two thirds": ("replies.never", False),
     },
+    "ethereum_block": _TIMES,
+    "waku": _TIMES,
+    "peerdas": _TIMES,
 }
 
 
-#: The kinds of `--withhold-kind` -> the experiment; in all systems but these, they are equal.
+#: The kinds of `--withhold-kind` -> the experiment; in all systems but the meshes, they are equal.
 KINDS = {"payload": "withhold", "all": "withhold-all"}
-_MESHES = "--systems gossipsub,plumtree --nodes 2000 --groups 20"
+_MESHES = ("gossipsub", "plumtree")
+
+#: Scribe's delivery -> its world.
+DELIVERIES = {"best-effort": "withhold-world", "reliable": "withhold-reliable"}
+_WORLD = (
+    "world --config data/withhold.toml --systems scribe --nodes 2000 --groups 20 "
+    "--generator publications --rounds 10 --lookups 0"
+)
 _WITHHELD = {
     "delivered": ("reached", True),
     "time until half of the deliveries": ("latency.p50", False),
@@ -52,10 +70,9 @@ def question_of(config: Path) -> str:
 def answers(name: str, out: Path) -> Iterator[str]:
     """Yield the question of a config, and its answers by system."""
     values, columns = _values(out / name), COLUMNS[name]
-    first = next(iter(columns.values()))[0]
-    systems = [one.removesuffix(f".{first}") for one in values if one.endswith(f".{first}")]
+    systems = _systems(values, next(iter(columns.values()))[0])
     rows = [
-        [label_of(system), *(_cell(values[f"{system}.{metric}"], share, metric)
+        [label_of(system), *(_cell(values.get(f"{system}.{metric}"), share, metric)
                              for metric, share in columns.values())]
         for system in systems
     ]  # fmt: skip
@@ -64,17 +81,33 @@ def answers(name: str, out: Path) -> Iterator[str]:
 
 
 def withheld(out: Path) -> Iterator[str]:
-    """Yield what two meshes deliver if some nodes forward nothing, or announce nothing, either."""
+    """Yield what systems deliver if some nodes forward nothing, or announce nothing, either."""
     rows = []
     for kind, name in KINDS.items():
         values = _values(out / name)
-        for system in ("gossipsub", "plumtree"):
+        for system in _systems(values, "duplicates.mean"):
             cells = (_cell(values[f"{system}.{metric}"], share, metric)
                      for metric, share in _WITHHELD.values())  # fmt: skip
             rows.append([label_of(system), f"`{kind}`", *cells])
     yield from _asked("withhold")
     rows.sort(key=lambda row: row[0])
     yield from table(("system", "`--withhold-kind`", *_WITHHELD), rows)
+
+
+def delivered(out: Path) -> Iterator[str]:
+    """Yield what Scribe delivers in worlds in which some nodes forward nothing."""
+    rows = []
+    for delivery, name in DELIVERIES.items():
+        told = Folder(out / name).told
+        sums = told[list(COUNTS)].sum()
+        cells = (f"{100 * sums[what] / sums['due']:.1f} %" for what in ("in_time", "late", "lost"))
+        rows.append([f"`{delivery}`", *cells])
+    yield from ("", *table(("Scribe's `--delivery`", "in time", "late", "lost"), rows), "")
+
+
+def _systems(values: Mapping[str, float | None], metric: str) -> list[str]:
+    """Return the systems that have a metric."""
+    return [one.removesuffix(f".{metric}") for one in values if one.endswith(f".{metric}")]
 
 
 def _values(folder: Path) -> dict[str, float | None]:
@@ -90,7 +123,7 @@ def _asked(name: str) -> tuple[str, str, str]:
 
 def _cell(value: float | None, share: bool, metric: str) -> str:
     if value is None:
-        return "never"
+        return "-" if metric.startswith("duplicates") else "never"
     if share:
         return f"{100 * value:.1f} %"
     if metric.startswith("duplicates"):
@@ -106,13 +139,14 @@ def _answers(out: Path) -> list[str]:
 QUESTIONS = Page(
     {
         **{name: f"run --config data/{name}.toml" for name in COLUMNS},
-        **{
-            name: f"run --config data/withhold.toml {_MESHES} --withhold-kind {kind}"
-            for kind, name in KINDS.items()
-        },
+        "withhold": "run --config data/withhold.toml",
+        "withhold-all": "run --config data/withhold.toml --withhold-kind all "
+        f"--systems {','.join(_MESHES)}",
+        **{name: f"{_WORLD} --delivery {delivery}" for delivery, name in DELIVERIES.items()},
     },
     {
         "answers": Part("stake_quorum/metrics.json", _answers),
         "withheld": Part("withhold-all/metrics.json", lambda out: [*withheld(out), ""]),
+        "delivered": Part("withhold-reliable/tables/rounds", lambda out: list(delivered(out))),
     },
 )
