@@ -49,6 +49,7 @@ class PaperSweep:
 
     paper: Paper
     nodes: None = None
+    folders: tuple[str, ...] = ()  # the manifest in OUT names the runs that are there
 
     @cached_property
     def _runs(self) -> dict[str, tuple[str, RunConfig]]:
@@ -60,10 +61,6 @@ class PaperSweep:
     def configs(self) -> dict[str, RunConfig]:
         """The config of each run, by folder in OUT."""
         return {folder: config for folder, (_, config) in self._runs.items()}
-
-    @property
-    def folders(self) -> list[str]:
-        return list(self._runs)
 
     def plan(self, execution: Execution) -> Plan:
         """Return a plan that continues with other seeds and experiments, too."""
