@@ -139,7 +139,8 @@ def test_the_tests_are_run_over_what_the_first_run_left():
     """`.ci/run` has README's commands in README's order, and the run where `make run` puts it."""
     readme = (ROOT / "README.md").read_text()
     block = readme.split("## Quick start")[1].split("```")[1]
-    commands = [line.split("#")[0].strip() for line in block.splitlines() if "make" in line]
+    lines = block.splitlines()
+    commands = [line.split("#")[0].strip() for line in lines if line.startswith("make")]
     assert commands == ["make run", "make test"]
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     first = lines.index("make run NODES=2000 GROUPS=50")
