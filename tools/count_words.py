@@ -21,7 +21,7 @@ GENERATED = {
 }
 
 #: Pages of results, of which commands write at least three quarters of the words.
-MEASURED = {"groups_results.md", "peers.md", "peers_living.md"}
+MEASURED = {"groups_results.md", "peers.md", "peers_living.md", "questions.md"}
 
 #: A part that a command writes, and a block of code.
 _PARTS = re.compile(
