@@ -24,7 +24,7 @@ FIGURE = "figure-peers-living.svg"
 
 #: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
 #: churn.
-FAILURE, CHURN = (16, 8), (60, 5)
+FAILURE, CHURN = (16, 8), (40, 5)
 
 #: Name -> the events in the table, and in the figure, and flags.
 _QUARTER = "quarter-fails"
@@ -213,7 +213,7 @@ This page compares systems in worlds with the same events: the same nodes fail a
 
 {{table}}
 
-*Events*: {_SCENARIOS[_QUARTER][1]}; or churn with a mean lifetime. *Rounds*: the rounds whose publications count. {STEADY_RULE}
+*Events*: {_SCENARIOS[_QUARTER][1]}, of {FAILURE[0]}; or {CHURN[0]} rounds of churn with a mean lifetime. *Rounds*: the rounds whose publications count. {STEADY_RULE}
 
 *In time*: delivered in the round of the publication. *Lost*: not delivered within {FAILURE[1]} more rounds (with churn {CHURN[1]}).
 
