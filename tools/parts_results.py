@@ -30,6 +30,9 @@ FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 SIZES = ("128KB", "1MB")
 
+#: SplitStream with all nodes in one group takes more than 10 GiB with 100,000 nodes.
+SPLITSTREAM_MOST = 20_000
+
 #: Head of a column -> the metric, its divisor and its format.
 COLUMNS = {
     "delay, median": ("latency.p50", 1, "{:,.0f} ms"),
@@ -44,12 +47,16 @@ def commands() -> dict[str, str]:
     """Return the command of each run, by the name of its folder."""
     return {
         _folder(nodes, size, form): f"run --config data/parts.toml --nodes {nodes} "
-        f"--group-size {nodes} --message-size {size} --systems {','.join(systems)} --engine tasks "
-        f"{options}"
+        f"--group-size {nodes} --message-size {size} --engine tasks {options} "
+        f"--systems {','.join(_systems(form, int(nodes)))}"
         for nodes in NODES
         for size in SIZES
-        for form, (options, systems) in FORMS.items()
+        for form, (options, _) in FORMS.items()
     }
+
+
+def _systems(form: str, nodes: int) -> list[str]:
+    return [one for one in FORMS[form][1] if one != "splitstream" or nodes <= SPLITSTREAM_MOST]
 
 
 def _folder(nodes: int | str, size: str, form: str) -> str:
@@ -64,26 +71,27 @@ def found(out: Path) -> pd.DataFrame:
         | {name: run.value(name, system) for name, *_ in COLUMNS.values()}
         for nodes in known
         for size in SIZES
-        for form, (_, systems) in FORMS.items()
+        for form in FORMS
         if (run := Folder(out / _folder(nodes, size, form))).is_complete
-        for system in systems
+        for system in _systems(form, nodes)
     ]
     return pd.DataFrame(rows)
 
 
 def lines(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield the table of each size, with the largest number of nodes."""
+    """Yield the table of each size, with the largest number of nodes of each system."""
     for size in SIZES:
         mine = rows[rows["size"] == size]
-        largest = mine["nodes"].max()
-        yield from ("", f"{size}, {largest:,} nodes:", "")
+        largest = mine[mine["nodes"] == mine.groupby("system")["nodes"].transform("max")]
+        yield from ("", f"{size}:", "")
         cells = [
-            [label_of(row["system"]), row["form"], *map(_cell, [row] * 5, COLUMNS.values())]
-            for _, row in mine[mine["nodes"] == largest]
-            .sort_values("system", kind="stable")
-            .iterrows()
+            [
+                *(label_of(row["system"]), f"{row['nodes']:,}", row["form"]),
+                *map(_cell, [row] * len(COLUMNS), COLUMNS.values()),
+            ]
+            for _, row in largest.sort_values("system", kind="stable").iterrows()
         ]
-        yield from table(("system", "publication", *COLUMNS), cells)
+        yield from table(("system", "nodes", "publication", *COLUMNS), cells)
 
 
 def _cell(row: pd.Series, column: tuple[str, float, str]) -> str:

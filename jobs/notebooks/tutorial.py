@@ -268,7 +268,7 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 def play(systems, **changes):
     config = WorldConfig(
         nodes=FEW, groups=1, group_size=40, systems=systems, generator="publications",
-        rounds=7, lookups=0, seed=9, **changes,
+        rounds=7, lookups=0, seed=9, gossipsub_flood_publish=False, **changes,
     )  # fmt: skip
     failure = spark.createDataFrame(
         [(2, root, "fail", None)], "round int, node bigint, event string, group bigint"
@@ -295,11 +295,11 @@ for figure in scene_figures(scene_of(trees)):
 
 # MAGIC %md
 # MAGIC The table has the number of members that get the message in the round of its publication.
-# MAGIC Of the 40 members, it counts the 39 that stay alive, the source among them. Node 144, the
-# MAGIC neighbour on the ring of the old root (node 111), is now closest to the key, so it is the
-# MAGIC new root at once. Node 144 was a child of the old root. But the other children (the
-# MAGIC *orphans*) wait two rounds before they send a new JOIN. Until then, the new root reaches
-# MAGIC only its own part of the tree.
+# MAGIC Of the 40 members, it counts the 39 that stay alive; the source counts if its message comes
+# MAGIC back down the tree. Node 144, the neighbour on the ring of the old root (node 111), is now
+# MAGIC closest to the key, so it is the new root at once. Node 144 was a child of the old root. But
+# MAGIC the other children (the *orphans*) wait two rounds before they send a new JOIN. Until then,
+# MAGIC the new root reaches only its own part of the tree.
 # MAGIC
 # MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
 # MAGIC
