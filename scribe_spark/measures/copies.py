@@ -285,7 +285,10 @@ def numbers_of_parts(counted: Columns) -> dict[str, float]:
 
 
 def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return the metrics of excess parts: over publications and nodes with enough parts."""
+    """Return, by system and metric, the parts that nodes get beyond those that they need.
+
+    The metrics are over all pairs of a publication and a node that has enough of its parts.
+    """
     published = publications_of(run)
     assert published is not None
     assert run.config is not None

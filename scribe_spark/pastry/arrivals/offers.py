@@ -45,7 +45,7 @@ def places_out(
 ) -> np.ndarray:
     """Return how many ring positions a position is away from a node on one side; 0 for the node.
 
-    `size` is the number of nodes.
+    `size` is the number of nodes; `side` is 0 for the greater nodeIds, 1 for the smaller ones.
     """
     out = (position - node) * (1 - 2 * side)
     out += (out < 0) * size  # four times faster than a remainder

@@ -187,7 +187,7 @@ def _planned(
 
 
 def _messages(tables: BucketTables) -> np.ndarray:
-    """Return the numbers of messages by kind, summed over the tables of all buckets."""
+    """Return the numbers of messages, indexed by `Kind`, summed over all buckets: int64."""
     rows = read_rows(tables.rows(MESSAGES).toArrow().to_batches())
     return sum(
         (counted(row.read(), len(Kind))[0] for row in rows), start=np.zeros(len(Kind), np.int64)

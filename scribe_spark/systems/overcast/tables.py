@@ -110,9 +110,10 @@ class Certificates(Known):
         return index[index >= 0], row[index >= 0]
 
     def told(self, row: np.ndarray, to: np.ndarray, size: int) -> Certificates:
-        """Return the certificates `row` as the nodes `to` (keys of group and node) get them.
+        """Return copies of the certificates `row`, each fresh and under the key of its new owner.
 
-        A node gets no certificate of itself.
+        The node ``to[i]`` (a key of group and node) gets the certificate ``row[i]``, but none of
+        itself.  `size` is the number of nodes.
         """
         sent, of = self.take(row), self.key[row] % size
         sent.key, sent.fresh = to * size + of, np.full(len(row), True)

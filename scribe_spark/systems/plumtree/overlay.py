@@ -40,7 +40,7 @@ class PlumtreeKernel:
         self._rules, self._seed, self._room = rules, seed, room
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """See `Kernel`."""
+        """Read the views and links of a bucket's nodes before the clock starts; see `Kernel`."""
         had, linked = tables.get(STATE, {}), tables.pop(LINKED, {})
         views = (rows[name] for rows, name in ((had, "active"), (linked, "neighbours")) if rows)
         slots = max((view.shape[1] for view in views), default=self._rules.active)

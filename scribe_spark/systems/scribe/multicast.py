@@ -486,7 +486,10 @@ class Emitter:
         return found
 
     def _note_payloads(self, payloads: Payloads, is_lost: np.ndarray) -> None:
-        """Record the sender and the receiver of each publication in messages."""
+        """Record sender and receiver of each publication that payloads carry, if delays are timed.
+
+        `is_lost` marks the payloads that the network loses.
+        """
         if not self.scribe.timed:
             return
         inside = self.messages.contents(payloads.message)
