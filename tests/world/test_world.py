@@ -380,7 +380,7 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
 
 def test_a_save_of_an_earlier_version_is_not_read():
     told, saved = Stops(), {"number": 2, "slot": "odd"}  # without a version
-    world = _WorldRun(None, CONFIG, Execution(out="out"), told)
+    world = _WorldRun(None, CONFIG, Execution(out="out"), told, None)
     world.work = Work(None, None, told)
     world.work.manifest = {"world": {"saved": saved, "tables": {}}}
     assert world._saved_round() is None
