@@ -106,7 +106,7 @@ gossipsub-results: setup ## Compare GossipSub with published numbers, and write 
 	@PYTHONPATH=.:tests $(BIN)/python -m gossipsub.measured --page docs/gossipsub.md
 
 .PHONY: parts
-parts: setup ## Send publications whole, in parts and coded, and write docs/parts.md (2,000 and 10,000 nodes: half an hour; NODES="2000 100000" for others)
+parts: setup ## Send publications whole, in parts and coded, and write docs/parts.md (2,000 and 10,000 nodes: half an hour; NODES="2000 10000 100000" for the page)
 	$(call page,parts,out/parts,--page docs/parts.md)
 
 .PHONY: questions
