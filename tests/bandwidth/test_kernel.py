@@ -72,7 +72,7 @@ def test_random_cases(part):
 @pytest.mark.parametrize("announcements", [False, True], ids=["payload", "all"])
 def test_lost_copies_take_their_uplinks_only(announcements):
     lost = told = 0
-    for seed in range(30):
+    for seed in range(60):
         network, publications, rules = random_case(seed)
         rules = replace(
             rules,
@@ -87,7 +87,7 @@ def test_lost_copies_take_their_uplinks_only(announcements):
         told += sum(
             rules.withholds(p, node[x]) and node[x] != source[p] for p, x, *_ in wanted.told
         )
-    assert lost > 150
+    assert lost > 300
     assert (told > 0) != announcements
 
 
@@ -97,12 +97,12 @@ def test_routes_have_narrowest_links():
     def narrowest(y: int, x: int) -> int:
         return rates[zlib.crc32(f"{y} {x}".encode()) % len(rates)]
 
-    for seed in range(30):
+    for seed in range(60):
         network, publications, rules = random_case(seed)
         before = oracle.play(network, publications, rules)
         wanted, *_ = compare(replace(network, narrowest=narrowest), publications, rules, seed)
         slower += wanted.copies != before.copies
-    assert slower > 15
+    assert slower > 30
 
 
 def test_the_greedy_tree_is_the_optimum():
@@ -117,7 +117,7 @@ def test_the_greedy_tree_is_the_optimum():
 def test_windows_go_on_where_a_player_has_stopped(monkeypatch):
     """A player takes many supersteps for messages that never end, so windows come in parts."""
     monkeypatch.setattr("scribe_spark.bandwidth.windows.most_supersteps", lambda _: 6)
-    for seed in range(10):
+    for seed in range(20):
         compare(*random_case(seed), seed)
 
 

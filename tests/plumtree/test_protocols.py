@@ -205,7 +205,7 @@ def test_buckets_leave_the_same(least_us, rules):
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("buckets", [1, 2])
+@pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_groups_do_not_disturb_each_other(buckets):
     # two groups with common nodes; each is played alone, too, and its commands are the same
     members = [np.arange(0, 30), np.array([3, 4, 8, 9, 20, 21, 25, 29])]

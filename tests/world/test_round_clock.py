@@ -155,7 +155,7 @@ def test_deliveries_of_rounds_are_those_of_an_event_queue(
     monkeypatch.setattr(
         LiveScribe, "_begun", lambda self, sent, to: accepted.append(sent) or begun(self, sent, to)
     )
-    for seed in range(2):
+    for seed in range(4):
         played = begin(seed, links_of(**SLOW, uplink=uplink, shared=shared), source, more={})
         for number in range(ROUNDS):
             played.step(number)
@@ -173,7 +173,7 @@ def test_deliveries_of_rounds_are_those_of_an_event_queue(
             lost += copies is not None and int(
                 (~played.state.player.lives.alive[copies["to"]]).sum()
             )
-    assert compared > 50
+    assert compared > 100
     assert lost  # copies to dead nodes, which take the uplink
 
 
@@ -332,7 +332,7 @@ def test_copies_are_timed_after_a_round_as_in_it() -> None:
 
 def test_nodes_send_and_receive_the_bytes_of_all_messages() -> None:
     size, seen = SLOW["size"], Counter()
-    for seed in (3, 5):
+    for seed in (3, 5, 8):
         for measures, *_ in begin(seed, links_of(**SLOW)).play(saves=False):
             live = measures["nodes.live"]
             for system, kinds in PAYLOADS_OF.items():
