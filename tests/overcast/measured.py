@@ -142,9 +142,7 @@ def row_of(members: int, placement: str, **rules) -> tuple[list[str], list[str]]
         *(f"{mean[name]:.2f}" for name in names[1:4]),
         f"{mean['flows']:.2f}, {most:.1f}",
         f"{mean['depth.max']:.0f} ({max(each['depth.max']):.0f})",
-        "; -; ".join(f"{number:.0f}" for number in rounds)
-        if len(rounds) == 2
-        else "; ".join(f"{number:.0f}" for number in rounds),
+        ("; " if len(rounds) > 2 else "; -; ").join(f"{number:.0f}" for number in rounds),
         "; ".join(f"{new:.1f} ({every:.1f})" for new, every in certificates[: len(rounds) - 1]),
     ]
     bars = {
