@@ -31,6 +31,7 @@ from scribe_spark.measures.distributions import (
     values_in,
 )
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
+from scribe_spark.measures.stress import NEIGHBOURS
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, ROWS
@@ -66,9 +67,6 @@ _OF_NODES = {
 }
 
 NODE_BYTES = {count: measure for count, (measure, _) in _OF_NODES.items()}
-
-#: The number of consecutive nodes that belong to one bucket.
-_NEIGHBOURS = 2**12
 
 
 def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
@@ -147,7 +145,7 @@ def _zeros_of(systems: Sequence[str], buckets: int) -> BatchKernel:
         for batch in batches:
             node = batch.column("node").to_numpy()
             for system in systems:
-                yield from send(buckets, system, node // _NEIGHBOURS, _all_counts(node, {}))
+                yield from send(buckets, system, node // NEIGHBOURS, _all_counts(node, {}))
 
     return run
 
@@ -160,7 +158,7 @@ def _spread(count: _Count, buckets: int) -> BatchKernel:
             for node, counts in count(system, batch):
                 if len(node):
                     added = add_rows(tuple(NODE_BYTES), _all_counts(node, counts), "node")
-                    yield from send(buckets, system, added["node"] // _NEIGHBOURS, added)
+                    yield from send(buckets, system, added["node"] // NEIGHBOURS, added)
 
     return run
 

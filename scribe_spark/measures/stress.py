@@ -43,8 +43,8 @@ EDGE_COLUMNS = ("system", "merged", "group", "parent", "child", "parent_router",
 #: The message with nodes whose loads are counted, and the tables with the loads of each system.
 _NODES, _LOADS = "nodes", "loads"
 
-#: The number of consecutive nodes that belong to one bucket.
-_NEIGHBOURS = 2**12
+#: The number of consecutive nodes whose loads, or bytes, are counted in one bucket.
+NEIGHBOURS = 2**12
 
 
 def count_stress(
@@ -153,7 +153,7 @@ def _from_nodes(buckets: int) -> BatchKernel:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             node = batch.column("node").to_numpy()
-            yield from send(buckets, _NODES, node // _NEIGHBOURS, {"node": node})
+            yield from send(buckets, _NODES, node // NEIGHBOURS, {"node": node})
 
     return run
 
@@ -181,11 +181,11 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
     up = {"node": node, "router": above[of]}
     if merged:  # one packet per group, whatever the number of its receivers
         one = np.ones_like(of) if weight is None else weight[of]
-        packets.put(TREE_UP, system, node // _NEIGHBOURS, **up, tree=tree, packets=one)
+        packets.put(TREE_UP, system, node // NEIGHBOURS, **up, tree=tree, packets=one)
     else:
-        packets.put(UP, system, node // _NEIGHBOURS, **up, group=tree, packets=count)
+        packets.put(UP, system, node // NEIGHBOURS, **up, group=tree, packets=count)
     of, (node,), count = _counted(weight, child)
-    packets.put(DOWN, system, node // _NEIGHBOURS, node=node, router=below[of], packets=count)
+    packets.put(DOWN, system, node // NEIGHBOURS, node=node, router=below[of], packets=count)
     crossing = (above != below) & kernel.has_links
     src, dst = (kernel.index(end[crossing]).astype(np.int64) for end in (above, below))
     weight = None if weight is None else weight[crossing]
