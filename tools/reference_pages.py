@@ -1,5 +1,7 @@
-"""The pages of the reference that are written from the package: config, tables, measures, commands,
-rules."""
+"""The pages of the reference that are written from the package.
+
+These are the pages of the settings, tables, measures, commands and rules.
+"""
 
 from __future__ import annotations
 
@@ -309,30 +311,17 @@ def _first_clause(text: str) -> str:
 
 # ----------------------------------------------------------------------------------------- rules.md
 
-#: The folders of the package whose file ``rules.md`` has rules, in the order of the page.
-_RULES = (
-    *("rounds", "measures", "pastry", "systems/scribe", "systems/reference_tree", "clock"),
-    *("topology", "underlay", "bandwidth", "systems/plumtree", "systems/overcast"),
-    *("systems/bayeux", "systems/splitstream", "systems/flooding", "can", "systems/gossipsub"),
-    *("systems/narada", "systems/nice"),
-)
+#: The folders whose file ``rules.md`` begins the page, in this order; those of systems follow.
+_ROOMS = "rounds", "measures", "pastry", "can", "clock", "topology", "underlay", "bandwidth"
 
 _PACKAGE = Path(__file__).resolve().parents[1] / "scribe_spark"
 
 
 def rules() -> Iterator[str]:
-    """Yield the lines of ``docs/rules.md``: the rules of each folder.
-
-    Raises
-    ------
-    SystemExit
-        A folder with a file ``rules.md`` is not in the order of the page.
-    """
-    found = {path.parent.relative_to(_PACKAGE).as_posix() for path in _PACKAGE.rglob("rules.md")}
-    if missing := sorted(found - {*_RULES}):
-        raise SystemExit(f"{missing[0]}/rules.md: name the folder in _RULES of {__name__}")
-    for folder in _RULES:
-        text = (_PACKAGE / folder / "rules.md").read_text("utf-8")
+    """Yield the lines of ``docs/rules.md``: the rules of each folder, those of systems last."""
+    files = [_PACKAGE / room / "rules.md" for room in _ROOMS]
+    for file in dict.fromkeys([*files, *sorted(_PACKAGE.rglob("rules.md"))]):
+        text = file.read_text("utf-8")
         yield from ("", *re.sub(r"\]\((\.\./)+docs/", "](", text).splitlines())
 
 
