@@ -107,6 +107,15 @@ class GroupsConfig(Section):
         """True if there are groups; a world without groups simulates Pastry alone."""
         return self.members is not None or bool(self.count)
 
+    def largest(self, nodes: int) -> int:
+        """Return the number of members of the largest group; 0 if the config does not tell it.
+
+        By Zipf's law, the largest group has all `nodes`.
+        """
+        if not self.count or self.custody is not None:
+            return 0
+        return nodes if self.size is None else self.size
+
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
         """Return roughly how many members all groups have together; 0 if they are in a table.
 
@@ -168,6 +177,13 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
             f"groups, or leave {system} out"
         )
         raise InputError("systems", system, remedy)
+
+
+def refuse_large_group(system: str, members: int, most: int, why: str) -> None:
+    """Refuse a group with more members than a system (a name) supports; `why` ends the message."""
+    if members > most:
+        remedy = f"has a group of {members:,} members; must be at most {most:,}, since {why}"
+        raise InputError("systems", system, f"{remedy}; give smaller groups, or leave {system} out")
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:

@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import divided, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
@@ -100,6 +101,13 @@ class Period:
     network: Network
     handed: Mapping[str, Columns] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+
+    def draw(
+        self, purpose: str, group: np.ndarray, node: np.ndarray, *more: np.ndarray | int
+    ) -> np.ndarray:
+        """Return random bits for a purpose, keyed by group, node and `more` numbers: uint64."""
+        keys = self.group_number[group], self.network.ring.node[node], *more
+        return draws.bits_np(self.network.seed, purpose, *keys)
 
 
 class Sent:

@@ -15,7 +15,6 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.underlay.protocol import node_delays
 
 #: The most pairs of nodes whose distances are computed at once.
 _PAIRS = 1 << 21
@@ -140,11 +139,8 @@ class Distances:
 
     def trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return round trips (us) between nodes `a` and `b`, given by keys (group, node): int64."""
-        size, router = len(self.network.ring), self.network.ring.router
-        ends = router[a % size], router[b % size]
-        facts = self.network.kernel, self.network.lan_us
-        trip = node_delays(*facts, *ends) + node_delays(*facts, *ends[::-1])
-        return np.where(a == b, 0, trip)
+        size = len(self.network.ring)
+        return self.network.round_trips(a % size, b % size)
 
     def radii(self, sets: Clusters) -> np.ndarray:
         """Return the longest round trip (us) of each member to others of its cluster: int64."""

@@ -7,15 +7,13 @@ to V8.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts, whole_numbers
-from scribe_spark.engine.packing import Columns, concatenate
-from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.engine import Columns
+from scribe_spark.rounds.grown_overlays import Period, Sent
 from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, layers_of, rows_of, tops
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ class NicePeriod:
         self._silent, self._waiting = (r["group"] * self._size + r["node"] for r in told)
         self._missed, self._start = told[0]["periods"], told[1]["start"]
         self._lost = whole_numbers()
-        self._messages: dict[str, list[Columns]] = defaultdict(list)
+        self._sent = Sent()
 
     def play(self, state: dict[str, Columns]) -> dict[str, Columns]:
         """Play the period: replace the tables of the state, and return the messages."""
@@ -113,7 +111,7 @@ class NicePeriod:
         ):
             group, node = np.divmod(key, self._size)
             state[name] = {"group": group, "node": node, column: value}
-        return {kind: concatenate(rows) for kind, rows in self._messages.items()}
+        return self._sent.by_kind()
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
         """Count messages of a kind between keys (group, node).
@@ -121,8 +119,7 @@ class NicePeriod:
         Each has the bytes of `entries` entries.
         """
         if len(sender):
-            group, node = np.divmod(sender, self._size)
-            self._messages[kind].append({"group": group, "sender": node, "to": to % self._size})
+            self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
             self._count("control_bytes", MESSAGE * len(sender) + ENTRY * int(np.sum(entries)))
 
     def _count(self, name: str, number: int) -> None:
@@ -159,10 +156,8 @@ class NicePeriod:
         # 2. who waits; those who depart leave their seats first
         changes = find_sorted(np.sort(np.r_[join, quit]), self._waiting) >= 0
         stays = period.alive[self._waiting % size] & ~changes
-        network = period.network
-        key = period.group_number[join // size], network.ring.node[join % size]
-        periods = np.uint64(self._rules.join_periods if network.in_run else 1)
-        begins = (draws.bits_np(network.seed, "nice join", *key) % periods).astype(np.int64)
+        periods = np.uint64(self._rules.join_periods if period.network.in_run else 1)
+        begins = (period.draw("nice join", *np.divmod(join, size)) % periods).astype(np.int64)
         begins = np.maximum(begins, find_sorted(back, join) >= 0)
         waiting = np.r_[self._waiting[stays], join]
         order = np.argsort(waiting, kind="stable")
