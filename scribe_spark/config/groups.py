@@ -179,13 +179,6 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
         raise InputError("systems", system, remedy)
 
 
-def refuse_large_group(system: str, members: int, most: int, why: str) -> None:
-    """Refuse a group with more members than a system (a name) supports; `why` ends the message."""
-    if members > most:
-        remedy = f"has a group of {members:,} members; must be at most {most:,}, since {why}"
-        raise InputError("systems", system, f"{remedy}; give smaller groups, or leave {system} out")
-
-
 def refuse_missing_roots(roots: int, count: int) -> None:
     """Refuse the failure of the roots of more groups than there are (`count`)."""
     if roots > count:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from scribe_spark.config.groups import refuse_large_group
 from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
+from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.systems.narada import LIMIT
 
 _Count = Annotated[int, within(1, LIMIT[0])]

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.config.groups import refuse_large_group
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, distinct, find_sorted
+from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.rounds.grown_overlays import NumberedNodes, Sent
 from scribe_spark.systems.narada import LIMIT, VECTOR_BYTES
-from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, state_table
+from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.grown_overlays import Period
@@ -46,10 +46,8 @@ class NaradaPeriod:
         self._now, self._network = period.number, period.network
         self._ring = period.network.ring
         self._meshes = Meshes.of(state, len(self._ring))
-        waiting = state_table(state, WAITING)
-        # newcomers who have not begun to join, by keys (group, node)
-        self._waiting = key_of([waiting["group"], waiting["node"]], len(self._ring))
-        self._begins = waiting["begins"]
+        #: newcomers who have not begun to join, and the periods in which they begin
+        self._waiting = NumberedNodes.from_state(state, WAITING, len(self._ring))
         self._sent = Sent()
 
     def play(self) -> dict[str, Columns]:
@@ -64,8 +62,7 @@ class NaradaPeriod:
         self._link(*(np.concatenate(ends) for ends in zip(adds, repairs, strict=True)))
         self._change_entries()
         self._send_vectors()
-        group, node = np.divmod(self._waiting, len(self._ring))
-        waiting = {"group": group, "node": node, "begins": self._begins}
+        waiting = self._waiting.to_state(len(self._ring))
         self._state |= {WAITING: waiting, **self._meshes.tables()}
         return self._sent.by_kind()
 
@@ -90,8 +87,8 @@ class NaradaPeriod:
         self._quit(find_sorted(quits, of.key) >= 0)
         of.is_in &= ~dies[of.node]
         of.keep_links(of.is_in[of.a] | of.is_in[of.b])
-        waits = ~dies[self._waiting % size] & (find_sorted(quits, self._waiting) < 0)
-        self._waiting, self._begins = self._waiting[waits], self._begins[waits]
+        waits = self._waiting.key
+        self._waiting.keep(~dies[waits % size] & (find_sorted(quits, waits) < 0))
         self._join(key_of(period.join, size))
 
     def _quit(self, quits: np.ndarray) -> None:
@@ -106,15 +103,13 @@ class NaradaPeriod:
     def _join(self, joins: np.ndarray) -> None:
         """Let newcomers (keys) wait; those of a new group begin in a drawn order."""
         of, size = self._meshes, len(self._ring)
-        members = distinct(np.r_[of.key[of.is_in], self._waiting])
+        members = distinct(np.r_[of.key[of.is_in], self._waiting.key])
         joins = joins[find_sorted(members, joins) < 0]
         group, node = np.divmod(joins, size)
         drawn = self._period.draw("narada begin", group, node)
         later = (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
         later[find_sorted(distinct(members // size), group) >= 0] = 0
-        waiting, begins = np.r_[self._waiting, joins], np.r_[self._begins, self._now + later]
-        order = np.argsort(waiting)
-        self._waiting, self._begins = waiting[order], begins[order]
+        self._waiting.insert(joins, number=self._now + later)
         # those that were members know nobody, and are nobody's neighbours
         back = find_sorted(joins, of.key) >= 0
         of.keep_links(~back[of.a] & ~back[of.b])
@@ -307,11 +302,11 @@ class NaradaPeriod:
         """
         of = self._meshes
         rows = CellRows(of, np.flatnonzero(of.is_in))
-        kept = find_sorted(self._waiting, of.key) >= 0
+        kept = self._waiting.has(of.key)
         kept[rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))] = True
-        due = self._begins <= self._now
-        newcomers = self._waiting[due]
-        self._waiting, self._begins = self._waiting[~due], self._begins[~due]
+        due = self._waiting.number <= self._now
+        newcomers = self._waiting.key[due]
+        self._waiting.keep(~due)
         more = newcomers[find_sorted(of.key[kept], newcomers) < 0]
         if len(more) or not kept.all():
             self._meshes = of.replaced(kept, more)

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    expand,
+    find_sorted,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
 
@@ -68,15 +76,11 @@ class Clusters:
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Rows):
     """A layer: the keys of its seats, ascending, and the heads of their clusters."""
 
     key: np.ndarray = field(default_factory=whole_numbers)
     head: np.ndarray = field(default_factory=whole_numbers)
-
-    def take(self, some: np.ndarray) -> Layer:
-        """Return the layer with the seats that an index or a mask selects."""
-        return Layer(self.key[some], self.head[some])
 
     def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
         """Return the layer with further seats: keys, in any order, and heads of their clusters."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from scribe_spark.config.groups import refuse_large_group
 from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
-from scribe_spark.core.errors import InputError
+from scribe_spark.core.errors import InputError, refuse_large_group
 from scribe_spark.systems.overcast import LIMIT, SHARED
 
 _Rounds = Annotated[int, within(4, 10_000)]
