@@ -44,20 +44,19 @@ class Forest:
         The parent (a position) in the tree of the spare group.
     """
 
-    def __init__(
-        self, begun: OpenChannels, setting: Setting, number: int, alive: np.ndarray
-    ) -> None:
-        size, nodes, stripes = len(alive), begun.nodes, setting.stripes
+    def __init__(self, begun: OpenChannels, setting: Setting) -> None:
+        period, nodes, stripes = setting.period, begun.nodes, setting.stripes
+        size = len(period.alive)
         groups = begun.played[find_sorted(begun.channels["group"], begun.played) >= 0]
         mine = find_sorted(groups, nodes.key // size) >= 0
-        self.setting, self._network = setting, setting.network
-        self.period, self.hop, self.stripes = number, 0, stripes
+        self.setting, self._network = setting, period.network
+        self.period, self.hop, self.stripes = period, 0, stripes
         self.channels, self._ids = len(groups), setting.ids(groups)
         self._resting, self._nodes = nodes.take(~mine), nodes.take(mine)
         nodes, self.key = self._nodes, self._nodes.key
         self.group, self.node = divided(self.key, size)
         self.of = find_sorted(groups, self.group)
-        self.alive, self.wave = alive[self.node], begun.wave[mine]
+        self.alive, self.wave = period.alive[self.node], begun.wave[mine]
         self.entered = self.wave < 0
         self.bound = np.full(len(self), setting.rules.bound or ENDLESS)
         if self._network.capacity is not None:
@@ -103,7 +102,7 @@ class Forest:
     ) -> np.ndarray:
         """Return draws in this hop, keyed by ``pair[index]`` (node and stripe) and by `number`."""
         who, stripe = np.divmod(pair, self.stripes)
-        when = self.setting.number[self.group[who]], self.period, self.hop
+        when = self.period.group_number[self.group[who]], self.period.number, self.hop
         key = *when, stripe, self.number(who)
         found = draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
         return draws.more_bits(found[index], number)
