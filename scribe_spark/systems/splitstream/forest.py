@@ -11,6 +11,8 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted, run_starts
+from scribe_spark.core.errors import InputError
+from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
 from scribe_spark.systems.splitstream.channels import ChannelNodes, OpenChannels, Setting
 
 #: Room of a node without a bound.
@@ -61,6 +63,7 @@ class Forest:
         self.bound = np.full(len(self), setting.rules.bound or ENDLESS)
         if self._network.capacity is not None:
             self.bound = self._network.capacity[self.node]
+            self._refuse_few_places()
         bits = np.uint64(64 - stripes.bit_length() + 1)
         self.primary = (self._network.ring.hi[self.node] >> bits).astype(np.int64)
         self.root = begun.root[mine, :stripes].ravel()
@@ -74,6 +77,15 @@ class Forest:
         lists = nodes.ancestors.reshape(len(self) * stripes, nodes.ancestors.shape[2])
         self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
         self.spare_parent = nodes.spare_parent.copy()
+
+    def _refuse_few_places(self) -> None:
+        """Refuse limits of nodes with which not all members of a large channel would be placed."""
+        nodes, least = np.bincount(self.of), self.stripes + SPARE_PLACES
+        mean = (np.bincount(self.of, weights=self.bound) / nodes)[nodes > MOST_TIGHT]
+        if (mean < least).any():
+            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
+            few = f"{remedy}; not all would be placed"
+            raise InputError("mean of capacities", float(mean.min()), few)
 
     def __len__(self) -> int:
         return len(self.key)
