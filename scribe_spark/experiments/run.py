@@ -170,7 +170,7 @@ def run(
     plan, nodes = plan_run(config, execution), config.overlay.nodes
     try:
         with opened(spark, plan, progress, nodes=nodes, check=check) as work:
-            work.play(_Phases(work, simulation).steps(), phases)
+            work.play(_Phases(work, simulation, phases).steps(), phases)
     except BaseException:
         with suppress(Exception):  # the session may be ending by itself
             simulation.close()
@@ -181,10 +181,11 @@ def run(
 class _Phases:
     """The phases of a run as steps on its folder."""
 
-    def __init__(self, work: Work, simulation: Simulation) -> None:
+    def __init__(self, work: Work, simulation: Simulation, wanted: tuple[str, ...]) -> None:
         self._work, self._folder, self._progress = work, work.folder, work.progress
         self._simulation = simulation
         simulation.saved.folder = work.folder
+        simulation.trees_follow = "trees" in wanted
 
     def steps(self) -> list[Step]:
         """Return a step for each phase."""

@@ -83,6 +83,8 @@ class Stages:
         self._shares = shares if same else None
         #: True if a run without rounds is played in tasks, not as jobs.
         self.in_tasks = engine == "tasks"
+        #: True if the trees will be asked for after the overlay.
+        self.trees_follow = False
         #: Where publications with sizes or times were simulated, and the reason: ``name, why``.
         self.clock_player: dict[str, str] | None = None
         self.stages: dict[str, Any] = {}
