@@ -20,7 +20,6 @@ from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
-_MOST_THREADS = 4  # more do not help: only one thread at a time runs Python code
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
 
 

@@ -440,14 +440,3 @@ def known_of_prefixes(
         fill_entries(part, summaries.digits, kernel, within, own[:, summaries.digits :], start)
     leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
     return States(ring, np.arange(first, last), leaves, cells)
-
-
-def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
-    """Return the states of all nodes; the `live` ones (ascending) have perfect tables."""
-    states = States.empty(known, np.arange(len(known)), leaf_set, b)
-    named = np.append(live, NONE)  # index NONE yields NONE
-    leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
-    states.leaves[live] = named[leaves]
-    for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
-        states.cells[live, row] = named[entries]
-    return states
