@@ -41,7 +41,7 @@ def _sweep(folder: Path) -> pd.DataFrame:
 
 
 _GROWTH_SETTING = """\
-{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. A percentage is the difference from arrivals of one node; *largest* is the largest difference of all means and medians."""
+{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. In the first row are values, in the other rows differences from them in %; *largest* is the largest difference of all means and medians."""
 
 
 def _growth(out: Path) -> list[str]:
@@ -55,8 +55,8 @@ def _growth(out: Path) -> list[str]:
     for growth, word in sorted({index[:2] for index in value.index}):
         differences = {n: value[growth, word, 0, n] / one[n] - 1 for n in (*names, *compared)}
         most = max(abs(differences[name]) for name in compared)
-        cells = (f"{100 * differences[name]:+.1f} %" for name in names)
-        rows.append([f"{growth:g}", word, f"{100 * most:.1f} %", *cells])
+        cells = (f"{100 * differences[name]:+.1f}" for name in names)
+        rows.append([f"{growth:g}", word, f"{100 * most:.1f}", *cells])
     header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
     setting = _GROWTH_SETTING.format(**Folder(out / "introduced").config)
     return [setting, "", *table(header, rows)]
