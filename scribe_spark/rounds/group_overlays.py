@@ -250,7 +250,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The kinds of control messages; worlds do not count the building of overlays (O6)."""
+        """The kinds of control messages: none, as worlds build overlays without messages (O6)."""
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:
