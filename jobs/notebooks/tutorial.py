@@ -47,7 +47,7 @@ simulation = Simulation(spark, config)
 
 # MAGIC %md
 # MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members.
-# MAGIC One of them, the *source*, sends a message; in Scribe, the message goes directly to the
+# MAGIC One member, the *source*, sends a message. In Scribe, the message goes directly to the
 # MAGIC root of a tree (`source="direct"`). The option of GossipSub is for step 6: there, the
 # MAGIC source sends only on its mesh links. The same seed gives the same numbers on every
 # MAGIC machine.
@@ -183,8 +183,8 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # MAGIC
 # MAGIC A *group* has a key, whose root is the root of the group's tree. Each member sends a
 # MAGIC message, a JOIN, towards the key. The first node on the route makes the sender its
-# MAGIC *child*. If this node is not in the tree yet, it sends a JOIN, too. A node in the tree
-# MAGIC that is no member is a *forwarder*.
+# MAGIC *child*. If this first node is not in the tree yet, it sends a JOIN, too. A node in the
+# MAGIC tree that is no member is a *forwarder*.
 # MAGIC
 # MAGIC **Predict.** How deep is the tree of 40 members? How many children has its busiest node?
 
@@ -209,7 +209,7 @@ displayHTML(tree_picture("tree", "The tree of a group with 40 members", tree))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The tree consists of routes to the root, so it is as deep as the longest of them. No node
+# MAGIC The tree consists of routes to the root, so it is as deep as the longest route. No node
 # MAGIC knows the whole tree: each node knows its parent and its children.
 # MAGIC
 # MAGIC **Question.** Forwarders do not want the messages. Why are they in the tree?
@@ -451,12 +451,13 @@ simulation.close()
 # MAGIC %md
 # MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches
 # MAGIC nearly all nodes, but `early` fails: three hops reach most of 200 nodes, but at most 8 +
-# MAGIC 64 + 512 of 100,000, and from then on each node sends only one copy. A rule that is good
-# MAGIC in a small network can fail in a large one, and a simulation of 200 nodes does not show
-# MAGIC this. So one simulates large networks. With `downhill`, a node sends to about 4.5 peers,
-# MAGIC however many hops it is from the source, so the share of the nodes that get the message
-# MAGIC does not depend on the number of nodes (98 % of 200 nodes means four missed nodes; a share
-# MAGIC of 98.74 % would be two or three).
+# MAGIC 64 + 512 of 100,000. From then on each node sends only one copy, and these chains of
+# MAGIC copies end at nodes that already have the message. A rule that is good in a small network
+# MAGIC can fail in a large one, and a simulation of 200 nodes does not show this. So one
+# MAGIC simulates large networks. With `downhill`, a node sends to about 4.5 peers, however many
+# MAGIC hops it is from the source, so the share of the nodes that get the message does not depend
+# MAGIC on the number of nodes (98 % of 200 nodes means four missed nodes; a share of 98.74 %
+# MAGIC would be two or three).
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC
