@@ -467,7 +467,7 @@ class Build(OverlayProgram):
         return {}
 
     def _note_neighbours(self, tables: Tables) -> None:
-        """Write a key (group, node) for each neighbour of a node, in the first topic of its group."""
+        """Write the key (group, node) of a node for each neighbour in the group's first topic."""
         round, edges = self.round, tables[EDGES]
         first = np.sort(np.unique(round.published, return_index=True)[1])
         mine = find_sorted(first, edges["group"]) >= 0
