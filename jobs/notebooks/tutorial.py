@@ -252,8 +252,9 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
 # MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members,
-# MAGIC 99,999. In this run, sending a copy takes no time. With `message_size` and `uplink`,
-# MAGIC copies wait for each other ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
+# MAGIC 99,999. In this run, sending a copy takes no time. With `message_size` and `uplink`, the
+# MAGIC copies share the uplink of the source, and arrive later
+# MAGIC ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
 # MAGIC
 # MAGIC </details>
 # MAGIC
