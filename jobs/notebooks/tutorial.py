@@ -457,8 +457,8 @@ simulation.close()
 # MAGIC can fail in a large one, and a simulation of 200 nodes does not show this. So one
 # MAGIC simulates large networks. With `downhill`, a node sends to about 4.5 peers, however many
 # MAGIC hops it is from the source, so the share of the nodes that get the message does not depend
-# MAGIC on the number of nodes (98 % of 200 nodes means four missed nodes; a share of 98.74 %
-# MAGIC would be two or three).
+# MAGIC on the number of nodes (98 % of 200 nodes means four missed nodes, so 98.74 % is the same
+# MAGIC share, within chance).
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC
