@@ -311,7 +311,7 @@ class BucketTables:
         return as_constant(self.rows(*names))
 
     def release(self) -> None:
-        """Free the memory of the rows; the layout deletes the files."""
+        """Free the memory of the rows; `Layout.release` deletes the files."""
         if self._owned:
             release(self._rows)
 

@@ -280,7 +280,7 @@ class Stages:
 
     @stage
     def overlay(self) -> Overlay:
-        """The overlay of the config; in a run with rounds, the live nodes after the last round."""
+        """The overlay of the config; in a run with rounds, of the nodes that live after them."""
         return self.memory.own(self.grown.overlay())
 
     @stage
