@@ -107,6 +107,15 @@ class GroupsConfig(Section):
         """True if there are groups; a world without groups simulates Pastry alone."""
         return self.members is not None or bool(self.count)
 
+    def largest(self, nodes: int) -> int:
+        """Return the number of members of the largest group; 0 if the config does not tell it.
+
+        By Zipf's law, the largest group has all `nodes`.
+        """
+        if not self.count or self.custody is not None:
+            return 0
+        return nodes if self.size is None else self.size
+
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
         """Return roughly how many members all groups have together; 0 if they are in a table.
 

@@ -213,6 +213,12 @@ class Network:
     routers: int = 0
     shared: Mapping[str, np.ndarray] = field(default_factory=dict)
 
+    def round_trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the round trips between pairs of nodes (positions), in microseconds: int64."""
+        ends = self.ring.router[a], self.ring.router[b]
+        there, back = (node_delays(self.kernel, self.lan_us, *way) for way in (ends, ends[::-1]))
+        return np.where(a == b, 0, there + back)
+
 
 class GroupOverlays(SystemOnBuckets):
     """A system that floods an overlay of each group's members; rules O1 to O6.
