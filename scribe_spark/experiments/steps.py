@@ -54,14 +54,23 @@ class Step:
 
 
 class Work:
-    """The folder of a command at work: locked, with the manifest that is there."""
+    """The folder of a command at work: locked, with the manifest that is there.
 
-    def __init__(self, folder: Folder, lock: Lock, progress: Progress) -> None:
+    `before` has the seconds that the session's queries have taken for other commands, by part.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        lock: Lock,
+        progress: Progress,
+        before: Mapping[str, float] | None = None,
+    ) -> None:
         self.folder, self.lock, self.progress = folder, lock, progress
         self.manifest: dict[str, Any] = {}
         #: The seconds that parts of the command have taken so far, by part.
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self._before = dict(seconds_of(folder.spark))
+        self._before = dict(before or {})
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -195,7 +204,7 @@ def opened(
         check(plan.previous(folder))
         with folder.usable():
             lock = until_the_end.enter_context(folder.lock(progress.note).acquired())
-        work = Work(folder, lock, progress)
+        work = Work(folder, lock, progress, seconds_of(spark))
         manifest = plan.previous(folder)
         if manifest is None:
             folder.make()
