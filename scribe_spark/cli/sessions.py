@@ -27,11 +27,11 @@ def open_session(
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session, warmed_up
-    from scribe_spark.runtime.sessions import abilities, note_start
+    from scribe_spark.runtime.sessions import abilities, note_seconds
 
     make, started = partial(session, worlds=worlds), time.perf_counter()
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
-    note_start(spark, time.perf_counter() - started)
+    note_seconds(spark, "session", time.perf_counter() - started)
     server, ended = abilities(spark), None
     try:
         with interruptible(server.cancel_all), warmed_up(spark):
@@ -47,7 +47,7 @@ def open_session(
     finally:
         if ended is None:
             with deferred():
-                _end(spark)
+                end_session(spark)
 
 
 def check_where(execution: Execution) -> None:
@@ -68,7 +68,8 @@ def _checked(make: Callable[..., Any], *given: Any) -> Any:
     return make(*given)
 
 
-def _end(spark: Any) -> None:
+def end_session(spark: Any) -> None:
+    """End a session; a second call does nothing."""
     from scribe_spark.runtime.blocks import delete_checkpoints
 
     with suppress(Exception):  # the storage may not answer, or the session may have ended

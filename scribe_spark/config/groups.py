@@ -169,7 +169,7 @@ def refuse_misfits(
 
 
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
-    """Refuse more members and sources of all groups than a system (a name) can number."""
+    """Refuse groups with more members and sources, in all, than a `system` (a name) can number."""
     most = max(_MOST_PLACES - groups - nodes, 0)
     if memberships > most:
         remedy = (
@@ -180,6 +180,6 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:
-    """Refuse the failure of the roots of more groups than there are (`count`)."""
+    """Refuse a failure of the roots of `roots` groups if there are only `count` groups."""
     if roots > count:
         raise InputError("roots", roots, f"must be at most {count:,}: each group has one root")

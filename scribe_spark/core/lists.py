@@ -107,7 +107,7 @@ class Lists(Rows):
         return row * size + values
 
     def between(self, front: Lists, back: Lists) -> Self:
-        """Return lists with the values of `front` before their own, and those of `back` behind."""
+        """Return lists, each of the list in `front`, the list here and the list in `back`."""
         parts: tuple[Lists, ...] = (front, self, back)
         ends = np.cumsum([part.lengths() for part in parts], axis=0)
         offsets = offsets_of(ends[-1])

@@ -256,7 +256,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The kinds of control messages; worlds do not count the building of overlays (O6)."""
+        """The kinds of control messages: none, as worlds build overlays without messages (O6)."""
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:
@@ -473,7 +473,7 @@ class Build(OverlayProgram):
         return {}
 
     def _note_neighbours(self, tables: Tables) -> None:
-        """Write the neighbours of nodes, as keys, in the first topic of each group."""
+        """Write the key (group, node) of a node for each neighbour in the group's first topic."""
         round, edges = self.round, tables[EDGES]
         first = np.sort(np.unique(round.published, return_index=True)[1])
         mine = find_sorted(first, edges["group"]) >= 0

@@ -101,7 +101,7 @@ class NaradaPeriod:
         of.is_in &= ~quits
 
     def _join(self, joins: np.ndarray) -> None:
-        """Let newcomers (keys) wait; those of a new group begin in a drawn order."""
+        """Note newcomers (keys), which wait; those of a new group begin in random later periods."""
         of, size = self._meshes, len(self._ring)
         members = distinct(np.r_[of.key[of.is_in], self._waiting.key])
         joins = joins[find_sorted(members, joins) < 0]

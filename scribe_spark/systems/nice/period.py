@@ -211,7 +211,7 @@ class NicePeriod:
         self._send("pong", leader[heard], key[heard])
 
     def beat(self) -> None:
-        """Count the heartbeats of members, and pings of members to the leaders above their own."""
+        """Count the heartbeats of members, and their pings to the leaders above their leaders."""
         for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
             clusters, upper = layer.clusters, above.clusters
             member, head = clusters.member, clusters.head[clusters.index]
@@ -229,7 +229,7 @@ class NicePeriod:
     # --- the turn of a layer
 
     def mend(self, number: int) -> None:
-        """Play the turn of the layer of a number: rules V3 to V7."""
+        """Let the members of layer `number` repair its clusters, in its turn: rules V3 to V7."""
         self._layer = self._layers[number]
         self._above = self._layers[number + 1] if number + 1 < len(self._layers) else Layer()
         #: The changes of the layer above: new seats, with their heads; and seats that are lost.
