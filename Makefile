@@ -83,7 +83,7 @@ groups-results: setup ## Measure Scribe under failures, churn and crowds, and wr
 
 .PHONY: rad-under-churn
 rad-under-churn: setup ## Measure RAD, RMD and node stress under churn, with and without the bottleneck remover, and write figure and table of docs/living.md
-	$(call page,rad-under-churn,out/rad-under-churn,--page docs/living.md)
+	$(call page,rad-under-churn,out/rad-under-churn,--page docs/groups_results.md)
 
 .PHONY: peers-living
 peers-living: setup ## Measure five systems under the same failures and churn, and write docs/peers_living.md (half an hour; ARGS="--only NAME ..." selects worlds)

@@ -42,16 +42,22 @@ class OverlayKind:
     randomised : bool
         True if `build` returns a :class:`PastryOverlay`, whose nodes can draw the next hop at
         random: the bottleneck remover needs this with ``shed_table = whole``.
+    waits : bool
+        True if `build` also takes ``in_tasks=True``, and the tables are then filled by the first
+        job of tasks that needs them.
     """
 
     name: str
     build: Callable[..., Overlay]
     randomised: bool = False
     drawn: bool = False
+    waits: bool = False
 
 
-def _perfect(nodes: Table, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
-    return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set)
+def _perfect(
+    nodes: Table, underlay: Underlay, config: OverlayConfig, in_tasks: bool = False
+) -> PastryOverlay:
+    return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set, in_tasks)
 
 
 def _can(
@@ -66,8 +72,8 @@ def _can(
 
 _KINDS: Registry[OverlayKind] = Registry(
     "kind of overlay",
-    OverlayKind("perfect", _perfect, randomised=True),
-    OverlayKind("arrivals", arrivals, randomised=True, drawn=True),
+    OverlayKind("perfect", _perfect, randomised=True, waits=True),
+    OverlayKind("arrivals", arrivals, randomised=True, drawn=True, waits=True),
     OverlayKind("can", _can, drawn=True),
 )
 
@@ -103,6 +109,7 @@ def build_overlay(
     config: OverlayConfig,
     seed: int,
     progress: Progress | None = None,
+    in_tasks: bool = False,
 ) -> Overlay:
     """Return the overlay that a config names; free it by its ``release``.
 
@@ -118,6 +125,8 @@ def build_overlay(
         The key of the draws.
     progress : Progress, optional
         The object to which progress is reported.
+    in_tasks : bool
+        True if a job of tasks that keep their buckets may fill the tables of nodes.
 
     Raises
     ------
@@ -127,4 +136,6 @@ def build_overlay(
     kind = check_overlay(config)
     if not _KINDS.is_built_in(kind.name):
         nodes = Batches.of(nodes).frame
-    return kind.build(nodes, underlay, config, *([seed, progress] if kind.drawn else []))
+    drawn = [seed, progress] if kind.drawn else []
+    waits = {"in_tasks": True} if kind.waits and in_tasks else {}
+    return kind.build(nodes, underlay, config, *drawn, **waits)

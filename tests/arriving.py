@@ -18,12 +18,15 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
 from scribe_spark.config import OverlayConfig
-from scribe_spark.engine.facts import Ring
-from scribe_spark.pastry.arrivals import overlay
-from scribe_spark.pastry.arrivals.overlay import Grown
-from scribe_spark.pastry.arrivals.waves import WavePlan, planned_contacts, wave_size
-from scribe_spark.pastry.states import NONE, Kind, States
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Ring, RingInMemory
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.pastry.arrivals.overlay import play_waves
+from scribe_spark.pastry.arrivals.waves import Wave, WavePlan, planned_contacts, wave_size
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, Kind, States
 from scribe_spark.pastry.table_repair import row_bits
+from scribe_spark.rounds.observer import MESSAGES, Observer, counted
+from scribe_spark.rounds.player import Environment
 from scribe_spark.underlay.matrices import nearest
 from scribe_spark.underlay.pendant import pendant_exits
 from scribe_spark.underlay.protocol import RouterIds
@@ -162,11 +165,44 @@ def _ident(case: random.Random, bits: int) -> int:
     return case.getrandbits(4) << 124 | case.getrandbits(8) << 100 | case.getrandbits(64)
 
 
+@dataclass(frozen=True)
+class Grown:
+    """The overlay after a wave: its states, its live nodes, and the messages of all waves so far.
+
+    The messages are counted by `Kind`.
+    """
+
+    number: int
+    states: States
+    live: np.ndarray
+    messages: np.ndarray
+
+
 def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     """Yield the overlay after each wave of a case, by the engine in process."""
     # bounds that are not those of prefixes: arrivals take any
-    bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
-    return overlay.grow(case.known, plan_of(case), case.rules, case.seed, case.kernel, bounds)
+    size = len(case.known)
+    bounds = np.linspace(0, size, buckets + 1).astype(np.int64)
+    facts, observer = RingInMemory(case.known), Observer(tuple(Kind))
+    environment = Environment(facts, bounds, case.rules, case.kernel, observer, seed=case.seed)
+    player = InTask([Tables.of({}) for _ in range(buckets)])
+    waves = plan_of(case).waves(player.share)
+    done = list[Grown]()
+
+    def after_each() -> Iterator[Wave]:
+        for number, wave in enumerate(waves):
+            yield wave
+            done.append(grown(number, wave))
+
+    def grown(number: int, wave: Wave) -> Grown:
+        found = player.gather(LEAVES, CELLS, MESSAGES)
+        tables = found[LEAVES]["leaves"].copy(), found[CELLS]["cells"].copy()
+        states = States(case.known, np.arange(size), *tables)
+        sent = found.get(MESSAGES, {"messages": np.zeros(len(Kind)), "lost": np.zeros(len(Kind))})
+        return Grown(number, states, wave.arrived(size), counted(sent, len(Kind))[0])
+
+    play_waves(player, environment, after_each())
+    yield from done
 
 
 def plan_of(case: Arrivals) -> WavePlan:

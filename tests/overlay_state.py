@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine.facts import Ring
-from scribe_spark.pastry.perfect_tables import perfect_states
-from scribe_spark.pastry.states import States
+from scribe_spark.pastry.perfect_tables import nearest_entries
+from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.rounds.events import KnowsLives, Lives
 from scribe_spark.underlay.protocol import Kernel
 
@@ -42,5 +42,16 @@ class OverlayState(KnowsLives):
 def perfect_start(
     known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel
 ) -> OverlayState:
-    """Return the overlay with perfect tables; see `perfect_tables.perfect_states`."""
+    """Return the overlay with perfect tables; see :func:`perfect_states`."""
     return OverlayState.of(perfect_states(known, live, leaf_set, b, kernel), live)
+
+
+def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
+    """Return the states of all nodes; the `live` ones (ascending) have perfect tables."""
+    states = States.empty(known, np.arange(len(known)), leaf_set, b)
+    named = np.append(live, NONE)  # index NONE yields NONE
+    leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
+    states.leaves[live] = named[leaves]
+    for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
+        states.cells[live, row] = named[entries]
+    return states

@@ -70,7 +70,7 @@ def test_peers_that_come_and_go_miss_what_a_flood_brings():
         ("D 60, flood", "1,000 (published)"),
         ("D 60, flood", "300"),
     ]
-    shares = {name: [float(cell.split()[0]) for cell in row] for name, row in rules.items()}
+    shares = {name: [float(cell.split(";")[0]) for cell in row] for name, row in rules.items()}
     mesh, flood = shares["D 8, lazy 1", "300"], shares["D 60, flood", "300"]
     assert mesh[0] == flood[0] == 100
     assert all(low <= high for low, high in zip(flood, mesh, strict=True))
@@ -90,13 +90,13 @@ def test_cells_of_the_page_are_kept_and_missing_ones_played(tmp_path, monkeypatc
     checks.write(page, ["lean"], SMALL)
     assert len(played) == 3 * len(SHARES)
     text = page.read_text("utf-8")
-    row = "| D 60, flood | 300 |" + " 12.3 %; 5.0 s; 6.0 |" * 4
+    row = "| D 60, flood | 300 |" + " 12.3; 5.0; 6.0 |" * 4
     assert row in text
     page.write_text(text.replace(row, "| D 60, flood | 300 | old | - | old | - |"), "utf-8")
     played.clear()
     checks.write(page, ["lean"], replace(SMALL, kept=checks.kept_cells(page)))
     assert played == [("D 60, flood", 300, 0.1), ("D 60, flood", 300, 0.3)]
-    again = "| D 60, flood | 300 | old | 12.3 %; 5.0 s; 6.0 | old | 12.3 %; 5.0 s; 6.0 |"
+    again = "| D 60, flood | 300 | old | 12.3; 5.0; 6.0 | old | 12.3; 5.0; 6.0 |"
     assert page.read_text("utf-8") == text.replace(row, again)
 
 

@@ -473,7 +473,7 @@ def experiments(monkeypatch):
     stand_in = types.ModuleType("scribe_spark.experiments")
     stand_in.check = lambda config, execution: calls.append(("check", config, execution))
 
-    def run(spark, config, execution, phases, progress):
+    def run(spark, config, execution, phases, progress, *, end_session):
         calls.append(("run", config, execution, phases))
         return types.SimpleNamespace(close=lambda: calls.append(("close",)))
 

@@ -222,6 +222,8 @@ def test_executors_need_no_library_of_the_config():
     modules += ", underlay.hops, underlay.matrices, worlds.drivers"
     modules += ", bandwidth.runs, bandwidth.windows, systems.bayeux.live, systems.flooding.flood"
     modules += ", systems.gossipsub.round, systems.plumtree.overlay, rounds.group_overlays"
+    modules += ", systems.narada.overlay, systems.nice.overlay, systems.overcast.overlay"
+    modules += ", systems.splitstream.splitstream"
     modules += ", measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.parts"
     modules += ", measures.joining, measures.stress"

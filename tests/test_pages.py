@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FILES = {
     "living": "living_results.md",
-    "rad-under-churn": "living.md",
+    "rad-under-churn": "groups_results.md",
     "reference-tree": "reference_tree.md",
     "groups": "groups_results.md",
     "peers": "peers.md",

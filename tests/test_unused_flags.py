@@ -82,6 +82,8 @@ UNUSED = [
     ("run", "--overlay perfect --no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),
     ("run", "--capacities x.csv", "--variants bottleneck"),
+    ("run", "--capacities x.csv", "--systems splitstream"),
+    ("run", "--systems splitstream --capacities x.csv --splitstream-bound 20", None),
     ("run", "--limit 5", "--variants lazy"),
     ("run", "--shed-child random", "--variants lazy,bottleneck"),
     ("run", "--reference-children 3", "--variants reference_tree"),

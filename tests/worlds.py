@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.engine.facts import Ring, ring_of
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
@@ -168,12 +169,12 @@ class World:
         """
         b, leaf_set, routers = self.case.b, self.case.leaf_set_size, len(self.case.routers)
         everybody = np.array([0, len(self.ring)])
-        rows = [
+        rows = concatenate(
             perfect_tables.summarise_bucket(
                 prefix, first, self.ring.take(slice(first, last)), self.kernel, routers, digits > 1
-            ).to_pylist()[0]
+            )
             for prefix, first, last in prefixes(self.ring, everybody, 0, b * digits)
-        ]
+        )
         summaries = perfect_tables.Summaries.of(rows, routers, b, digits)
         return [
             perfect_tables.known_of_prefixes(

@@ -223,7 +223,7 @@ def lean_lines(sizes: Sizes) -> Iterator[str]:
     """Yield the table of lean-gossip."""
 
     def shown(one: Delivered) -> str:
-        return "{:.1f} %; {:.1f} s; {:.1f}".format(*one)
+        return "{:.1f}; {:.1f}; {:.1f}".format(*one)
 
     def played(rules: str, nodes: int, words: str = "", **more: Any) -> list[str]:
         peers = f"{nodes:,}{words}"
@@ -363,11 +363,11 @@ def lookup_lines(sizes: Sizes) -> Iterator[str]:
     """Yield the table of look-ups."""
 
     def cell(found: tuple[float, float]) -> str:
-        return f"{100 * found[0]:.2f} %, {found[1]:.1f} hops"
+        return f"{100 * found[0]:.2f}; {found[1]:.1f}"
 
     rows = []
     for nodes in sizes.lookups:
-        cells = [f"{nodes:,}", f"{FREENET.get(nodes, '-')} %"]
+        cells = [f"{nodes:,}", f"{FREENET.get(nodes, '-')}"]
         for churn in LOOKUP_WORLDS:
             play_lookups(sizes.out, nodes, churn)
             cells.append(cell(pastry_lookups(lookup_folder(sizes.out, nodes, churn))))

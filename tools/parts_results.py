@@ -35,11 +35,11 @@ SPLITSTREAM_MOST = 20_000
 
 #: Head of a column -> the metric, its divisor and its format.
 COLUMNS = {
-    "delay, median": ("latency.p50", 1, "{:,.0f} ms"),
-    "99th percentile": ("latency.p99", 1, "{:,.0f} ms"),
-    "of members": ("reached", 0.01, "{:.3g} %"),
+    "delay, median, ms": ("latency.p50", 1, "{:,.0f}"),
+    "delay, 99th percentile, ms": ("latency.p99", 1, "{:,.0f}"),
+    "members reached, %": ("reached", 0.01, "{:.3g}"),
     "parts beyond": ("parts.beyond.mean", 1, "{:.1f}"),
-    "bytes beyond": ("parts.bytes_beyond.mean", 1000, "{:,.0f} KB"),
+    "KB beyond": ("parts.bytes_beyond.mean", 1000, "{:,.0f}"),
 }
 
 
@@ -83,7 +83,7 @@ def lines(rows: pd.DataFrame) -> Iterator[str]:
     for size in SIZES:
         mine = rows[rows["size"] == size]
         largest = mine[mine["nodes"] == mine.groupby("system")["nodes"].transform("max")]
-        yield from ("", f"{size}:", "")
+        yield from ("", f"Publications of {size}:", "")
         cells = [
             [
                 *(label_of(row["system"]), f"{row['nodes']:,}", row["form"]),

@@ -41,7 +41,7 @@ def _sweep(folder: Path) -> pd.DataFrame:
 
 
 _GROWTH_SETTING = """\
-{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. A percentage is the difference from arrivals of one node; *largest* is the largest difference of all means and medians."""
+{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. In the first row are values, in the other rows differences from them in %; *largest* is the largest difference of all means and medians."""
 
 
 def _growth(out: Path) -> list[str]:
@@ -55,8 +55,8 @@ def _growth(out: Path) -> list[str]:
     for growth, word in sorted({index[:2] for index in value.index}):
         differences = {n: value[growth, word, 0, n] / one[n] - 1 for n in (*names, *compared)}
         most = max(abs(differences[name]) for name in compared)
-        cells = (f"{100 * differences[name]:+.1f} %" for name in names)
-        rows.append([f"{growth:g}", word, f"{100 * most:.1f} %", *cells])
+        cells = (f"{100 * differences[name]:+.1f}" for name in names)
+        rows.append([f"{growth:g}", word, f"{100 * most:.1f}", *cells])
     header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
     setting = _GROWTH_SETTING.format(**Folder(out / "introduced").config)
     return [setting, "", *table(header, rows)]
@@ -288,11 +288,11 @@ class _Rows:
         return float((mine["value"] * mine["count"]).sum() / mine["count"].sum())
 
     def degrees(self) -> list[str]:
-        """Return the shares of the hosts with 1, 2, 3 and more neighbours."""
+        """Return the shares of the hosts with 1, 2, 3 and more neighbours, in %."""
         counts = self.of("degree").groupby("value")["count"].sum()
-        cells = [f"{100 * counts.get(n, 0) / counts.sum():.1f} %" for n in (1, 2, 3)]
+        cells = [f"{100 * counts.get(n, 0) / counts.sum():.1f}" for n in (1, 2, 3)]
         above = counts[counts.index > 3].sum()
-        return [*cells, f"{100 * above / counts.sum():.2f} %" if above else "0"]
+        return [*cells, f"{100 * above / counts.sum():.2f}" if above else "0"]
 
     def faults(self) -> int:
         """Return the events after which the tree was wrong."""
@@ -302,13 +302,13 @@ class _Rows:
 
 _PAPER_SETTING = """\
 *Figures 3 and 4* (2,000 connections and as many disconnections of each size). *Area*: means with / without the host that joined or left. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
-_PAPER_HEADS = "hosts | degree 1 | degree 2 | degree 3 | more | area, connections | area, disconnections | computing | faults"
+_PAPER_HEADS = "hosts | degree 1, % | degree 2, % | degree 3, % | more, % | area, connections | area, disconnections | computing | faults"
 
 
 def _paper(out: Path) -> list[str]:
     every = _Rows.read(out, "paper").table
     areas = "3.2-3.6 / 2.2-2.6"
-    rows = [["independent check", "39 %", "24-39 %", "21-37 %", "0", areas, areas, "", ""]]
+    rows = [["independent check", "39", "24-39", "21-37", "0", areas, areas, "", ""]]
     for hosts, some in every[every["hosts"].isin(_SHOWN_HOSTS)].groupby("hosts"):
         of, names = _Rows(some), ("area", "area_without")
         cells = [" / ".join(f"{of.mean(f'{n}.{e}'):.2f}" for n in names) for e in _EVENTS]
@@ -335,7 +335,7 @@ def _degrees(out: Path) -> list[str]:
 
 _SCALING_SETTING = """\
 *Large trees* (binary tree, random 128-bit ids). *Area*: with the host that joined or left, over all events, mean ± standard error. *Look-ups*: those by which a host finds its parent and its children."""
-_SCALING_HEADS = "assignment | N | degree 1 | degree 2 | degree 3 | more | depth, mean | depth, largest | log2 N | area | events | faults | look-ups for the parent | for children"
+_SCALING_HEADS = "assignment | N | degree 1, % | degree 2, % | degree 3, % | more, % | depth, mean | depth, largest | log2 N | area | events | faults | look-ups for the parent | for children"
 
 
 def _scaling(out: Path) -> list[str]:

@@ -213,13 +213,13 @@ This page compares systems in worlds with the same events: the same nodes fail a
 
 {{table}}
 
-*Events*: {_SCENARIOS[_QUARTER][1]}, of {FAILURE[0]}; or {CHURN[0]} rounds of churn with a mean lifetime. *Rounds*: the rounds whose publications count. {STEADY_RULE}
+*Events*: with *failure*, {_SCENARIOS[_QUARTER][1]} of {FAILURE[0]}. In the other worlds, nodes fail and arrive in {CHURN[0]} rounds; the table has their mean lifetime. *Rounds* are those whose publications count. {STEADY_RULE}
 
-*In time*: delivered in the round of the publication. *Lost*: not delivered within {FAILURE[1]} more rounds (with churn {CHURN[1]}).
+*In time*: the share of the deliveries that arrive in the round of the publication. *Lost*: the share that has not arrived {FAILURE[1]} rounds later (with churn {CHURN[1]}).
 
-*RAD*: of one publication of each group in each round. The table leaves out the rounds in which a system does not reach all members (`-`: all rounds are such); in the figure, these rounds cover the reached members only. Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source (other systems; rules S25, S26, S34).
+*RAD* is that of one publication of each group in each round. The table leaves out the rounds in which a system does not reach all members (`-`: no round is left); in the figure, the RAD of such a round is that of the reached members. Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source (other systems; rules S25, S26, S34).
 
-*Control messages*: all messages of a system except copies of publications. *Duplicates per delivery*: duplicates for each first copy that arrives. *Link stress*: packets on a link, of one publication of each group (payload), and of one second (control).
+*Control messages* are all messages of a system except copies of publications. *Duplicates per delivery* are the duplicates for each first copy that arrives. *Link stress* is the number of packets on a link: those of one publication of each group (payload), or of one second (control).
 """
 
 

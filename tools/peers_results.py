@@ -164,7 +164,7 @@ _IN_SCRIBES = ("scribe", "ip_multicast", "naive_unicast")
 _SETTING = """\
 This page compares multicast systems with the same nodes, network and groups: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables. [rules.md](rules.md) has the rules of each system. `make peers` writes the page.
 
-Each group gets one message. Delays count in time unless a row says *by hops*. The median group has at most {half:,.0f} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress*: copies that a node sends to all groups. *Duplicates*: copies to members that already have the message. *Control messages*: those that a node receives while members join. *State*: entries that a node stores, such as children, neighbours and connections. *Seconds*: the time of a run with the system and Scribe; in brackets, the additional time in comparison with Scribe alone.
+Each group gets one message. The first copy at a node is the first one by time, unless a row says *by hops*. The median group has at most {half:,.0f} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress* is the number of copies that a node sends to all groups. *Duplicates* are copies to members that already have the message. *Control messages* are those that a node receives while members join. *State* is the number of entries that a node stores, such as children, neighbours and connections. *Seconds* is the time of a run with the system and Scribe; in brackets is the additional time in comparison with Scribe alone.
 """
 
 

@@ -3,9 +3,9 @@
 # MAGIC # Tutorial: one message, 200 nodes
 # MAGIC
 # MAGIC You look at 200 nodes and a tree that carries messages to 40 of them, let the root of the
-# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own. This takes
-# MAGIC about 45 minutes. Write down each prediction before you run the code below it. Each step
-# MAGIC ends with a question; click on *Answer* to check yours.
+# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own. The
+# MAGIC tutorial takes about 45 minutes. Write down each prediction before you run the code below
+# MAGIC it. Each step ends with a question; click on *Answer* to check your answer.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
 # MAGIC blocks one after the other into `.venv/bin/python`, which does not show the pictures of this
@@ -56,16 +56,17 @@ simulation = Simulation(spark, config)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members,
-# MAGIC and one of them sends a message, in Scribe directly to the root of a tree
-# MAGIC (`source="direct"`). The option of GossipSub is for step 6: the source sends only on its
-# MAGIC links. The same seed gives the same numbers on every machine.
+# MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members.
+# MAGIC One member, the *source*, sends a message. In Scribe, the message goes directly to the
+# MAGIC root of a tree (`source="direct"`). The option of GossipSub is for step 6: there, the
+# MAGIC source sends only on its mesh links. The same seed gives the same numbers on every
+# MAGIC machine.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
 # MAGIC A *node* is a host with a *nodeId*: a random number of 128 bits. These numbers form a
 # MAGIC ring, on which 0 follows the largest. Scribe, the first system of this tutorial, sends its
-# MAGIC messages over *Pastry*, a network in which a node knows only a few others:
+# MAGIC messages over *Pastry*, a network in which a node knows only a few other nodes:
 # MAGIC
 # MAGIC - its *leaf set*: the 16 nodes next to it on the ring;
 # MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit of nodeIds. Row 1
@@ -107,8 +108,8 @@ for words, pairs in knows.items():
 
 # MAGIC %md
 # MAGIC A neighbour on the ring is as far away as a random node: nodeIds are random, so they say
-# MAGIC nothing about the network. But for each digit of row 0, a node can choose among about
-# MAGIC twelve nodes (200 / 16), and takes the nearest.
+# MAGIC nothing about the place of a node in the network. But for each digit of row 0, a node can
+# MAGIC choose among about twelve nodes (200 / 16), and takes the nearest.
 # MAGIC
 # MAGIC **Question.** Are the nodes of row 1 nearer or farther than those of row 0? (Try `row = 1`.)
 # MAGIC
@@ -121,10 +122,10 @@ for words, pairs in knows.items():
 # MAGIC
 # MAGIC ## 2. Follow a route
 # MAGIC
-# MAGIC A message goes to a *key*, a number on the ring. It ends at the *root* of the key: the live
-# MAGIC node whose nodeId is closest to the key. Each node sends the message to a node of its
-# MAGIC routing table that shares one digit more with the key or, near the end, to a node of its
-# MAGIC leaf set.
+# MAGIC A message goes to a *key*, a number on the ring. It ends at the *root* of the key: the
+# MAGIC live node whose nodeId is closest to the key. Each node on the way sends the message to a
+# MAGIC node of its routing table whose nodeId shares one more digit with the key or, near the
+# MAGIC end, to a node of its leaf set.
 # MAGIC
 # MAGIC **Predict.** How many hops does a message take among 200 nodes, if each hop finds one more
 # MAGIC digit of the key, which has 16 values? How many times as long as a direct message to the
@@ -162,9 +163,9 @@ for hop in (1, 2):
 
 # MAGIC %md
 # MAGIC The number of hops is close to log_16 200, as each hop finds one more digit of the key. A
-# MAGIC route takes only 1.37 times as long as a direct message: its first hop goes to a node of
-# MAGIC row 0, which is near. The second hop has no choice, and takes as long as a message to a
-# MAGIC random node.
+# MAGIC route takes only 1.37 times as long as a direct message: the first hop goes to a node of
+# MAGIC row 0, which is near. For the second hop there is hardly a choice of nodes (step 1), so
+# MAGIC this hop takes as long as a message to a random node.
 
 # COMMAND ----------
 
@@ -178,21 +179,22 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # MAGIC The first hop jumps over the ring to a node with the first digit of the key. The other hops
 # MAGIC come ever closer to the key: they are short on the ring, though not in time.
 # MAGIC
-# MAGIC **Question.** If row 0 had random nodes, and not the nearest, would the hops or the delay
-# MAGIC change?
+# MAGIC **Question.** If row 0 had random nodes, and not the nearest, would the number of hops
+# MAGIC change, or the delay?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The delay: the first hop would take as long as the second. Digits decide the number of hops,
-# MAGIC so it would not change.
+# MAGIC The delay: the first hop would take as long as the second. The number of hops follows from
+# MAGIC the digits, so it would not change.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 3. Grow a tree
 # MAGIC
-# MAGIC A *group* has a key, whose root is the root of the group's tree. Each member sends a JOIN
-# MAGIC towards the key. The first node on the route makes the sender its *child*, and sends a JOIN,
-# MAGIC too, if it is not in the tree yet. A node in the tree that is no member is a *forwarder*.
+# MAGIC A *group* has a key, whose root is the root of the group's tree. Each member sends a
+# MAGIC message, a JOIN, towards the key. The first node on the route makes the sender its
+# MAGIC *child*. If this first node is not in the tree yet, it sends a JOIN, too. A node in the
+# MAGIC tree that is no member is a *forwarder*.
 # MAGIC
 # MAGIC **Predict.** How deep is the tree of 40 members? How many children has its busiest node?
 
@@ -217,24 +219,25 @@ displayHTML(tree_picture("tree", "The tree of a group with 40 members", tree))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The tree consists of routes to the root, so it is as deep as the longest of them. No node
+# MAGIC The tree consists of routes to the root, so it is as deep as the longest route. No node
 # MAGIC knows the whole tree: each node knows its parent and its children.
 # MAGIC
 # MAGIC **Question.** Forwarders do not want the messages. Why are they in the tree?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC They are on the routes of members. Otherwise, members would have to know other members, or
-# MAGIC all join at the root, which is a member here, and would have 39 children.
+# MAGIC They are on the routes of members. Without forwarders, members would have to know other
+# MAGIC members, or all members would be children of the root. The root, a member here, would then
+# MAGIC have 39 children.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 4. Publish a message
 # MAGIC
-# MAGIC A member publishes: the message goes to the root, then down the tree. With *IP multicast*,
-# MAGIC routers would copy the message where the routes to the members part. With *naive unicast*,
-# MAGIC the source sends a copy to each member. The *delay* of a member is the time until it has the
-# MAGIC message.
+# MAGIC The source publishes: its message goes to the root, then down the tree. With *IP
+# MAGIC multicast*, routers would copy the message where the routes to the members part. With
+# MAGIC *naive unicast*, the source sends a copy to each member. The *delay* of a member is the
+# MAGIC time until the member has the message.
 # MAGIC
 # MAGIC **Predict.** Which of the three has the least mean delay, which the greatest?
 
@@ -248,27 +251,28 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Naive unicast is as fast as IP multicast: both use direct routes. In Scribe, a message makes
-# MAGIC one hop to the root, and one or two hops down the tree. The mean delay in Scribe, divided by
-# MAGIC that with IP multicast, is the group's *RAD* (ratio of average delays), here 2.2. (README's
-# MAGIC 1.6 is for messages that start at the root, with 100,000 nodes and tables that are not
-# MAGIC perfect.)
+# MAGIC Naive unicast is as fast as IP multicast: both use direct routes. In Scribe, a message
+# MAGIC makes one hop to the root, and one or two hops down the tree. The mean delay in Scribe,
+# MAGIC divided by the mean delay with IP multicast, is the *RAD* (ratio of average delays) of the
+# MAGIC group, here 2.2. (README's 1.6 is for messages that start at the root, with 100,000 nodes
+# MAGIC and tables that are not perfect.)
 # MAGIC
 # MAGIC **Question.** Why not always use naive unicast?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members, 99,999.
-# MAGIC Here, sending takes no time. With `message_size` and `uplink`, copies wait for each other
+# MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members,
+# MAGIC 99,999. In this run, sending a copy takes no time. With `message_size` and `uplink`, the
+# MAGIC copies share the uplink of the source, and arrive later
 # MAGIC ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 5. Let the root fail
 # MAGIC
-# MAGIC A *world* simulates the same nodes in [rounds](concepts.md#rounds) of 30 s. In each round, a
-# MAGIC random member publishes. In round 2, the root fails. A node notices that its parent has
-# MAGIC failed when it has heard nothing for two rounds.
+# MAGIC A *world* simulates the same nodes in [rounds](concepts.md#rounds) of 30 s. In each round,
+# MAGIC a random member publishes. In round 2, the root fails. A node notices that its parent has
+# MAGIC failed when it has heard nothing from the parent for two rounds.
 # MAGIC
 # MAGIC **Predict.** In which round do all members get the message again? Who is the next root?
 
@@ -305,11 +309,11 @@ for figure in scene_figures(scene_of(trees)):
 
 # MAGIC %md
 # MAGIC The table has the number of members that get the message in the round of its publication.
-# MAGIC Of the 40 members, it counts the 39 that stay alive; the source counts if its message comes
-# MAGIC back down the tree. Node 144, the neighbour on the ring of the old root (node 111), is now
-# MAGIC closest to the key, so it is the new root at once. Node 144 was a child of the old root. But
-# MAGIC the other children (the *orphans*) wait two rounds before they send a new JOIN. Until then,
-# MAGIC the new root reaches only its own part of the tree.
+# MAGIC Of the 40 members, it counts the 39 that stay alive, the source included. The old root was
+# MAGIC node 111. Its neighbour on the ring, node 144, is now closest to the key, so node 144 is
+# MAGIC the new root at once. It was a child of the old root. But the other children (the
+# MAGIC *orphans*) wait two rounds before they send a new JOIN. Until then, the new root reaches
+# MAGIC only its own part of the tree.
 # MAGIC
 # MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
 # MAGIC
@@ -322,13 +326,13 @@ for figure in scene_figures(scene_of(trees)):
 # MAGIC
 # MAGIC ## 6. Compare with a mesh
 # MAGIC
-# MAGIC In GossipSub, a member with fewer than four links asks random members for more, until it has
-# MAGIC six. It accepts links from others until it has twelve in all. All these links form the
-# MAGIC *mesh*. A node sends its first copy of a message on all its links but the one from which the
-# MAGIC copy came.
+# MAGIC In GossipSub, a member with fewer than four links asks random members for more, until it
+# MAGIC has six. A member accepts links from other members until it has twelve in all. All these
+# MAGIC links form the *mesh*. A node sends its first copy of a message on all its links but the
+# MAGIC one on which the copy came.
 # MAGIC
-# MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the same node
-# MAGIC fails?
+# MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the node
+# MAGIC fails that was the root in step 5?
 
 # COMMAND ----------
 
@@ -346,11 +350,11 @@ trees = play("scribe,gossipsub")
 
 # MAGIC %md
 # MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. The 40 nodes
-# MAGIC have 256 ends of links (128 links), and send a copy on each, except that the 39 receivers
-# MAGIC send none back to the node from which their first copy came: 217 copies. There are more
-# MAGIC ends than 40 x 6, because a node that has six links still accepts others. In the last table,
-# MAGIC GossipSub loses no message, as no node depends on a single other node. Duplicates are the
-# MAGIC price.
+# MAGIC have 128 links, with 256 ends. A node sends a copy on each of its links, but each of the
+# MAGIC 39 receivers sends none back on the link of its first copy: 256 - 39 = 217 copies. There
+# MAGIC are more ends than 40 x 6, because a node that has six links still accepts links from
+# MAGIC other nodes. In the last table, GossipSub loses no message, as no node depends on a single
+# MAGIC other node. Duplicates are the price.
 # MAGIC
 # MAGIC **Question.** How many links must each node have, at least, so that a single failure cuts
 # MAGIC off nobody? Why does GossipSub take more?
@@ -364,15 +368,16 @@ trees = play("scribe,gossipsub")
 # MAGIC
 # MAGIC ## 7. Write a rule
 # MAGIC
-# MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes by
-# MAGIC default), and each has links to eight random nodes, its *peers*, which have the numbers
+# MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes
+# MAGIC by default), and each has links to eight random nodes, its *peers*, which have the numbers
 # MAGIC (`rank`) 0 to 7. A link goes one way, so a node is seldom a peer of its peers. The rule
-# MAGIC `all_but_sender` floods: a node sends to all peers but the one from which its first copy
-# MAGIC came. A rule of your own gets NumPy arrays with an element for each link
-# MAGIC ([their names](extending_rule.md)): `edges["rank"]` of the link, and `first["hops"]` of the
-# MAGIC first copy of the node that may send on the link. The rule returns True for the links that
-# MAGIC get a copy. With the rule `early` below, nodes up to two hops from the source send to all
-# MAGIC peers, as few nodes have the message yet; later nodes send to one peer:
+# MAGIC `all_but_sender` *floods*: a node sends to all peers but the one from which its first copy
+# MAGIC came. A rule of your own gets NumPy arrays with an element for each link ([their
+# MAGIC names](extending_rule.md)): `edges["rank"]` is the rank of the link, and `first["hops"]`
+# MAGIC is the number of hops of the first copy at the node that may send on the link. The rule
+# MAGIC returns True for the links that get a copy. With the rule `early` below, nodes up to two
+# MAGIC hops from the source send to all peers, since few nodes have the message yet. All later
+# MAGIC nodes send to one peer:
 
 # COMMAND ----------
 
@@ -429,7 +434,8 @@ spread(FEW, all_but_sender, early)
 # MAGIC The rule saves more than half of the copies. But it misses one node in twenty: nodes that
 # MAGIC no sender has as its first peer (`rank` 0), and no early sender has as a peer.
 # MAGIC
-# MAGIC **Question.** Which number do you change so that fewer nodes are missed? Try it.
+# MAGIC **Question.** Which number in `early` do you change so that fewer nodes are missed? Try
+# MAGIC it.
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
@@ -446,10 +452,10 @@ spread(FEW, all_but_sender, early)
 # MAGIC copy carry the delay of its link, which the rule `downhill` below compares.
 # MAGIC
 # MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two
-# MAGIC rules reach? A third rule, `downhill`, does not count hops: every node sends to three peers,
-# MAGIC and to all peers that are nearer than the node from which its first copy came, since copies
-# MAGIC to near nodes are cheap; the source sends to all. Does `downhill` reach a greater, a smaller
-# MAGIC or the same share of 100,000 nodes as of 200?
+# MAGIC rules reach? A third rule, `downhill`, does not count hops: every node sends to three
+# MAGIC peers, and to all peers that are nearer than the node from which its first copy came,
+# MAGIC since copies to near nodes are cheap; the source sends to all peers. Does `downhill` reach
+# MAGIC a greater, a smaller or the same share of 100,000 nodes as of 200?
 
 # COMMAND ----------
 
@@ -471,13 +477,15 @@ simulation.close()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches nearly
-# MAGIC all nodes, but `early` fails: three hops reach most of 200 nodes, but at most 8 + 64 + 512
-# MAGIC of 100,000, and from then on each node sends only one copy. The rule was right for one size
-# MAGIC of network, and 200 nodes do not show this: so one simulates large networks. With
-# MAGIC `downhill`, a node sends to about 4.5 peers, however many hops it is from the source, so the
-# MAGIC share of the nodes that get the message does not depend on their number (98 % of 200 are
-# MAGIC four missed nodes, so 98.74 % is no real difference).
+# MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches
+# MAGIC nearly all nodes, but `early` fails: three hops reach most of 200 nodes, but at most 8 +
+# MAGIC 64 + 512 of 100,000. From then on each node sends only one copy, and these chains of
+# MAGIC copies end at nodes that already have the message. A rule that is good in a small network
+# MAGIC can fail in a large one, and a simulation of 200 nodes does not show this. So one
+# MAGIC simulates large networks. With `downhill`, a node sends to about 4.5 peers, however many
+# MAGIC hops it is from the source, so the share of the nodes that get the message does not depend
+# MAGIC on the number of nodes (98 % of 200 nodes means four missed nodes, so 98.74 % is the same
+# MAGIC share, within chance).
 # MAGIC
 # MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
 # MAGIC

@@ -34,7 +34,7 @@ from scribe_spark.cli.flags import (
     sources,
 )
 from scribe_spark.cli.parsing import Command, Flag, completion, tell, tell_toml
-from scribe_spark.cli.sessions import check_where, open_session
+from scribe_spark.cli.sessions import check_where, end_session, open_session
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
@@ -183,7 +183,8 @@ def _run(
     floors = _floors(fail_below, config, how.out)
 
     def work(spark: Any, progress: Any) -> str:
-        experiments.run(spark, config, how, phases=chosen, progress=progress).close()
+        end = partial(end_session, spark)
+        experiments.run(spark, config, how, chosen, progress, end_session=end).close()
         return how.out
 
     check = partial(experiments.check, config)

@@ -47,7 +47,7 @@ def open_session(
     finally:
         if ended is None:
             with deferred():
-                _end(spark)
+                end_session(spark)
 
 
 def check_where(execution: Execution) -> None:
@@ -68,7 +68,8 @@ def _checked(make: Callable[..., Any], *given: Any) -> Any:
     return make(*given)
 
 
-def _end(spark: Any) -> None:
+def end_session(spark: Any) -> None:
+    """End a session; a second call does nothing."""
     from scribe_spark.runtime.blocks import delete_checkpoints
 
     with suppress(Exception):  # the storage may not answer, or the session may have ended

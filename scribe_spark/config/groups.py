@@ -107,6 +107,15 @@ class GroupsConfig(Section):
         """True if there are groups; a world without groups simulates Pastry alone."""
         return self.members is not None or bool(self.count)
 
+    def largest(self, nodes: int) -> int:
+        """Return the number of members of the largest group; 0 if the config does not tell it.
+
+        By Zipf's law, the largest group has all `nodes`.
+        """
+        if not self.count or self.custody is not None:
+            return 0
+        return nodes if self.size is None else self.size
+
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
         """Return roughly how many members all groups have together; 0 if they are in a table.
 
@@ -160,7 +169,7 @@ def refuse_misfits(
 
 
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
-    """Refuse more members and sources of all groups than a system (a name) can number."""
+    """Refuse groups with more members and sources, in all, than a `system` (a name) can number."""
     most = max(_MOST_PLACES - groups - nodes, 0)
     if memberships > most:
         remedy = (
@@ -171,6 +180,6 @@ def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> Non
 
 
 def refuse_missing_roots(roots: int, count: int) -> None:
-    """Refuse the failure of the roots of more groups than there are (`count`)."""
+    """Refuse a failure of the roots of `roots` groups if there are only `count` groups."""
     if roots > count:
         raise InputError("roots", roots, f"must be at most {count:,}: each group has one root")

@@ -192,7 +192,7 @@ class _Taken:
 
     @cached_property
     def flat(self) -> dict[str, None]:
-        """The flat names of all fields, in order, also of those that are refused."""
+        """The flat names (without a section) of all fields, also of refused fields, in order."""
         names = (n for one in self.sections.values() for n in one.flat_names().values())
         return dict.fromkeys([*self.own, *names])
 

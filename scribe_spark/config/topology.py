@@ -46,7 +46,7 @@ _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
 def _graph(value: Any) -> Any:
-    """Return a graph object as a `GivenGraph`; any other value is returned as it is."""
+    """Return a graph object as a `GivenGraph`; any other value is not changed."""
     plain = value is None or isinstance(value, str | bytes | bool | int | float | dict)
     return value if plain else GivenGraph.of(value)
 
@@ -64,12 +64,12 @@ _OF_POWER_LAW = used_when(drawn_as("power-law"), "--topology power-law")
 
 
 def _pair_delay(text: Any) -> Any:
-    """Return the one spelling of a distribution of delays."""
+    """Return the standard spelling of a distribution of delays (a text)."""
     return str(PairDelay.parse(text)) if isinstance(text, str) else text
 
 
 def _jitter(text: Any) -> Any:
-    """Return the one spelling of a jitter that is a text; other values are returned as is."""
+    """Return a jitter that is a text in its standard spelling; other values are not changed."""
     return jitter_in_words(parse_jitter(text)) if isinstance(text, str) else text
 
 

@@ -17,7 +17,12 @@ MOST_CHILDREN = 2**63 - 1
 
 
 _OF_LIMITS = used_when(used_by("bottleneck", "lazy"), "--variants bottleneck or lazy")
-_OF_ONE_LIMIT = UsedWhen(
+_OF_CAPACITIES = used_when(
+    used_by("bottleneck", "lazy", "splitstream"),
+    "--variants bottleneck or lazy, or splitstream in --systems",
+)
+#: The mark of a field with one limit for all nodes.
+OF_ONE_LIMIT = UsedWhen(
     lambda config: config.trees.capacities is None,
     "has no effect beside capacities, which has every node's limit; leave one of them out",
 )
@@ -44,19 +49,20 @@ class TreesConfig(Section):
         "Scribe's trees: in bottleneck, overloaded nodes hand children over to siblings; in "
         "collapse, non-members with one child leave the tree; in lazy, JOINs add few "
         "non-members. A children table has a node's children in one tree. --limit and --capacities "
-        "have an effect with bottleneck and lazy, --shed-... with bottleneck. The reference "
-        "tree of Costa and Frey is one tree for all groups; each node computes its position "
-        "from the keys that it holds."
+        "have an effect with bottleneck and lazy, --capacities also with splitstream, --shed-... "
+        "with bottleneck. The reference tree of Costa and Frey is one tree for all groups; each "
+        "node computes its position from the keys that it holds."
     )
 
     variants: Annotated[Names, _IN_WORLDS] = setting(
         (), "Systems to add to the default ones, separated by commas"
     )
-    limit: Annotated[int, within(1, MOST_CHILDREN), _OF_LIMITS, _OF_ONE_LIMIT] = setting(
+    limit: Annotated[int, within(1, MOST_CHILDREN), _OF_LIMITS, OF_ONE_LIMIT] = setting(
         64, "Greatest number of children of a node, over all groups; a node with more is overloaded"
     )
-    capacities: Annotated[Location | None, _OF_LIMITS] = unset(
-        "CSV or Parquet table with a limit for each node (columns node, limit), in place of limit",
+    capacities: Annotated[Location | None, _OF_CAPACITIES] = unset(
+        "CSV or Parquet table with a limit for each node (columns node, limit), in place of limit "
+        "and of splitstream_bound",
     )
     shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = setting(
         "largest",

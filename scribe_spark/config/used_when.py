@@ -44,6 +44,11 @@ def used_when(test: Test, needed: str) -> UsedWhen:
     return UsedWhen(test, f"has no effect without {needed}; give both")
 
 
+#: The marks of fields that only runs use, and that only worlds use.
+OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
+OF_WORLDS = UsedWhen(lambda of: of.is_world, "has no effect in runs; leave it out")
+
+
 # --- networks
 
 

@@ -236,3 +236,10 @@ def _name(name: object) -> str:
     text = str(name)
     is_plain = len(text) <= _LONGEST_NAME and _PLAIN.fullmatch(text)
     return text if is_plain else shown(name, _LONGEST_NAME)
+
+
+def refuse_large_group(system: str, members: int, most: int, why: str) -> None:
+    """Refuse a group with more members than a system (a name) supports; `why` ends the message."""
+    if members > most:
+        remedy = f"has a group of {members:,} members; must be at most {most:,}, since {why}"
+        raise InputError("systems", system, f"{remedy}; give smaller groups, or leave {system} out")

@@ -82,7 +82,7 @@ class Lists(Rows):
         return row_numbers(self.offsets) * size + self.values
 
     def between(self, front: Lists, back: Lists) -> Self:
-        """Return lists with the values of `front` before their own, and those of `back` behind."""
+        """Return lists, each of the list in `front`, the list here and the list in `back`."""
         parts = front, self, back
         row = np.concatenate([row_numbers(part.offsets) for part in parts])
         order = np.argsort(row, kind="stable")

@@ -1,6 +1,7 @@
 """Distributed sums for measures: kernels send counts to buckets, and each bucket adds its counts.
 
-Of few rows the driver's process plays the kernels and the buckets; otherwise Spark's tasks do.
+If there are few rows, the driver's process plays the kernels and the buckets; otherwise, Spark's
+tasks play them.
 
 The buckets of this module are any partition of keys, not intervals of the ring.
 """
@@ -24,7 +25,7 @@ from scribe_spark.runtime.batches import Batches, BatchKernel, DriverRows
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
-    """Return the rows that kernels have sent (:func:`send`), one bucket's in one partition."""
+    """Return the rows that kernels have sent (:func:`send`), those of a bucket in one partition."""
     return sent.frame.repartitionById(buckets, F.col("bucket"))
 
 
@@ -47,7 +48,10 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 
 
 def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
-    """Return what a kernel makes of the rows sent to each bucket; few rows stay in this process."""
+    """Return the results of a kernel for the rows sent to each bucket.
+
+    If there are few rows, the kernel runs in this process.
+    """
     if not sent.is_small:
         return Batches.made(meet(sent, buckets), kernel, ROWS)
     made = pa.Table.from_batches(kernel(sent.made_here()), to_arrow_schema(ROWS))

@@ -9,7 +9,6 @@ decisions.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,7 +20,6 @@ from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
-_MOST_THREADS = 4  # more do not help: only one thread at a time runs Python code
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
 
 
@@ -110,13 +108,6 @@ def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiti
     return ({own: received} if received else {}), sum(map(int, notes))
 
 
-def thread_bounds(nodes: int) -> np.ndarray:
-    """Return bounds (B + 1,) of buckets for threads; each has at least 8,192 nodes."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    buckets = max(1, min(_MOST_THREADS, cores or 1, nodes // _LEAST_NODES))
-    return np.linspace(0, nodes, buckets + 1).astype(np.int64)
-
-
 # --- the player
 
 
@@ -134,11 +125,15 @@ class InTask:
         exchange: Exchange | None = None,
         inbox: Mapping[str, Columns] | None = None,
     ) -> None:
-        self._inbox = dict(inbox or {})
+        self._inbox, self._exchange = dict(inbox or {}), exchange
         self.exchange = None if exchange is None or exchange.size == 1 else exchange
         self.tables = list(tables)
         self.first = 0 if exchange is None else exchange.rank
         self._own = dict(enumerate(self.tables, self.first))
+
+    def without_inbox(self) -> InTask:
+        """Return a player on the same tables, which leaves the messages in `inbox` to this one."""
+        return InTask(self.tables, self._exchange)
 
     def begin_round(self, number: int) -> None:
         pass

@@ -95,7 +95,7 @@ def stopped_at(names: Iterable[str]) -> dict[int, str]:
 
 
 def are_silent(programs: Steps) -> bool:
-    """Return True if all programs are silent; `IfRows` do not count."""
+    """Return True if all programs are silent (:func:`is_silent`), leaving out each `IfRows`."""
     return all(isinstance(one, IfRows) or is_silent(one) for one in programs)
 
 

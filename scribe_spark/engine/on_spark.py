@@ -175,14 +175,18 @@ class BucketTables:
         assert not isinstance(program, IfRows)
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
-    def fork(self, *, constant: bool = True) -> BucketTables:
+    def fork(self, *read_only: str, constant: bool = True) -> BucketTables:
         """Return tables that start as a copy of these; the caller must release them.
 
-        With `constant` False, the copy has no constant tables.
+        The tables named `read_only` are constant in the copy.  With `constant` False, the copy has
+        no constant tables.
         """
-        seen = self._constant if constant else ()
+        seen = self._constant if constant else []
+        if read_only:
+            seen = [*seen, self.constant(*read_only)]
         forked = BucketTables(self.layout, self.rows(), seen, self._files | self._borrowed)
         forked._held, forked._places = self._held.copy(), self._places
+        forked.forget(read_only.__contains__)
         return forked
 
     def play_in_tasks(
@@ -307,7 +311,7 @@ class BucketTables:
         return as_constant(self.rows(*names))
 
     def release(self) -> None:
-        """Free the memory of the rows; the layout deletes the files."""
+        """Free the memory of the rows; `Layout.release` deletes the files."""
         if self._owned:
             release(self._rows)
 

@@ -167,7 +167,7 @@ def compare(
 
 
 def check_compare_out(out: str) -> None:
-    """Refuse an OUT other than a new local folder, or one with an earlier comparison."""
+    """Refuse OUT unless it is a local folder that is new or has an earlier comparison."""
     check_local(out)
     check_out(Plan(COMPARISON, Execution(out=out, overwrite=True), {}, {}, about={}, done={}))
 

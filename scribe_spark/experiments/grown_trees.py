@@ -72,7 +72,8 @@ class GrownTrees:
         run, config = self._run, self._run.config
         if config.knowledge is not None:
             return saved_overlay(run.spark, config, run.underlay)
-        return build_overlay(self.nodes, run.underlay, config.overlay, config.seed, run.progress)
+        drawn = config.overlay, config.seed, run.progress, run.in_tasks
+        return build_overlay(self.nodes, run.underlay, *drawn)
 
     @property
     def memberships(self) -> Table:
@@ -101,6 +102,11 @@ class GrownTrees:
         publishes = run.in_tasks and at_root
         built = scribe_trees.build_trees(*built_from, in_tasks=run.in_tasks, publishes=publishes)
         return run.own(built)
+
+    def grow_trees(self) -> None:
+        """Grow the trees now, if one job of tasks also fills the tables of the overlay's nodes."""
+        if self._run.overlay.unfilled is not None:
+            _ = self._built
 
     @property
     def trees(self) -> scribe_trees.Trees | None:

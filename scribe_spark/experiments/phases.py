@@ -87,6 +87,8 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     if events is not None:
         yield {"events": events}
     overlay = simulation.overlay
+    if simulation.trees_follow:
+        simulation.grown.grow_trees()
     tables = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
     arrived = overlay.arrival_messages()
     if arrived is not None:

@@ -7,7 +7,8 @@ the last one; so a run that is killed at any time can be resumed.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.folder import Folder
@@ -143,12 +145,14 @@ def run(
     progress: Progress | None = None,
     shares: Simulation | None = None,
     application: MakeApplication | None = None,
+    end_session: Callable[[], None] | None = None,
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
     With ``execution.resume``, complete phases are kept.  The routes of `shares`, a simulation
     in the same session, are used if its network is the same.  ``application(nodes)`` returns the
-    user's Scribe application, as in `make_world`.
+    user's Scribe application, as in `make_world`.  With ``end_session()``, the simulation is closed
+    and the session ends while the page is drawn, which needs no session in a local folder.
     """
     progress = progress or Silent()
     simulation = Simulation(
@@ -170,7 +174,7 @@ def run(
     plan, nodes = plan_run(config, execution), config.overlay.nodes
     try:
         with opened(spark, plan, progress, nodes=nodes, check=check) as work:
-            work.play(_Phases(work, simulation).steps(), phases)
+            work.play(_Phases(work, simulation, phases, end_session).steps(), phases)
     except BaseException:
         with suppress(Exception):  # the session may be ending by itself
             simulation.close()
@@ -181,10 +185,18 @@ def run(
 class _Phases:
     """The phases of a run as steps on its folder."""
 
-    def __init__(self, work: Work, simulation: Simulation) -> None:
+    def __init__(
+        self,
+        work: Work,
+        simulation: Simulation,
+        wanted: tuple[str, ...],
+        end_session: Callable[[], None] | None = None,
+    ) -> None:
         self._work, self._folder, self._progress = work, work.folder, work.progress
         self._simulation = simulation
         simulation.saved.folder = work.folder
+        simulation.trees_follow = "trees" in wanted
+        self._end_session = end_session
 
     def steps(self) -> list[Step]:
         """Return a step for each phase."""
@@ -207,8 +219,18 @@ class _Phases:
     def _draw(self) -> dict[str, Any]:
         started = time.perf_counter()
         with self._progress.phase(REPORT), self._work.timed("page"):
-            report(self._simulation.spark, self._folder.out)
+            if self._end_session is None or not is_local(self._folder.out):
+                report(self._simulation.spark, self._folder.out)
+            else:
+                with ThreadPoolExecutor(1) as beside:
+                    beside.submit(self._end)
+                    report(None, self._folder.out)
         return phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
+
+    def _end(self) -> None:
+        self._simulation.close()
+        assert self._end_session is not None
+        self._end_session()
 
     # --- a completed phase
 

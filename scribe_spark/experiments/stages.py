@@ -83,6 +83,8 @@ class Stages:
         self._shares = shares if same else None
         #: True if a run without rounds is played in tasks, not as jobs.
         self.in_tasks = engine == "tasks"
+        #: True if the trees will be asked for after the overlay.
+        self.trees_follow = False
         #: Where publications with sizes or times were simulated, and the reason: ``name, why``.
         self.clock_player: dict[str, str] | None = None
         self.stages: dict[str, Any] = {}
@@ -278,7 +280,7 @@ class Stages:
 
     @stage
     def overlay(self) -> Overlay:
-        """The overlay of the config; in a run with rounds, the live nodes after the last round."""
+        """The overlay of the config; in a run with rounds, of the nodes that live after them."""
         return self.memory.own(self.grown.overlay())
 
     @stage

@@ -79,7 +79,7 @@ class Work:
         return {**manifest, "seconds": {**manifest.get("seconds", {}), **spent}}
 
     def save(self, manifest: Manifest) -> None:
-        """Write the manifest if it has changed; keep it as a reader of the file gets it."""
+        """Write the manifest if it has changed; keep it in the form that its readers get."""
         text: dict[str, Any] = redacted(json.loads(json.dumps(manifest)))
         if text != self.manifest:
             self.lock.check()

@@ -33,6 +33,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing, read_typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
+from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, NextHop, Route, Send, starting
@@ -134,7 +135,12 @@ class Overlay(ABC):
     known : sequence of DataFrame
         The knowledge of the nodes in each bucket, in the engine's packed form (`schemas.ROWS`);
         the rule of routing reads it.
+    unfilled : callable or None
+        ``unfilled(player)`` fills the tables `known`; None if they are filled.  A job of tasks may
+        play it before its other work, and then passes its tables to :meth:`filled_in`.
     """
+
+    unfilled: Callable[[Player], None] | None = None
 
     def __init__(
         self, nodes: Table, underlay: Underlay, bits: Callable[[int], int] | None = None
@@ -194,6 +200,13 @@ class Overlay(ABC):
             None if the nodes did not arrive by a protocol.
         """
         return None
+
+    def filled_in(self, tables: BucketTables) -> BucketTables:
+        """Take over tables of buckets in which :attr:`unfilled` has filled the nodes' knowledge.
+
+        Return a copy without this knowledge, whose programs read it.
+        """
+        raise NotImplementedError
 
     def release(self) -> None:
         """Free the memory of the nodes' knowledge; the overlay cannot be used afterwards."""

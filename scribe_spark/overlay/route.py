@@ -208,7 +208,7 @@ class Send(_Upcalls):
 
 
 def starting(facts: Finds, messages: Columns, payload: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return messages for :class:`Route` at their first nodes; unknown nodes' ones are left out."""
+    """Return messages for :class:`Route` at their first nodes; without those of unknown nodes."""
     at = facts.find(messages["node"])
     there = at >= 0
     none = np.zeros(np.count_nonzero(there), dtype=np.int64)

@@ -114,7 +114,7 @@ class _SearchLeaves(NodeProgram):
         return outbox
 
     def _begin(self, states: States, tables: Tables) -> Outbox:
-        """Ask leaves whose death is not yet detected; they are silent.  Then begin the search."""
+        """Count questions to the leaves of lone sides, which are all dead; begin the searches."""
         if _LONE not in tables:
             return {}
         node, side = tables[_LONE]["node"], tables[_LONE]["side"]
@@ -252,7 +252,7 @@ class _RepairLeaves(NodeProgram):
         held: np.ndarray,
         offers: np.ndarray,
     ) -> np.ndarray:
-        """Return sides with the offered nodes added, nearest first: the shape of `held`.
+        """Return sides with the offered nodes added, nearest first, in the shape of `held`.
 
         `held` has the present leaves, `offers` the offered nodes.  Offered nodes are checked to be
         alive, until the side is full.
@@ -299,8 +299,8 @@ def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarr
     """Return the nodes that asked nodes offer: int32, shape (a, l + 1), padded with NONE.
 
     The offers are the asked node itself, and its leaves that lie beyond it on that side or between
-    it and the asker.  The other leaves are on the asker's other side, and would be taken for its
-    farthest leaves (P22).
+    it and the asker.  All other leaves are on the other side of the asker, which would take
+    them for its farthest leaves (P22).
     """
     size, leaves = len(states.known), states.leaves[asked - states.first]
     beyond = np.arange(2 * states.half) // states.half == side[:, None]

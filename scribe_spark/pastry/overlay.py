@@ -9,8 +9,9 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -19,7 +20,9 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts, Keys
-from scribe_spark.engine.on_spark import as_constant
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.player import Player
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.knowledge import (
     routing_table,
@@ -29,11 +32,10 @@ from scribe_spark.pastry.knowledge import (
 )
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
-from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_tables
+from scribe_spark.pastry.perfect_tables import bucket_digits, fill_perfectly
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, conform
@@ -126,6 +128,9 @@ class PastryOverlay(Overlay, GraphTables):
         The number of nodes in a leaf set, l.
     arrived : DataFrame or None
         The messages of nodes that arrived by the protocol: ``kind, messages``.
+    unfilled : callable or None
+        ``unfilled(player)`` fills the tables of all nodes; None if they are filled.  A job of tasks
+        may play it before its other work, and then passes its tables to :meth:`filled_in`.
     """
 
     def __init__(
@@ -144,22 +149,68 @@ class PastryOverlay(Overlay, GraphTables):
         super().__init__(nodes, underlay, lambda count: b * digits_of(count))
         self.b, self.leaf_set, self.digits = b, leaf_set, digits_of(len(self.ring))
         self.arrived: DataFrame | None = None
+        self.unfilled: Callable[[Player], None] | None = None
+        self.filled: BucketTables | None = None
         self._owned: list[Callable[[], None]] = []
 
     @classmethod
-    def perfect(cls, nodes: Table, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
+    def perfect(
+        cls, nodes: Table, underlay: Underlay, b: int, leaf_set: int, in_tasks: bool = False
+    ) -> PastryOverlay:
         """Return a Pastry network whose tables are perfect: each entry is the nearest fitting node.
 
-        Free it by :meth:`release`.
+        With `in_tasks`, the first job of tasks that needs the tables fills them.  Free the network
+        by :meth:`release`.
         """
         made = cls(nodes, underlay, b, leaf_set)
-        made.fill_perfectly()
+        made.fill_perfectly(in_tasks)
         return made
 
-    def fill_perfectly(self) -> None:
+    def fill_perfectly(self, in_tasks: bool = False) -> None:
         """Fill all leaf sets, and each cell of all routing tables with the nearest fitting node."""
-        tables = perfect_tables(self.ring, self.underlay, self.b, self.leaf_set, self.digits)
-        self.known = [materialise(as_constant(tables))[0]]
+        self.unfilled = partial(
+            fill_perfectly,
+            facts=self.ring.facts,
+            bounds=self.ring.bounds,
+            kernel=self.underlay.kernel,
+            routers=len(self.underlay.routers),
+            b=self.b,
+            leaf_set=self.leaf_set,
+            digits=self.digits,
+        )
+        if not in_tasks:
+            self.fill()
+
+    @property
+    def known(self) -> Sequence[DataFrame]:
+        """The leaf sets and routing tables in each bucket, as `ROWS`."""
+        if self.unfilled is not None:
+            self.fill(in_tasks=True)
+        return self._known
+
+    @known.setter
+    def known(self, rows: Sequence[DataFrame]) -> None:
+        self._known = rows
+
+    def fill(self, in_tasks: bool = False) -> None:
+        """Fill the tables of all nodes now, in a job of tasks or as supersteps."""
+        assert self.unfilled is not None
+        player = OnSpark(BucketTables(self.ring.layout, self.ring.starts()))
+        if in_tasks:
+            player.play_in_tasks(self.unfilled, "overlay")
+        else:
+            self.unfilled(player)
+        self.filled_in(player.tables)
+
+    def filled_in(self, tables: BucketTables) -> BucketTables:
+        """Take over tables of buckets that have the tables of all nodes.
+
+        Return a copy without these, whose programs read them.
+        """
+        self.unfilled, self.filled = None, tables
+        self.own(tables.release)
+        self._known = [tables.constant(LEAVES, CELLS)]
+        return tables.fork(LEAVES, CELLS)
 
     @classmethod
     def of_knowledge(
@@ -197,6 +248,7 @@ class PastryOverlay(Overlay, GraphTables):
 
     def release(self) -> None:
         """Free the memory of the nodes and the overlay's own tables."""
+        self.unfilled = None  # tables that nobody has read are never filled
         super().release()
         for release in self._owned:
             release()

@@ -18,21 +18,21 @@ present node (according to a scalar proximity metric) is chosen".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import expand, run_starts
-from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.facts import Facts, Ring
-from scribe_spark.engine.on_spark import ROWS, pack_rows
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import KnowsRing, Ring
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.player import Player, Shared
 from scribe_spark.pastry.states import NONE, States, ring_leaves
-from scribe_spark.runtime.distribute import share
-from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.underlay.protocol import Kernel
 
 _PAIRS = 2**21  # pairs of nodes compared at once
 
@@ -155,9 +155,10 @@ def _compare_routers(
 # --- summaries that parts of the ring exchange: the nearest node of each prefix to each router
 
 
-#: The summary of a prefix (given as a number): for each router, the position of its nearest node
-#: with the prefix (INT) and the delay to it (BIGINT, microseconds; empty if p is 1).
-BUCKET_SUMMARY = "prefix bigint, nearest binary, delay_us binary"
+#: The table with the summaries of prefixes, one in a row: the prefix as a number (``prefix``), the
+#: position of its node nearest to each router (``nearest``: int32, shape (k, R)), and the delay to
+#: that node in microseconds (``delay_us``: int64, shape (k, R); absent if p is 1).
+SUMMARIES = "summaries"
 
 #: The maximal number of cells of :attr:`Summaries.nearest`: 16 MiB as INT.
 _MOST_CELLS = 2**22
@@ -188,27 +189,21 @@ def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
 
 def summarise_bucket(
     prefix: int, first: int, ring: Ring, kernel: Kernel, routers: int, with_delay: bool
-) -> pa.RecordBatch:
-    """Return a row of :data:`BUCKET_SUMMARY`: of a prefix's nodes, the one nearest to each router.
+) -> dict[str, np.ndarray]:
+    """Return the summary of a prefix: of its nodes, the one nearest to each router.
 
     `ring` has the nodes with the prefix, sorted by nodeId, and `first` is the position of the first
-    one.  The delays are needed if summaries will be merged to shorter prefixes
-    (:meth:`Summaries.of`).
+    one.  The result is a row of the table `SUMMARIES`.  The delays are needed if summaries will be
+    merged to shorter prefixes (:meth:`Summaries.of`).
     """
     _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
     index.sort()
     everywhere = np.arange(routers)
     near = index[kernel.nearest(everywhere, ring.router[index], np.array([0]))[:, 0]]
-    no_delay = np.empty(0, dtype=np.int64)
-    delay_us = kernel.delays(everywhere, ring.router[near]) if with_delay else no_delay
-    row = {
-        "prefix": prefix,
-        "nearest": (first + near).astype(np.int32).tobytes(),
-        "delay_us": delay_us.astype(np.int64).tobytes(),
-    }
-    kinds = [pa.int64(), pa.binary(), pa.binary()]
-    columns = [pa.array([cell], kind) for cell, kind in zip(row.values(), kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, names=list(row))
+    row = {"prefix": np.array([prefix]), "nearest": (first + near)[None].astype(np.int32)}
+    if with_delay:
+        row["delay_us"] = kernel.delays(everywhere, ring.router[near])[None].astype(np.int64)
+    return row
 
 
 @dataclass(frozen=True)
@@ -225,17 +220,14 @@ class Summaries:
     nearest: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, rows: Iterable[dict], routers: int, b: int, digits: int) -> Summaries:
-        """Return the summaries from rows of :data:`BUCKET_SUMMARY`, in any order; `digits` is p."""
-        rows = list(rows)
+    def of(cls, rows: Columns, routers: int, b: int, digits: int) -> Summaries:
+        """Return the summaries from rows of the table `SUMMARIES`; `digits` is p."""
         nearest = np.full((2 ** (b * digits), routers), -1, dtype=np.int32)
-        for row in rows:
-            nearest[row["prefix"]] = np.frombuffer(row["nearest"], np.int32)
+        nearest[rows["prefix"]] = rows["nearest"]
         levels = [nearest]
         if digits > 1:
             delay_us = np.full(nearest.shape, _NOWHERE)
-            for row in rows:
-                delay_us[row["prefix"]] = np.frombuffer(row["delay_us"], np.int64)
+            delay_us[rows["prefix"]] = rows["delay_us"]
             while len(levels) < digits:
                 merged, delay_us = _nearest_of_shorter(levels[0], delay_us, 2**b)
                 levels.insert(0, merged)
@@ -276,58 +268,104 @@ def _nearest_of_shorter(
 # --- tables
 
 
-def perfect_tables(
-    ring: BucketRing,
-    underlay: Underlay,
+@dataclass(frozen=True)
+class _PerfectProgram:
+    """A program that makes perfect tables; a prefix has `digits` digits.
+
+    If `initial` is given, only nodes with smaller numbers exist at the start, and the others have
+    empty rows.
+    """
+
+    facts: KnowsRing
+    bounds: np.ndarray
+    kernel: Kernel
+    routers: int
+    b: int
+    leaf_set: int
+    digits: int
+    initial: int | None = None
+    silent: ClassVar[bool] = True
+
+    @cached_property
+    def _live(self) -> tuple[np.ndarray | None, Ring, np.ndarray]:
+        return _live_ring(self.facts, self.bounds, self.initial)
+
+    def _prefixes(self, bucket: int) -> list[tuple[int, int, int]]:
+        _, live, first = self._live
+        return _whole_prefixes(live, first, bucket, self.b * self.digits)
+
+
+@dataclass(frozen=True)
+class Summarise(_PerfectProgram):
+    """Summarise each prefix in the bucket of its first node: the table `SUMMARIES`."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        _, live, first = self._live
+        rows = [
+            summarise_bucket(
+                *(prefix, start, live.take(slice(start, stop)), self.kernel, self.routers),
+                with_delay=self.digits > 1,
+            )
+            for prefix, start, stop in self._prefixes(bucket)
+            if start >= first[bucket]
+        ]
+        if rows:
+            tables[SUMMARIES] = concatenate(rows)
+        return {}
+
+
+@dataclass(frozen=True)
+class Fill(_PerfectProgram):
+    """Compute the tables `LEAVES` and `CELLS` of each bucket from the summaries of all buckets."""
+
+    nearest: Shared | None = None
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        assert self.nearest is not None
+        positions, live, first = self._live
+        levels = tuple(self.nearest[f"{level}"] for level in range(self.digits))
+        summaries = Summaries(self.b, self.digits, levels)
+        of = summaries, self.kernel, self.b, self.leaf_set
+        states = known_of_prefixes(live, self._prefixes(bucket), *of)
+        start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
+        states = states.of(slice(start, stop))
+        if positions is not None:
+            own = np.arange(*self.bounds[bucket : bucket + 2])
+            empty = States.empty(self.facts.ring, own, self.leaf_set, self.b)
+            states = _among_all(states, positions, empty)
+        tables.update(states.tables())
+        return {}
+
+
+def fill_perfectly(
+    player: Player,
+    facts: KnowsRing,
+    bounds: np.ndarray,
+    kernel: Kernel,
+    routers: int,
     b: int,
     leaf_set: int,
     digits: int,
     initial: int | None = None,
-) -> DataFrame:
-    """Return the perfect tables `LEAVES` and `CELLS` of every bucket, as `ROWS`; lazy.
+) -> None:
+    """Write perfect tables, `LEAVES` and `CELLS`, into every bucket.
 
-    A task reads the facts of all nodes and its own bucket's tables.  A prefix has `digits` digits.
-    If `initial` is given, only nodes with smaller numbers exist at the start, and the others have
-    empty rows.
+    `routers` is the number of routers; a prefix has `digits` digits.  If `initial` is given, only
+    nodes with smaller numbers exist at the start, and the others have empty rows.
     """
-    facts, bounds, kernel, routers = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
-    spark, folder, bits = ring.layout.spark, ring.layout.folder, b * digits
-
-    # 1. summarise each prefix in the bucket of its first node; share all summaries
-    def summaries(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        live, first = _live_ring(facts, bounds, initial)[1:]
-        for batch in batches:
-            for bucket in batch.column("bucket").to_pylist():
-                for prefix, start, stop in _whole_prefixes(live, first, bucket, bits):
-                    if start >= first[bucket]:
-                        part = live.take(slice(start, stop))
-                        yield summarise_bucket(prefix, start, part, kernel, routers, digits > 1)
-
-    gathered = ring.each_bucket().mapInArrow(summaries, BUCKET_SUMMARY).toArrow().to_pylist()
-    shared = share(spark, Summaries.of(gathered, routers, b, digits))
-
-    # 2. compute the tables of each bucket
-    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        positions, live, first = _live_ring(facts, bounds, initial)
-        for batch in batches:
-            for bucket in batch.column("bucket").to_pylist():
-                parts = _whole_prefixes(live, first, bucket, bits)
-                states = known_of_prefixes(live, parts, shared.value, kernel, b, leaf_set)
-                start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
-                states = states.of(slice(start, stop))
-                if positions is not None:
-                    own = np.arange(*bounds[bucket : bucket + 2])
-                    states = _among_all(
-                        states, positions, States.empty(facts.ring, own, leaf_set, b)
-                    )
-                for name, columns in states.tables().items():
-                    yield from pack_rows(bucket, bucket, True, name, columns, folder)
-
-    return ring.each_bucket().mapInArrow(known, ROWS)
+    of = facts, bounds, kernel, routers, b, leaf_set, digits, initial
+    player.play(Summarise(*of))
+    rows = player.take(SUMMARIES)[SUMMARIES]
+    levels = Summaries.of(rows, routers, b, digits).nearest
+    shared = player.share(**{f"{level}": nearest for level, nearest in enumerate(levels)})
+    player.play(Fill(*of, shared))
+    player.free(shared)
 
 
 def _live_ring(
-    facts: Facts, bounds: np.ndarray, initial: int | None
+    facts: KnowsRing, bounds: np.ndarray, initial: int | None
 ) -> tuple[np.ndarray | None, Ring, np.ndarray]:
     """Return the existing nodes: their positions, their ring, and each bucket's start in that ring.
 
@@ -402,14 +440,3 @@ def known_of_prefixes(
         fill_entries(part, summaries.digits, kernel, within, own[:, summaries.digits :], start)
     leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
     return States(ring, np.arange(first, last), leaves, cells)
-
-
-def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel) -> States:
-    """Return the states of all nodes; the `live` ones (ascending) have perfect tables."""
-    states = States.empty(known, np.arange(len(known)), leaf_set, b)
-    named = np.append(live, NONE)  # index NONE yields NONE
-    leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
-    states.leaves[live] = named[leaves]
-    for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
-        states.cells[live, row] = named[entries]
-    return states

@@ -152,7 +152,7 @@ class _Recover(NodeProgram):
         return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Answer recovering nodes with the live leaves of the own node, and the own node."""
+        """Answer recovering nodes with the asked node and its live leaves."""
         states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
         self.count(tables, "recovery", asked, asker)
         offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
@@ -169,7 +169,7 @@ class _Recover(NodeProgram):
         return {AT: to, "back": new}
 
     def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
-        """Let the receivers of announcements offer recovered nodes to their own tables."""
+        """Let the receivers of announcements add recovered nodes to their tables, if they fit."""
         states = self.states(bucket, tables, LEAVES, CELLS)
         index, back = came[AT] - states.first, came["back"]
         take_cells(states, self.environment.kernel, index, back)

@@ -11,7 +11,6 @@ l/2 nodes with numerically closest smaller nodeIds, relative to the present node
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -314,11 +313,3 @@ class NodeProgram:
         return States(
             self.environment.facts.ring, np.arange(first, last), arrays[LEAVES], arrays[CELLS]
         )
-
-
-def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:
-    """Return the states of all nodes cut into buckets, as views of the same arrays."""
-    return [
-        Tables.of(states.of(slice(first, last)).tables())
-        for first, last in itertools.pairwise(bounds.tolist())
-    ]

@@ -223,7 +223,7 @@ class RepairTables(NodeProgram):
         return hole, entry
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
-        """Answer with the own entry of the cell, unless it is empty or the asking node."""
+        """Answer with the asked node's entry of the cell, unless the entry is none or the asker."""
         states = self.states(bucket, tables)
         entry = states.cells[came[AT] - states.first, came["row"], came["column"]]
         named = np.flatnonzero((entry >= 0) & (entry != came["asker"]))

@@ -1,4 +1,4 @@
-"""A small tree before a failure, in it, and after its repair, as a world's page draws it.
+"""A small tree before a failure, in its round, and after the repair, as a world's page draws it.
 
 References
 ----------

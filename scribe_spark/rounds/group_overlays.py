@@ -255,6 +255,12 @@ class Network:
     routers: int = 0
     shared: Mapping[str, np.ndarray] = field(default_factory=dict)
 
+    def round_trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the round trips between pairs of nodes (positions), in microseconds: int64."""
+        ends = self.ring.router[a], self.ring.router[b]
+        there, back = (node_delays(self.kernel, self.lan_us, *way) for way in (ends, ends[::-1]))
+        return np.where(a == b, 0, there + back)
+
 
 class GroupOverlays(SystemOnBuckets):
     """A system that floods an overlay of each group's members; rules O1 to O6.
@@ -295,7 +301,7 @@ class GroupOverlays(SystemOnBuckets):
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The kinds of control messages; worlds do not count the building of overlays (O6)."""
+        """The kinds of control messages: none, as worlds build overlays without messages (O6)."""
         return ()
 
     def build(self, overlays: Overlays, network: Network) -> Built:
@@ -529,7 +535,7 @@ class Build(OverlayProgram):
         return {}
 
     def _note_neighbours(self, tables: Tables) -> None:
-        """Write the neighbours of nodes, as keys, in the first topic of each group."""
+        """Write the key (group, node) of a node for each neighbour in the group's first topic."""
         round, edges = self.round, tables[EDGES]
         first = np.sort(np.unique(round.published, return_index=True)[1])
         mine = find_sorted(first, edges["group"]) >= 0

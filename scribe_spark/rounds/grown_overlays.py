@@ -14,14 +14,16 @@ Rules: docs/rules.md, O1 to O5, O10 to O12.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.core.arrays import divided, find_sorted, whole_numbers
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import SortedTable, divided, find_sorted, whole_numbers
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import concatenate, count_rows, take
@@ -82,7 +84,7 @@ class Period:
         The nodes and the network.
     handed : mapping of str to Columns
         The tables that the system's programs have handed to the builder (`GrownOverlays.handed`).
-    counts : dict of str to int
+    counts : Counter of str
         The system adds to the numbers of `GrownOverlays.counted`.
     """
 
@@ -99,7 +101,40 @@ class Period:
     alive: np.ndarray
     network: Network
     handed: Mapping[str, Columns] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def draw(
+        self, purpose: str, group: np.ndarray, node: np.ndarray, *more: np.ndarray | int
+    ) -> np.ndarray:
+        """Return random bits for a purpose, keyed by group, node and `more` numbers: uint64."""
+        keys = self.group_number[group], self.network.ring.node[node], *more
+        return draws.bits_np(self.network.seed, purpose, *keys)
+
+
+@dataclass
+class GroupNodes(SortedTable):
+    """Rows of nodes of groups in a builder's state, by key (group, node)."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Columns], name: str, size: int) -> Self:
+        """Return the table `name` of a state, which has columns ``group, node``; `size` is K."""
+        rows = state.get(name)
+        if not rows:
+            return cls()
+        return cls.from_columns({**rows, "key": key_of([rows["group"], rows["node"]], size)})
+
+    def to_state(self, size: int) -> dict[str, np.ndarray]:
+        """Return the table of the state."""
+        group, node = divided(self.key, size)
+        columns = {name: getattr(self, name) for name in self.columns()}
+        return {"group": group, "node": node, **columns}
+
+
+@dataclass
+class NumberedNodes(GroupNodes):
+    """Nodes of groups, and a number of each node, such as a period."""
+
+    number: np.ndarray = field(default_factory=whole_numbers)
 
 
 class Sent:

@@ -145,9 +145,9 @@ def warmed_up(spark: SparkSession) -> Iterator[None]:
 
 def _play(spark: SparkSession) -> None:
     cores = parallelism(spark)
-    rows = spark.range(0, cores, 1, cores)
+    # tasks start their workers at once: a query would first be planned
     with suppress(Exception), describe_jobs(spark, "warm-up"):  # the session may be over
-        rows.mapInArrow(lambda batches: batches, "id bigint").toArrow()
+        spark.sparkContext.parallelize(range(cores), cores).foreach(lambda number: None)
 
 
 #: The number of retries of a client if a server of this process does not answer: pyspark would
@@ -385,6 +385,8 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
         # otherwise each call that makes a Column or a DataFrame first calls the JVM four times, to
         # know the line of the program for errors: a fifth of a small superstep
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # queries set this variable for their workers; the warm-up has to start the same workers
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
         # a barrier stage with more tasks than slots is refused after half a minute, not after ten
         "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
         "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "30",

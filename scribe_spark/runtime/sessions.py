@@ -198,7 +198,7 @@ class Connected:
             self._spark.removeTag(tag)
 
     def tag(self, tag: str, pool: str) -> None:
-        """Give the jobs of the calling thread a tag; the server decides about a pool."""
+        """Give the jobs of the calling thread a tag; `pool` has no effect: the server decides."""
         self._spark.addTag(tag)
 
     def cancel_tagged(self, tag: str) -> None:

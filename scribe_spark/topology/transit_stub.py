@@ -338,7 +338,7 @@ def _stubs(
 
 
 def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
-    """Return a link for each stub, from its transit router (`owners`) to a random router of it."""
+    """Return a link for each stub, from its transit router (`owners`) to a random router in it."""
     gateways = [
         stubs.member(stub, _stream(seed, "gateway", stub)) for stub in range(len(stubs.sizes))
     ]
@@ -346,7 +346,7 @@ def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
 
 
 def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.ndarray:
-    """Return random links of domains: for each edge between two domains, one per direction."""
+    """Return links between random routers of two domains, two for each edge of `top_links`."""
     ends = []
     for one, other in np.concatenate([top_links, top_links[:, ::-1]]).tolist():
         rng = _stream(seed, "inter-domain", one * len(transit.sizes) + other)

@@ -42,6 +42,7 @@ from scribe_spark.worlds.played import (
     lookup_table,
     lookups_of,
 )
+from scribe_spark.worlds.save import Start
 from scribe_spark.worlds.world_state import Protocols, WorldState
 
 #: Makes the application of anycasts for a number of nodes.
@@ -64,12 +65,14 @@ _MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 class InTasks:
     """A driver of a world: its rounds are played in tasks that keep their buckets.
 
-    `rows` (`ROWS`) are materialised; they are freed when they are replaced.
+    The rows of `start` are freed when they are replaced.  The first job of tasks fills the nodes'
+    tables, if they are not filled.
     """
 
-    def __init__(self, rows: DataFrame, ring: BucketRing, protocols: Protocols) -> None:
-        self._start: DataFrame | None = rows
-        self._tables = BucketTables(ring.layout, rows)
+    def __init__(self, start: Start, ring: BucketRing, protocols: Protocols) -> None:
+        self._start: DataFrame | None = start.rows
+        self._fill = start.fill
+        self._tables = BucketTables(ring.layout, start.rows)
         self._facts, self._spark = ring.facts, ring.layout.spark
         #: Returns the world on the tables of a task and of the tasks that it is connected to.
         self._state: Callable[[InTask], WorldState] = partial(
@@ -79,7 +82,16 @@ class InTasks:
     @property
     def rows(self) -> DataFrame:
         """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
-        return self._tables.rows()
+        return self._filled.rows()
+
+    @property
+    def _filled(self) -> BucketTables:
+        """The tables of the buckets, in which nodes' tables are filled."""
+        if (fill := self._fill) is not None:
+            self._tables.play_in_tasks(lambda player, _: fill(player), "overlay")
+            self._fill = None
+            self._release_start()
+        return self._tables
 
     def play(
         self,
@@ -127,8 +139,11 @@ class InTasks:
         messages: bool,
     ) -> list[RoundLeft]:
         of_engine, files = self._state, given if isinstance(given, EventFiles) else None
+        fill = self._fill
 
         def play(player: InTask, events: pa.Table) -> None:
+            if fill is not None:
+                fill(player)
             reporter, limit = Reporter(report_to), seconds
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, _UNHEARD)
@@ -139,6 +154,7 @@ class InTasks:
 
         beside = None if isinstance(given, EventFiles) else event_rows(given)
         self._tables.play_in_tasks(play, f"world rounds from {rounds[0]}", beside=beside)
+        self._fill = None
         self._release_start()
         return _take_results(self._tables)
 
@@ -175,7 +191,7 @@ class InTasks:
             if not player.first:
                 _put_results(player, found)
 
-        tables = self._tables.fork()
+        tables = self._filled.fork()
         try:
             tables.play_in_tasks(play, called)
             found = _take_results(tables)
@@ -262,13 +278,13 @@ class OnDriver:
     `number` is the next round.
     """
 
-    def __init__(
-        self, rows: DataFrame, ring: BucketRing, protocols: Protocols, number: int
-    ) -> None:
+    def __init__(self, start: Start, ring: BucketRing, protocols: Protocols, number: int) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
-        tables = BucketTables(ring.layout, rows)
+        tables = BucketTables(ring.layout, start.rows)
         tables.settle()
         self._engine = OnSpark(tables)
+        if start.fill is not None:
+            start.fill(self._engine)
         self._state = WorldState.of_engine(self._engine, ring.facts, ring.bounds, protocols)
 
     @property

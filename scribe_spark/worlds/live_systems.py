@@ -148,14 +148,14 @@ class LiveSystems:
     by_hops: frozenset[str] = frozenset()
 
     def named(self, *, within: bool) -> tuple[str, ...]:
-        """Return the systems that play within the round of the nodes, or the others.
+        """Return the systems that play within Pastry's round (`within`), or all other systems.
 
-        A system plays within this round if its messages travel by Pastry.
+        A system plays within Pastry's round, as Scribe does, if it shares tables of the nodes.
         """
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
     def kinds_within(self) -> tuple[str, ...]:
-        """Return the kinds of messages of the systems that play within the round of the nodes."""
+        """Return the kinds of messages of the systems that play within Pastry's round (`named`)."""
         within = [self.systems[name] for name in self.named(within=True)]
         return tuple(kind for one in within for kind in (*one.payload, *one.control))
 

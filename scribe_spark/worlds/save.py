@@ -5,7 +5,9 @@ Rows refer to nodes by ring position, so they are valid only with the nodes of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +20,11 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import Layout
 from scribe_spark.engine.packing import Columns, concatenate, pack_rows, read_rows
+from scribe_spark.engine.player import Player
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.knowledge import tables_of_knowledge
-from scribe_spark.pastry.perfect_tables import bucket_digits, perfect_states, perfect_tables
+from scribe_spark.pastry.perfect_tables import bucket_digits, fill_perfectly
 from scribe_spark.pastry.states import CELLS, LEAVES, table_rows
 from scribe_spark.rounds.events import NEVER, Lives
 from scribe_spark.rounds.group_events import MEMBERS
@@ -140,7 +143,19 @@ def ring_of_world(nodes: Table, buckets: int, kernel: Kernel) -> BucketRing:
     return BucketRing(facts, bucket_bounds(facts.ring, buckets, 64), layout)
 
 
-def start_rows(
+@dataclass(frozen=True)
+class Start:
+    """A world before its first round: its rows (`ROWS`), and how its nodes' tables are filled.
+
+    ``fill(player)`` writes the tables into the buckets, before the first round; None if the rows
+    have them.
+    """
+
+    rows: DataFrame
+    fill: Callable[[Player], None] | None = None
+
+
+def start_of_world(
     ring: BucketRing,
     initial: int,
     overlay: str | None,
@@ -148,55 +163,42 @@ def start_rows(
     seed: int,
     underlay: Underlay,
     knowledge: DataFrame | None = None,
-) -> DataFrame:
-    """Return the rows of a world before its first round: `ROWS`; perfect tables are lazy.
+) -> Start:
+    """Return a world before its first round.
 
     `initial` is the number of live nodes: those with the smallest numbers.  Without an overlay,
     nodes have no tables.  `knowledge` has the tables of all nodes, if these are known.
     """
-    known, kernel = ring.facts.ring, underlay.kernel
+    known, kernel, spark = ring.facts.ring, underlay.kernel, ring.layout.spark
     live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)
-    made = None
+    made = fill = None
     if overlay == "arrivals":
         entered = arrival_ranks(known.take(live), seed) + 1
     if overlay is not None and knowledge is not None:
         shape = rules.b, rules.leaf_set, table_rows(known, rules.b)
         made = tables_of_knowledge(knowledge, ring, *shape)
-        tables = made.rows(LEAVES, CELLS)
     elif overlay == "arrivals":
         made = play_arrivals(ring, initial, kernel, rules, seed)
-        tables = made.rows(LEAVES, CELLS)
-    elif overlay is None:
-        tables = None
-    elif len(ring.bounds) == 2:
-        tables = _perfect_bucket(ring, initial, rules, kernel)
-    else:
-        cores, routers = parallelism(ring.layout.spark), len(underlay.routers)
-        digits = bucket_digits(rules.b, initial, routers, cores)
-        tables = perfect_tables(ring, underlay, rules.b, rules.leaf_set, digits, initial)
+    elif overlay is not None:
+        routers = len(underlay.routers)
+        fill = partial(
+            fill_perfectly,
+            facts=ring.facts,
+            bounds=ring.bounds,
+            kernel=kernel,
+            routers=routers,
+            b=rules.b,
+            leaf_set=rules.leaf_set,
+            digits=bucket_digits(rules.b, initial, routers, parallelism(spark)),
+            initial=initial,
+        )
     lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
-    more = pa.Table.from_batches(lives_rows(ring.bounds, lives, incarnation, 0))
-    if tables is None:  # a bucket needs a table, so that Spark plays it
-        tables = local_frame(ring.layout.spark, pa.Table.from_batches(no_members(ring.bounds)))
-    lazy = tables.unionByName(local_frame(ring.layout.spark, more))
-    if made is None:  # the job of the first rounds fills them
-        return lazy
-    rows, _ = materialise(lazy)
+    batches = list(lives_rows(ring.bounds, lives, incarnation, 0))
+    if overlay is None:  # a bucket needs a table, so that Spark plays it
+        batches += no_members(ring.bounds)
+    lazy = local_frame(spark, pa.Table.from_batches(batches))
+    if made is None:
+        return Start(lazy, fill)
+    rows, _ = materialise(made.rows(LEAVES, CELLS).unionByName(lazy))
     made.release()
-    return rows
-
-
-def _perfect_bucket(
-    ring: BucketRing, initial: int, rules: OverlayConfig, kernel: Kernel
-) -> DataFrame:
-    """Return the rows of a world of one bucket with perfect tables, computed by one task; lazy."""
-    facts, folder = ring.facts, ring.layout.folder
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if sum(batch.num_rows for batch in batches):
-            live = np.flatnonzero(facts.ring.node < initial)
-            states = perfect_states(facts.ring, live, rules.leaf_set, rules.b, kernel)
-            for name, columns in states.tables().items():
-                yield from pack_rows(0, 0, True, name, columns, folder)
-
-    return ring.layout.spark.range(0, 1, 1, 1).mapInArrow(run, ROWS)
+    return Start(rows)

@@ -32,13 +32,14 @@ from scribe_spark.worlds import views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
 from scribe_spark.worlds.played import EventFiles, Played, RoundLeft, are_rounds
 from scribe_spark.worlds.save import (
+    Start,
     check_start,
     read_header,
     read_lives,
     refuse_other_buckets,
     ring_of_world,
     saved_rows,
-    start_rows,
+    start_of_world,
 )
 from scribe_spark.worlds.world_state import Protocols
 
@@ -151,7 +152,7 @@ class World:
 
     def __init__(
         self,
-        rows: DataFrame,
+        start: Start,
         ring: BucketRing,
         number: int,
         events: DataFrame,
@@ -176,10 +177,10 @@ class World:
         if engine is None:
             engine = "tasks" if len(ring.bounds) == 2 else "jobs"
         if engine == "tasks":
-            self._driver = InTasks(rows, ring, protocols)
+            self._driver = InTasks(start, ring, protocols)
         else:
-            self._driver = OnDriver(rows, ring, protocols, number)
-            release(rows)
+            self._driver = OnDriver(start, ring, protocols, number)
+            release(start.rows)
 
     @classmethod
     def of_save(
@@ -216,7 +217,8 @@ class World:
             saved_with, number = read_header(rows)
             refuse_other_buckets(buckets, saved_with)
             ring = ring_of_world(nodes, buckets, underlay.kernel)
-            return cls(rows, ring, number, events, underlay, protocols, engine, event_files)
+            start = Start(rows)
+            return cls(start, ring, number, events, underlay, protocols, engine, event_files)
 
     @classmethod
     def start(
@@ -266,8 +268,8 @@ class World:
             ring = ring_of_world(nodes, buckets, underlay.kernel)
             tables = overlay if protocols.has_pastry else None
             filled = initial, tables, protocols.rules, protocols.seed, underlay, knowledge
-            rows = start_rows(ring, *filled)
-            return cls(rows, ring, 0, events, underlay, protocols, engine, event_files)
+            start = start_of_world(ring, *filled)
+            return cls(start, ring, 0, events, underlay, protocols, engine, event_files)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play the next round and return its measures, by name.

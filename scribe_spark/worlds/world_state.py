@@ -81,7 +81,7 @@ class Protocols:
     def of_events(self, columns: Collection[str]) -> Protocols:
         """Return the protocols for a table of events with these columns.
 
-        Only with columns of times and sizes, publications have them.
+        Publications have times and sizes only if the table has these columns.
         """
         live = self.groups
         if live is None or not set(TIMES).isdisjoint(columns):

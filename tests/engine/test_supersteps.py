@@ -27,7 +27,7 @@ from scribe_spark.core.errors import RunError
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
-from scribe_spark.engine.in_task import InTask, play, thread_bounds
+from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.engine.on_spark_player import OnSpark
@@ -99,12 +99,6 @@ def test_a_row_goes_once_to_each_bucket_that_it_is_for(rows, cuts):
     found = list(zip(row.tolist(), bucket.tolist(), strict=True))
     assert sorted(found) == sorted(expected)
     assert all(position in rows[number] for number, position in zip(row, at, strict=True))
-
-
-def test_few_nodes_are_not_worth_a_thread():
-    assert thread_bounds(100).tolist() == [0, 100]
-    assert thread_bounds(0).tolist() == [0, 0]
-    assert thread_bounds(100_000)[-1] == 100_000
 
 
 @pytest.mark.parametrize("buckets", [2, 4, 5, 31, 40])

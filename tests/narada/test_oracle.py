@@ -56,7 +56,7 @@ def _state(played: Played, case: Case, k: int) -> dict[str, list]:
     node, is_in, mine = of.node.tolist(), of.is_in, np.flatnonzero(of.group == k)
     waiting: Columns = played.state.get("waiting") or {}
     rows = zip(
-        *(waiting.get(name, mine[:0]).tolist() for name in ("group", "node", "begins")), strict=True
+        *(waiting.get(name, mine[:0]).tolist() for name in ("group", "node", "number")), strict=True
     )
     links = [
         (node[a], node[b], since)

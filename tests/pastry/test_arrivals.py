@@ -81,22 +81,23 @@ def planned(spark, case: Arrivals) -> tuple[Arrivals, WavePlan, MatrixUnderlay]:
 
 
 @pytest.mark.parametrize(
-    ("one_task", "changed", "kind"),
+    ("kept", "in_tasks", "changed", "kind"),
     [
-        (1, {}, "join"),
-        pytest.param(10, {}, "join", marks=pytest.mark.slow),
-        (100, {}, "join"),
-        (1, {"contact": "discovered", "maintenance": 0}, "probe"),
+        (1, False, {}, "join"),
+        pytest.param(10, False, {}, "join", marks=pytest.mark.slow),
+        (100, False, {}, "join"),
+        (1, True, {}, "join"),
+        (1, False, {"contact": "discovered", "maintenance": 0}, "probe"),
     ],
 )
-def test_states_and_messages_are_the_oracles(spark, monkeypatch, one_task, changed, kind):
-    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", one_task)
+def test_states_and_messages_are_the_oracles(spark, monkeypatch, kept, in_tasks, changed, kind):
+    monkeypatch.setattr(arrivals_overlay, "_KEPT", kept)
     case, _, routes = planned(spark, arrivals(1000, most=40, **RULES | changed))
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
     oracle = case.oracle()
     for wave in range(3):
         arrive(oracle, case.arriving(wave))
-    grown = arrivals_overlay.arrivals(nodes, routes, case.rules, case.seed)
+    grown = arrivals_overlay.arrivals(nodes, routes, case.rules, case.seed, in_tasks=in_tasks)
     assert differences(snapshot_of(grown, case.known), oracle_snapshot(oracle), PARTS) == []
     assert sum(oracle.counts.values()) > 5 * len(case.idents)
     assert oracle.counts[kind] >= len(case.idents) - 1

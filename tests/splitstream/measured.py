@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from overlay_state import perfect_states
 from worlds import LAN_US, Kernel
 
 from scribe_spark.config import TopologyConfig
@@ -31,7 +32,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import router_index
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.pastry.perfect_tables import perfect_states
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.group_overlays import Network

@@ -12,11 +12,11 @@ import numpy as np
 from arriving import Kernel
 from identifiers import parts
 from living_buckets import RecordingTally, SystemBuckets, ring_of
+from overlay_state import perfect_states
 
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.packing import Columns
 from scribe_spark.pastry.next_hop import hop
-from scribe_spark.pastry.perfect_tables import perfect_states
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.system import LivingRound, Publishing

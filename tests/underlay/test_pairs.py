@@ -11,6 +11,7 @@ from scribe_spark.core import draws
 from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.losses import jitter_keys, late_us
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.arrivals import waves
 from scribe_spark.underlay import pairs
@@ -99,13 +100,10 @@ def test_perfect_tables_do_not_depend_on_buckets(monkeypatch):
     assert of.all_pairs_limit <= 128
     every = perfect_tables.nearest_entries(whole, 0, of, 4)
     parts = list(perfect_tables.prefixes(whole, np.array([0, 3000]), 0, 4))
-    rows = [
-        batch.to_pylist()[0]
-        for batch in (
-            perfect_tables.summarise_bucket(p, a, whole.take(slice(a, z)), of, 3000, False)
-            for p, a, z in parts
-        )
-    ]
+    rows = concatenate(
+        perfect_tables.summarise_bucket(p, a, whole.take(slice(a, z)), of, 3000, False)
+        for p, a, z in parts
+    )
     summaries = perfect_tables.Summaries.of(rows, 3000, 4, 1)
     for part in parts:
         states = perfect_tables.known_of_prefixes(whole, [part], summaries, of, 4, 16)

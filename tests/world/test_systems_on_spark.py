@@ -330,5 +330,5 @@ def test_a_group_of_a_table_that_is_too_large_is_refused_in_one_line(spark, tmp_
     config = WorldConfig(
         **NETWORK, nodes=1_100, members=str(tmp_path / "members.csv"), systems="narada", rounds=2
     )
-    with pytest.raises(InputError, match=r"^systems = 'narada': has 1,025 members in group 1; "):
+    with pytest.raises(InputError, match=r"^systems = 'narada': has a group of 1,025 members; "):
         play(spark, tmp_path / "out", config, buckets=2)

@@ -30,7 +30,7 @@ def rows_of(table: pa.Table) -> list[tuple]:
 
 def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
     """Of 24 nodes 18 arrive at the start, in waves of one task and in one of the buckets."""
-    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 9)
+    monkeypatch.setattr(arrivals_overlay, "_KEPT", 9)
     config = WorldConfig(
         **NETWORK, nodes=24, leaf_set=4, initial=18, overlay="arrivals", growth=3, rounds=2,
         lookups=0, generator="mass-failure",

@@ -243,9 +243,9 @@ class Introduce(WaveProgram):
         return {_QUESTION: question, _LEARN: {AT: arrived}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> dict[str, Columns]:
-        """Answer with nodes of the wave in these rows that arrived before the asking node.
+        """Answer with nodes of this wave that arrived before the asking node.
 
-        The rows are those of the answering node's table for which it was asked.
+        They are in the rows of the answering node's table about which the question is.
         """
         states = self.states(bucket, tables)
         one, _, entries = entries_of_rows(states, came[AT], came["first"], came["last"])

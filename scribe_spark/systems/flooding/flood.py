@@ -118,7 +118,10 @@ _COPIES_AT_ONCE = 2**13  # the number of copies that are processed in one step
 
 @dataclass(frozen=True)
 class Flood:
-    """A program: nodes send copies to the entries of rows after the row by which theirs arrived."""
+    """The program by which nodes send copies to entries of their routing tables: rule F2.
+
+    A node that is in row r of its sender's table sends to the entries of rows r + 1, r + 2, ...
+    """
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing  # the nodes; routers are indices

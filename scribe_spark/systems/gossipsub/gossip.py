@@ -156,7 +156,7 @@ class Recall(Lacking):
         return {_LACKS: self._lacks(tables, arrivals)}
 
     def _lacks(self, tables: Tables, arrivals: Arrivals) -> Columns:
-        """Return messages that tell live peers of subscribers that these lack a publication."""
+        """Return messages of subscribers that tell live peers which publications they lack."""
         message, node = divided(self.lacking(tables, arrivals, self.told), self._size)
         space = self.topics.space
         place = distinct(self.messages.topic[message] * self._size + node)

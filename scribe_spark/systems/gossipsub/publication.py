@@ -243,8 +243,8 @@ class SpreadMessages(PublicationProgram):
     """Find the first copy at each node; sources publish, and answers to IWANT are forwarded.
 
     A node *offers* its copy to its peers, again whenever an earlier copy arrives. If many nodes
-    have an offer, only the earlier half is sent, because later ones are likely to be replaced; the
-    others wait for the next superstep.
+    have an offer, only the earlier half of the offers is sent, because later offers are likely to
+    be replaced; they wait for the next superstep.
     """
 
     new: np.ndarray  # the messages that are published now

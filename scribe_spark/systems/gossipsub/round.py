@@ -476,7 +476,7 @@ def _by_message(
 
 @dataclass(frozen=True)
 class Go(TopicsProgram):
-    """Nodes die, leave, quit topics and join others, all based on the state before; G17 and G18."""
+    """Nodes die or leave, and quit and join topics, in the state before the round; G17 and G18."""
 
     #: The number of the heartbeat, and the round of the world.
     number: int

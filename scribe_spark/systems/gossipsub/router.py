@@ -199,7 +199,7 @@ class LinkSpace:
         return self.runs(table).rows(place)
 
     def runs(self, table: SortedTable) -> Runs:
-        """Return the ranges of rows of all places in a table."""
+        """Return the range of rows of each place (topic, node) in a table of links."""
         key, is_first = table.key, np.ones(len(table), dtype=bool)
         for start in range(1, len(key), _LINKS_AT_ONCE):
             place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size

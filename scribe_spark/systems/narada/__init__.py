@@ -19,32 +19,16 @@ had: the rules (docs/rules.md, D1 to D14) are recalled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from scribe_spark.rounds.declaration import MESH, System, function_at
 
-from scribe_spark.rounds.declaration import MESH, System
-
-if TYPE_CHECKING:
-    from scribe_spark.rounds.system import SystemOnBuckets
-
-#: The most members of a group.
-MOST_MEMBERS = 1024
-
-#: Why there may be no more, and what would do.
-TOO_MANY = (
-    f"there may be at most {MOST_MEMBERS:,}, since each of n members stores a row of n; give "
-    "smaller groups, or leave narada out"
-)
-
+#: The most members of a group, and why there may be no more.
+LIMIT = 1024, "each of n members stores a row of n"
 
 #: The measure of the bytes of all vectors of a round, also in answers.
 VECTOR_BYTES = "vector_bytes"
 
 
-def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.narada.overlay import Narada
-
-    return Narada(config.narada.for_tasks())
-
+_NARADA = function_at("scribe_spark.systems.narada.overlay:Narada")
 
 NARADA = System(
     "narada",
@@ -53,7 +37,7 @@ NARADA = System(
     requested=True,
     config="scribe_spark.systems.narada.config:NaradaConfig",
     control=True,
-    world=_live,
+    world=lambda config: _NARADA(config.narada.for_tasks()),
     round_seconds=10.0,
     world_measures={
         "links": "links per membership",

@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
-from scribe_spark.core.errors import InputError
-from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY
+from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
+from scribe_spark.core.errors import refuse_large_group
+from scribe_spark.systems.narada import LIMIT
 
-_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
-
-_Count = Annotated[int, within(1, MOST_MEMBERS)]
+_Count = Annotated[int, within(1, LIMIT[0])]
 _Silence = Annotated[int, within(1, 1000)]
 
 
@@ -25,7 +23,7 @@ class NaradaConfig(Section):
     all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("narada"), "narada in --systems")
     about: ClassVar[str] = "Narada's mesh of members, in periods of 10 s."
 
-    periods: Annotated[int, within(1, 100_000), _OF_RUNS] = setting(
+    periods: Annotated[int, within(1, 100_000), OF_RUNS] = setting(
         170, "Periods before the publications (settled)"
     )
     join_periods: Annotated[int, within(1, 10_000)] = setting(
@@ -51,8 +49,5 @@ class NaradaConfig(Section):
     )
 
     def check_within(self, config: Any) -> None:
-        """Refuse drawn groups that are too large; by Zipf's law, the first has all nodes."""
-        groups, nodes = config.groups, config.overlay.nodes
-        most = nodes if groups.size is None else groups.size
-        if groups.count and groups.custody is None and most > MOST_MEMBERS:
-            raise InputError("systems", "narada", f"has a group of {most:,} members; {TOO_MANY}")
+        """Refuse drawn groups that are too large."""
+        refuse_large_group("narada", config.groups.largest(config.overlay.nodes), *LIMIT)

@@ -21,7 +21,6 @@ WAITING, ENTRIES, LINKS, CELLS = TABLES = "waiting", "entries", "links", "cells"
 
 #: The columns of the tables, without the group.
 _COLUMNS = {
-    WAITING: ("node", "begins"),
     ENTRIES: ("node", "is_in"),
     LINKS: ("node", "peer", "since", "distance"),
     CELLS: ("heard", "number", "cost", "next"),

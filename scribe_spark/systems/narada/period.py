@@ -14,21 +14,18 @@ state in which the period began.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, distinct, find_sorted
-from scribe_spark.core.errors import InputError
+from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import concatenate
-from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.systems.narada import MOST_MEMBERS, TOO_MANY, VECTOR_BYTES
-from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes, state_table
-from scribe_spark.underlay.protocol import node_delays
+from scribe_spark.rounds.grown_overlays import NumberedNodes, Sent
+from scribe_spark.systems.narada import LIMIT, VECTOR_BYTES
+from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.grown_overlays import Period
@@ -41,13 +38,6 @@ _HEAD, _ENTRY = 28, 20
 _WHOLE = 2**20
 
 
-def distances(network: Network, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the distances between the nodes `a` and `b`: the mean of both delays, in us (D1)."""
-    ends = network.ring.router[a], network.ring.router[b]
-    there = node_delays(network.kernel, network.lan_us, *ends)
-    return (there + node_delays(network.kernel, network.lan_us, *ends[::-1])) // 2
-
-
 class NaradaPeriod:
     """The rules of a period, for the groups of a builder; :meth:`play` has their order."""
 
@@ -56,11 +46,9 @@ class NaradaPeriod:
         self._now, self._network = period.number, period.network
         self._ring = period.network.ring
         self._meshes = Meshes.of(state, len(self._ring))
-        waiting = state_table(state, WAITING)
-        # newcomers who have not begun to join, by keys (group, node)
-        self._waiting = key_of([waiting["group"], waiting["node"]], len(self._ring))
-        self._begins = waiting["begins"]
-        self._sent: dict[str, list[Columns]] = defaultdict(list)
+        #: newcomers who have not begun to join, and the periods in which they begin
+        self._waiting = NumberedNodes.from_state(state, WAITING, len(self._ring))
+        self._sent = Sent()
 
     def play(self) -> dict[str, Columns]:
         """Play the period, replace the state, and return the messages by kind."""
@@ -74,21 +62,19 @@ class NaradaPeriod:
         self._link(*(np.concatenate(ends) for ends in zip(adds, repairs, strict=True)))
         self._change_entries()
         self._send_vectors()
-        group, node = np.divmod(self._waiting, len(self._ring))
-        waiting = {"group": group, "node": node, "begins": self._begins}
+        waiting = self._waiting.to_state(len(self._ring))
         self._state |= {WAITING: waiting, **self._meshes.tables()}
-        return {kind: concatenate(parts) for kind, parts in self._sent.items()}
+        return self._sent.by_kind()
 
     def _send(self, kind: str, a: np.ndarray, b: np.ndarray) -> None:
         """Count messages from entries `a` to entries `b`."""
         of = self._meshes
-        self._sent[kind].append({"group": of.group[a], "sender": of.node[a], "to": of.node[b]})
+        self._sent.note(kind, of.group[a], of.node[a], of.node[b])
 
     def _draw(self, purpose: str, e: np.ndarray, *more: np.ndarray | int) -> np.ndarray:
         """Return random bits of each entry `e`, keyed by its group, its node and `more`: uint64."""
         of = self._meshes
-        keys = self._period.group_number[of.group[e]], self._ring.node[of.node[e]], *more
-        return draws.bits_np(self._network.seed, f"narada {purpose}", *keys)
+        return self._period.draw(f"narada {purpose}", of.group[e], of.node[e], *more)
 
     # --- events (rule D2)
 
@@ -101,8 +87,8 @@ class NaradaPeriod:
         self._quit(find_sorted(quits, of.key) >= 0)
         of.is_in &= ~dies[of.node]
         of.keep_links(of.is_in[of.a] | of.is_in[of.b])
-        waits = ~dies[self._waiting % size] & (find_sorted(quits, self._waiting) < 0)
-        self._waiting, self._begins = self._waiting[waits], self._begins[waits]
+        waits = self._waiting.key
+        self._waiting.keep(~dies[waits % size] & (find_sorted(quits, waits) < 0))
         self._join(key_of(period.join, size))
 
     def _quit(self, quits: np.ndarray) -> None:
@@ -115,32 +101,21 @@ class NaradaPeriod:
         of.is_in &= ~quits
 
     def _join(self, joins: np.ndarray) -> None:
-        """Let newcomers (keys) wait; those of a new group begin in a drawn order."""
-        of, size, number = self._meshes, len(self._ring), self._period.group_number
-        members = distinct(np.r_[of.key[of.is_in], self._waiting])
+        """Note newcomers (keys), which wait; those of a new group begin in random later periods."""
+        of, size = self._meshes, len(self._ring)
+        members = distinct(np.r_[of.key[of.is_in], self._waiting.key])
         joins = joins[find_sorted(members, joins) < 0]
         group, node = np.divmod(joins, size)
-        drawn = draws.bits_np(
-            self._network.seed, "narada begin", number[group], self._ring.node[node]
-        )
+        drawn = self._period.draw("narada begin", group, node)
         later = (drawn % np.uint64(self._rules.join_periods)).astype(np.int64)
         later[find_sorted(distinct(members // size), group) >= 0] = 0
-        waiting, begins = np.r_[self._waiting, joins], np.r_[self._begins, self._now + later]
-        order = np.argsort(waiting)
-        self._waiting, self._begins = waiting[order], begins[order]
+        self._waiting.insert(joins, number=self._now + later)
         # those that were members know nobody, and are nobody's neighbours
         back = find_sorted(joins, of.key) >= 0
         of.keep_links(~back[of.a] & ~back[of.b])
         of.forget(CellRows(of, np.flatnonzero(back)).cell)
-        self._check_sizes(np.r_[members, joins] // size)
-
-    def _check_sizes(self, group: np.ndarray) -> None:
-        """Refuse groups whose cells would be too many; `group` has an element for each member."""
-        members = np.bincount(group)
-        if members.max(initial=0) > MOST_MEMBERS:
-            number = self._period.group_number[members.argmax()]
-            remedy = f"has {members.max():,} members in group {number}; {TOO_MANY}"
-            raise InputError("systems", "narada", remedy)
+        sizes = np.bincount(np.r_[members, joins] // size)
+        refuse_large_group("narada", int(sizes.max(initial=0)), *LIMIT)
 
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
 
@@ -217,7 +192,7 @@ class NaradaPeriod:
         """
         of, rows = self._meshes, CellRows(self._meshes, e)
         cost = of.cells["cost"]
-        direct = distances(self._network, of.node[e], of.node[j])
+        direct = self._distances(e, j)
         old, new = cost[rows.cell], direct[rows.of] + cost[rows.beside(j)]
         gain = np.zeros(len(old), dtype=np.int64)
         shorter = np.flatnonzero((new < old) & (of.cells["heard"][rows.cell] >= 0))
@@ -314,8 +289,11 @@ class NaradaPeriod:
         of.cells |= {"cost": new_cost, "next": new_way}
 
     def _link(self, a: np.ndarray, b: np.ndarray) -> None:
-        distance = distances(self._network, self._meshes.node[a], self._meshes.node[b])
-        self._meshes.add_links(a, b, self._now, distance)
+        self._meshes.add_links(a, b, self._now, self._distances(a, b))
+
+    def _distances(self, e: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Return the distances between entries: the means of both delays, in us (D1)."""
+        return self._network.round_trips(self._meshes.node[e], self._meshes.node[j]) // 2
 
     def _change_entries(self) -> None:
         """Remove entries that nobody knows; add newcomers, with links to drawn members.
@@ -324,11 +302,11 @@ class NaradaPeriod:
         """
         of = self._meshes
         rows = CellRows(of, np.flatnonzero(of.is_in))
-        kept = find_sorted(self._waiting, of.key) >= 0
+        kept = self._waiting.has(of.key)
         kept[rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))] = True
-        due = self._begins <= self._now
-        newcomers = self._waiting[due]
-        self._waiting, self._begins = self._waiting[~due], self._begins[~due]
+        due = self._waiting.number <= self._now
+        newcomers = self._waiting.key[due]
+        self._waiting.keep(~due)
         more = newcomers[find_sorted(of.key[kept], newcomers) < 0]
         if len(more) or not kept.all():
             self._meshes = of.replaced(kept, more)
@@ -361,6 +339,7 @@ class NaradaPeriod:
         of = self._meshes
         sends = of.is_in[of.a]
         self._send("vector", of.a[sends], of.b[sends])
-        told = concatenate([*self._sent["vector"], *self._sent["answer"]])
-        known = of.known[of.find(told["group"], told["sender"])]
-        self._period.counts[VECTOR_BYTES] = int((_HEAD + _ENTRY * known).sum())
+        sent, known = self._sent.by_kind(), of.known
+        told = [of.find(sent[kind]["group"], sent[kind]["sender"]) for kind in ("vector", "answer")]
+        size = _HEAD + _ENTRY * known[np.concatenate(told)]
+        self._period.counts[VECTOR_BYTES] = int(size.sum())

@@ -8,18 +8,16 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 
 #: The most members of all groups: larger overlays do not fit into the memory of a builder.
 MOST_MEMBERS = 1_000_000
 
-_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
-
 _Size = Annotated[int, within(2, 100)]
 _Percent = Annotated[int, within(0, 100)]
 _Many = Annotated[int, within(1, 100_000)]
-_OfRuns = Annotated[_Many, _OF_RUNS]
+_OfRuns = Annotated[_Many, OF_RUNS]
 _Seconds = Annotated[float, within(0.001, 86_400.0)]
 _Ms = Annotated[float, within(0.0, 3_600_000.0)]
 

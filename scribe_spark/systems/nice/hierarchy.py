@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    expand,
+    find_sorted,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.underlay.protocol import node_delays
 
 #: The most pairs of nodes whose distances are computed at once.
 _PAIRS = 1 << 21
@@ -69,15 +76,11 @@ class Clusters:
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Rows):
     """A layer: the keys of its seats, ascending, and the heads of their clusters."""
 
     key: np.ndarray = field(default_factory=whole_numbers)
     head: np.ndarray = field(default_factory=whole_numbers)
-
-    def take(self, some: np.ndarray) -> Layer:
-        """Return the layer with the seats that an index or a mask selects."""
-        return Layer(self.key[some], self.head[some])
 
     def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
         """Return the layer with further seats: keys, in any order, and heads of their clusters."""
@@ -140,11 +143,8 @@ class Distances:
 
     def trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return round trips (us) between nodes `a` and `b`, given by keys (group, node): int64."""
-        size, router = len(self.network.ring), self.network.ring.router
-        ends = router[a % size], router[b % size]
-        facts = self.network.kernel, self.network.lan_us
-        trip = node_delays(*facts, *ends) + node_delays(*facts, *ends[::-1])
-        return np.where(a == b, 0, trip)
+        size = len(self.network.ring)
+        return self.network.round_trips(a % size, b % size)
 
     def radii(self, sets: Clusters) -> np.ndarray:
         """Return the longest round trip (us) of each member to others of its cluster: int64."""

@@ -11,7 +11,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, find_sorted, numbered, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.grown_overlays import GrownOverlays, NumberedNodes, Period
 from scribe_spark.systems.nice import EVENTS
 from scribe_spark.systems.nice.hierarchy import layers_of, tops
 from scribe_spark.systems.nice.period import CLUSTERS, SILENT, WAITING, NicePeriod
@@ -49,8 +49,7 @@ class Nice(GrownOverlays):
         """Return the edges of members, and those of sources that are no members: rule V9."""
         size, state = len(network.ring), overlays.state
         layers = layers_of(state.get(CLUSTERS), size)
-        silent = state.get(SILENT, {})
-        mute = silent["group"] * size + silent["node"] if silent else whole_numbers()
+        mute = NumberedNodes.from_state(state, SILENT, size).key
         parts = [(whole_numbers(),) * 3]
         for number, layer in enumerate(layers):
             clusters = layer.clusters

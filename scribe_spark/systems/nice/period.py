@@ -7,15 +7,13 @@ to V8.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, find_sorted, index_in_run, run_starts, whole_numbers
-from scribe_spark.engine.packing import Columns, concatenate
-from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.engine import Columns
+from scribe_spark.rounds.grown_overlays import NumberedNodes, Period, Sent
 from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, layers_of, rows_of, tops
 
 if TYPE_CHECKING:
@@ -89,12 +87,12 @@ class NicePeriod:
         self._most = 3 * rules.k + 1
         self._distances = Distances(period.network)
         self._layers = layers_of(state.get(CLUSTERS), self._size)
-        none = dict.fromkeys(("group", "node", "periods", "start"), whole_numbers())
-        told = [state.get(name, none) for name in (SILENT, WAITING)]
-        self._silent, self._waiting = (r["group"] * self._size + r["node"] for r in told)
-        self._missed, self._start = told[0]["periods"], told[1]["start"]
+        #: the dead whom nobody has noticed, and the number of periods since their deaths
+        self._silent = NumberedNodes.from_state(state, SILENT, self._size)
+        #: newcomers without a cluster, and the period from which on each asks for one
+        self._waiting = NumberedNodes.from_state(state, WAITING, self._size)
         self._lost = whole_numbers()
-        self._messages: dict[str, list[Columns]] = defaultdict(list)
+        self._sent, self._counts = Sent(), period.counts
 
     def play(self, state: dict[str, Columns]) -> dict[str, Columns]:
         """Play the period: replace the tables of the state, and return the messages."""
@@ -107,13 +105,9 @@ class NicePeriod:
             self.mend(number)
         self.dissolve()
         state[CLUSTERS] = rows_of(self._layers, self._size)
-        for name, key, column, value in (
-            (SILENT, self._silent, "periods", self._missed),
-            (WAITING, self._waiting, "start", self._start),
-        ):
-            group, node = np.divmod(key, self._size)
-            state[name] = {"group": group, "node": node, column: value}
-        return {kind: concatenate(rows) for kind, rows in self._messages.items()}
+        state[SILENT] = self._silent.to_state(self._size)
+        state[WAITING] = self._waiting.to_state(self._size)
+        return self._sent.by_kind()
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
         """Count messages of a kind between keys (group, node).
@@ -121,12 +115,8 @@ class NicePeriod:
         Each has the bytes of `entries` entries.
         """
         if len(sender):
-            group, node = np.divmod(sender, self._size)
-            self._messages[kind].append({"group": group, "sender": node, "to": to % self._size})
-            self._count("control_bytes", MESSAGE * len(sender) + ENTRY * int(np.sum(entries)))
-
-    def _count(self, name: str, number: int) -> None:
-        self._period.counts[name] = self._period.counts.get(name, 0) + number
+            self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
+            self._counts["control_bytes"] += MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
         """Return True for nodes (keys) that are neither silent nor departing.
@@ -144,30 +134,24 @@ class NicePeriod:
         seated = self._layers[0].key if self._layers else whole_numbers()
         back = join[find_sorted(seated, join) >= 0]  # before their silence was noticed
         # 1. who is silent, and who departs
-        quits = quit[(find_sorted(seated, quit) >= 0) & (find_sorted(self._silent, quit) < 0)]
+        quits = quit[(find_sorted(seated, quit) >= 0) & ~self._silent.has(quit)]
         self._quits = quits[find_sorted(period.died, quits % size) < 0]
         dead = seated[find_sorted(period.died, seated % size) >= 0]
-        dead = dead[find_sorted(self._silent, dead) < 0]
-        silent = np.r_[self._silent, dead]
-        missed = np.r_[self._missed, np.zeros(len(dead), dtype=np.int64)] + 1
-        gone = (missed >= self._rules.silence) | (find_sorted(back, silent) >= 0)
-        self._departs = distinct(np.r_[self._quits, back, silent[gone]])
-        order = np.argsort(silent)
-        order = order[~gone[order]]
-        self._silent, self._missed = silent[order], missed[order]
-        self._mute = distinct(np.r_[self._silent, self._departs])  # they do not answer
+        silent = self._silent
+        silent.insert(dead[~silent.has(dead)], number=0)
+        silent.number = silent.number + 1
+        gone = (silent.number >= self._rules.silence) | (find_sorted(back, silent.key) >= 0)
+        self._departs = distinct(np.r_[self._quits, back, silent.key[gone]])
+        silent.keep(~gone)
+        self._mute = distinct(np.r_[silent.key, self._departs])  # they do not answer
         # 2. who waits; those who depart leave their seats first
-        changes = find_sorted(np.sort(np.r_[join, quit]), self._waiting) >= 0
-        stays = period.alive[self._waiting % size] & ~changes
-        network = period.network
-        key = period.group_number[join // size], network.ring.node[join % size]
-        periods = np.uint64(self._rules.join_periods if network.in_run else 1)
-        begins = (draws.bits_np(network.seed, "nice join", *key) % periods).astype(np.int64)
+        waiting = self._waiting
+        changes = find_sorted(np.sort(np.r_[join, quit]), waiting.key) >= 0
+        waiting.keep(period.alive[waiting.key % size] & ~changes)
+        periods = np.uint64(self._rules.join_periods if period.network.in_run else 1)
+        begins = (period.draw("nice join", *np.divmod(join, size)) % periods).astype(np.int64)
         begins = np.maximum(begins, find_sorted(back, join) >= 0)
-        waiting = np.r_[self._waiting[stays], join]
-        order = np.argsort(waiting, kind="stable")
-        self._waiting = waiting[order]
-        self._start = np.r_[self._start[stays], period.number + begins][order]
+        waiting.insert(join, number=period.number + begins)
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
         """Let newcomers descend from the top layer; return those that got leaders, and the leaders.
@@ -176,8 +160,8 @@ class NicePeriod:
         """
         groups, top, head = tops(self._layers, self._size)
         self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
-        begins = np.flatnonzero(self._start <= self._period.number)
-        key, start = self._waiting[begins], self._start[begins]
+        begun = self._waiting.take(self._waiting.number <= self._period.number)
+        key, start = begun.key, begun.number
         at = find_sorted(groups, key // self._size)
         # 1. the first member of a group
         order = np.lexsort((key, start, key // self._size))
@@ -212,9 +196,8 @@ class NicePeriod:
         order = order[index_in_run(leader[order]) < self._rules.newcomers]
         key, leader = key[order], leader[order]
         newcomers, leader = np.r_[first, key], np.r_[first, leader]
-        stays = find_sorted(np.sort(newcomers), self._waiting) < 0
-        self._waiting, self._start = self._waiting[stays], self._start[stays]
-        self._count("joined", len(newcomers))
+        self._waiting.discard(newcomers)
+        self._counts["joined"] += len(newcomers)
         return newcomers, leader
 
     def _ping(self, key: np.ndarray, leader: np.ndarray, some: np.ndarray) -> None:
@@ -228,7 +211,7 @@ class NicePeriod:
         self._send("pong", leader[heard], key[heard])
 
     def beat(self) -> None:
-        """Count the heartbeats of members, and pings of members to the leaders above their own."""
+        """Count the heartbeats of members, and their pings to the leaders above their leaders."""
         for layer, above in zip(self._layers, [*self._layers[1:], Layer()], strict=False):
             clusters, upper = layer.clusters, above.clusters
             member, head = clusters.member, clusters.head[clusters.index]
@@ -246,7 +229,7 @@ class NicePeriod:
     # --- the turn of a layer
 
     def mend(self, number: int) -> None:
-        """Play the turn of the layer of a number: rules V3 to V7."""
+        """Let the members of layer `number` repair its clusters, in its turn: rules V3 to V7."""
         self._layer = self._layers[number]
         self._above = self._layers[number + 1] if number + 1 < len(self._layers) else Layer()
         #: The changes of the layer above: new seats, with their heads; and seats that are lost.
@@ -302,7 +285,7 @@ class NicePeriod:
         self._layer = layer.led_by(old, new)
         self._send("transfer", old[speaks], new[speaks], vacant.size[speaks])
         self._promote(new[above >= 0], above[above >= 0])
-        self._count("new_leaders", len(new))
+        self._counts["new_leaders"] += len(new)
         return new, above
 
     def _others(
@@ -351,7 +334,7 @@ class NicePeriod:
             rows, goal, gain = rows[some], goal[some], gain[some]
         self._send("leave", key[rows], head[rows])
         self._send("join", key[rows], goal)
-        self._count("moves", len(rows))
+        self._counts["moves"] += len(rows)
         head = head.copy()
         head[rows] = goal
         self._layer = Layer(key, head)
@@ -379,7 +362,7 @@ class NicePeriod:
         top = old[above[::2] < 0]
         self._rise.append((top, top))
         self._fall.append(old[others[::2] & others[1::2]])
-        self._count("splits", len(some))
+        self._counts["splits"] += len(some)
 
     def _halves(self, index: np.ndarray, member: np.ndarray, size: np.ndarray) -> np.ndarray:
         """Return the half, 0 or 1, of each member of clusters that are split.
@@ -427,7 +410,7 @@ class NicePeriod:
         self._send("merge", goes, to, clusters.size[ends[0]])
         self._layer = self._layer.led_by(goes, to)
         self._fall.append(goes)
-        self._count("merges", len(goes))
+        self._counts["merges"] += len(goes)
         merged[ends] = True
         return merged
 
@@ -445,7 +428,7 @@ class NicePeriod:
         self._send("transfer", old, new, sets.size[goes])
         self._promote(new, self._upper[some[goes]])
         self._fall.append(old)
-        self._count("new_leaders", len(old))
+        self._counts["new_leaders"] += len(old)
 
     def dissolve(self) -> None:
         """Remove top layers that have a single member: rule V8."""

@@ -24,8 +24,8 @@ from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 #: The bandwidth that decides: a link's rate divided by the flows on it, or the rate alone.
 SHARED, BOTTLENECK = "shared", "bottleneck"
 
-#: The greatest number of members of a group.
-MOST_MEMBERS = 5_000
+#: The greatest number of members of a group, and why there may be no more.
+LIMIT = 5_000, "trees are deep, and nodes know all nodes below them"
 
 #: The greatest bandwidth of a class in pictures, in bit/s: nodes of one router have more.
 GREATEST = 1e11

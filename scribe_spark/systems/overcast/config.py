@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
-from scribe_spark.core.errors import InputError
-from scribe_spark.systems.overcast import MOST_MEMBERS, SHARED
-
-_OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
+from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
+from scribe_spark.core.errors import InputError, refuse_large_group
+from scribe_spark.systems.overcast import LIMIT, SHARED
 
 _Rounds = Annotated[int, within(4, 10_000)]
 
@@ -41,16 +39,13 @@ class OvercastConfig(Section):
     linear: Annotated[int, within(0, 100)] = setting(
         0, "Number of nodes in a line below the root, which replace it when it fails"
     )
-    rounds: Annotated[int, within(0, 100_000), _OF_RUNS] = setting(
+    rounds: Annotated[int, within(0, 100_000), OF_RUNS] = setting(
         200, "Rounds of a run before its publications; all members join in the first one"
     )
 
     def check_within(self, config: Any) -> None:
         """Refuse groups too large for nodes that know the whole tree below them."""
-        groups = config.groups
-        if groups.count and groups.custody is None:
-            size = config.overlay.nodes if groups.size is None else groups.size
-            refuse_large(size)
+        refuse_large_group("overcast", config.groups.largest(config.overlay.nodes), *LIMIT)
 
     def check_network(self, source: str, routers: int, has_rates: bool) -> None:
         """Refuse a network whose links have no rates."""
@@ -61,13 +56,3 @@ class OvercastConfig(Section):
                 "or GML's bandwidth)"
             )
             raise InputError("topology", source, remedy)
-
-
-def refuse_large(members: int) -> None:
-    """Refuse a group of too many members."""
-    if members > MOST_MEMBERS:
-        remedy = (
-            f"has a group of {members:,} members; must be at most {MOST_MEMBERS:,}, since trees "
-            "have a depth of about a fifth of their members, and nodes know all nodes below them"
-        )
-        raise InputError("systems", "overcast", remedy)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, depths, distinct, find_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.bandwidth import Flows
-from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS, Members
 from scribe_spark.systems.overcast.tree import ADOPT, CHECK_IN, PROBE, Round
 from scribe_spark.underlay.protocol import narrowest
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.overcast.config import OvercastConfig
 
 #: The table of the measures of trees at the end of a round of the world.
 _MEASURED = "measured"
@@ -190,14 +192,11 @@ def roots_view(state: Mapping[str, Columns], size: int, groups: np.ndarray) -> n
     group, node, parent, alive = (
         column[mine >= 0] for column in (mine, node, rows["parent"], rows["alive"])
     )
-    # the root and the dead have places after all rows
-    top, dead = len(node), len(node) + 1
-    at = find_sorted(group * size + node, group * size + parent)
-    up = np.where(parent == root[group], top, np.where(at < 0, dead, at))
-    up = np.r_[np.where(alive, up, dead), top, dead]
-    for _ in range(len(up).bit_length()):
-        up = up[up]
-    return np.sort(key_of([group, node, parent], size)[up[:-2] == top])
+    row, at = np.arange(len(node)), find_sorted(group * size + node, group * size + parent)
+    # who is not below the root, is its own parent here, a circle
+    up = np.where(parent == root[group], NONE, np.where(at < 0, row, at))
+    up[~alive] = row[~alive]
+    return np.sort(key_of([group, node, parent], size)[depths(up, circles=True) >= 0])
 
 
 def _faults(truth: np.ndarray, known: np.ndarray, size: int, groups: int) -> np.ndarray:
@@ -205,10 +204,6 @@ def _faults(truth: np.ndarray, known: np.ndarray, size: int, groups: int) -> np.
 
     `truth` and `known` are edges, as keys (group, node, parent).
     """
-
-    def count(keys: np.ndarray) -> np.ndarray:
-        return np.bincount(keys // size**2, minlength=groups)
-
-    nodes = np.intersect1d(truth // size, known // size) * size
-    right = np.intersect1d(truth, known)
-    return count(truth) + count(known) - count(nodes) - count(right)
+    of_all = distinct(np.r_[truth, known] // size) // size
+    right = np.intersect1d(truth, known) // size**2
+    return np.bincount(of_all, minlength=groups) - np.bincount(right, minlength=groups)

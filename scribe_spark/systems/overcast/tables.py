@@ -19,15 +19,14 @@ from scribe_spark.core.arrays import (
     last_of_runs,
     whole_numbers,
 )
-from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns
+from scribe_spark.rounds.grown_overlays import GroupNodes
 
 #: The names of the tables in the state.
 MEMBERS, CHILDREN, CERTIFICATES = "members", "children", "certificates"
 
 
 @dataclass
-class Members(SortedTable):
+class Members(GroupNodes):
     """The members and pointers, by key (group, node): positions and rounds; NONE: unset.
 
     A member that is not alive is a *pointer*: it is still among the ancestors of others.
@@ -40,13 +39,6 @@ class Members(SortedTable):
     number: np.ndarray = field(default_factory=whole_numbers)  # the round of the adoption
     next_evaluation: np.ndarray = field(default_factory=whole_numbers)
     next_check_in: np.ndarray = field(default_factory=whole_numbers)
-
-    @classmethod
-    def from_state(cls, state: Columns | None, size: int) -> Members:
-        """Return the members of a table of the state."""
-        if not state:
-            return cls()
-        return cls.from_columns({**state, "key": key_of([state["group"], state["node"]], size)})
 
 
 @dataclass

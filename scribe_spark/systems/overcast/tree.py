@@ -7,9 +7,10 @@ died or quit, and is still among the ancestors of others.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
@@ -19,13 +20,13 @@ from scribe_spark.core.arrays import (
     read_table,
     run_starts,
 )
+from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.grown_overlays import Period, Sent
-from scribe_spark.systems.overcast import SHARED
+from scribe_spark.systems.overcast import LIMIT, SHARED
 from scribe_spark.systems.overcast.bandwidth import Flows
-from scribe_spark.systems.overcast.config import OvercastConfig, refuse_large
 from scribe_spark.systems.overcast.tables import (
     CERTIFICATES,
     CHILDREN,
@@ -34,6 +35,9 @@ from scribe_spark.systems.overcast.tables import (
     Children,
     Members,
 )
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.overcast.config import OvercastConfig
 
 #: Kinds of messages.
 PROBE, ADOPT, CHECK_IN = "probe", "adopt", "check-in"
@@ -66,7 +70,7 @@ class Round(Members):
         self.sent = Sent()
         self.children = read_table(Children, state, CHILDREN)
         self.certificates = read_table(Certificates, state, CERTIFICATES)
-        super().__init__(**Members.from_state(state.get(MEMBERS), self.size).to_columns())
+        super().__init__(**Members.from_state(state, MEMBERS, self.size).to_columns())
         self._take_in_events()
         self._choose_roots()
         self._count_flows()
@@ -97,7 +101,8 @@ class Round(Members):
         above = self._row(self.parent, np.arange(len(self)))
         self.parent = np.where(self.parent < 0, NONE, above)
         self.of = np.searchsorted(distinct(self.group), self.group)
-        refuse_large(int(np.bincount(self.of[self.alive], minlength=1).max()))
+        most = int(np.bincount(self.of[self.alive], minlength=1).max())
+        refuse_large_group("overcast", most, *LIMIT)
         for table in (self.children, self.certificates) if len(gone) else ():
             table.keep(find_sorted(gone, table.key // size) < 0)
 
@@ -139,9 +144,7 @@ class Round(Members):
 
     def _draw(self, purpose: str, row: np.ndarray, *more: int) -> np.ndarray:
         """Return a random draw of each member for a purpose: uint64."""
-        number, name = self.period.group_number[self.group[row]], self.node[row]
-        key = number, self.network.ring.node[name], *more
-        return draws.bits_np(self.network.seed, f"overcast {purpose}", *key)
+        return self.period.draw(f"overcast {purpose}", self.group[row], self.node[row], *more)
 
     # --- bandwidth
 

@@ -24,13 +24,7 @@ The clock calls `on_down` for a message to a dead node or a broken connection, `
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from scribe_spark.rounds.declaration import MESH, System
-
-if TYPE_CHECKING:
-    from scribe_spark.rounds.system import SystemOnBuckets
+from scribe_spark.rounds.declaration import MESH, System, function_at
 
 #: Whose rules: those of the papers, as iroh and Babel quote them, of iroh-gossip, or of Corrosion.
 PAPER, IROH, CORROSION = "paper", "iroh", "corrosion"
@@ -38,24 +32,7 @@ PAPER, IROH, CORROSION = "paper", "iroh", "corrosion"
 #: How views come about: by waves of newcomers, or all at once; drawn; or drawn near and far.
 WAVES, AT_ONCE, STATIC, FULL = "waves", "at_once", "static", "full"
 
-
-def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.rounds.clocked import ClockedSystem, near_and_far_links, ring_links
-    from scribe_spark.systems.plumtree.overlay import PlumtreeKernel
-
-    rules = config.plumtree.for_tasks()
-    rings = partial(ring_links, slots=rules.active)
-    return ClockedSystem(
-        PlumtreeKernel,
-        rules,
-        least_wait_us=min(rules.us[name] for name in ("first_wait", "next_wait", "request")),
-        growth=rules.growth if rules.views == WAVES else None,
-        refresh_us=rules.us["shuffle"] if rules.grows else 0,
-        links=None if rules.grows else near_and_far_links if rules.views == FULL else rings,
-        state={"active": "active view", "passive": "passive view"},
-    )
-
-
+_PLUMTREE = function_at("scribe_spark.systems.plumtree.overlay:system_of")
 _LINKS = "links per membership"
 
 PLUMTREE = System(
@@ -65,6 +42,6 @@ PLUMTREE = System(
     requested=True,
     config="scribe_spark.systems.plumtree.config:PlumtreeConfig",
     control=True,
-    world=_live,
+    world=lambda config: _PLUMTREE(config.plumtree.for_tasks()),
     world_measures={"active": _LINKS, "eager": _LINKS, "passive": "entries per membership"},
 )

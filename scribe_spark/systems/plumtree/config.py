@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import OF_WORLDS, UsedWhen, used_by, used_when
 from scribe_spark.systems.plumtree import AT_ONCE, CORROSION, FULL, IROH, PAPER, WAVES
 
 _GROWS = used_when(lambda of: of.plumtree.grows, "--plumtree-views waves or at_once")
@@ -20,7 +20,6 @@ _SIZED = used_when(lambda of: of.plumtree.views != FULL, "--plumtree-views other
 _WAVES = used_when(lambda of: of.plumtree.views == WAVES, "--plumtree-views waves")
 _IROH = used_when(lambda of: of.plumtree.membership == IROH, "--plumtree-membership iroh")
 _CORROSION = used_when(lambda of: of.plumtree.rules == CORROSION, "--plumtree-rules corrosion")
-_OF_WORLDS = UsedWhen(lambda of: of.is_world, "has no effect in runs; leave it out")
 
 _Wait = Annotated[float | None, within(0.001, 3_600_000.0)]
 _Length = Annotated[int, within(0, 100)]
@@ -64,7 +63,7 @@ class PlumtreeConfig(Section):
     shuffle_walk: Annotated[_Length, _GROWS] = setting(
         6, "Length of a shuffle's walk (iroh; Babel: 4)"
     )
-    shuffle_seconds: Annotated[float, within(0.0, 86_400.0), _GROWS, _OF_WORLDS] = setting(
+    shuffle_seconds: Annotated[float, within(0.0, 86_400.0), _GROWS, OF_WORLDS] = setting(
         60.0, "Seconds between two shuffles of a node (iroh; Partisan: 10, Babel: 2); 0: never"
     )
     request_ms: Annotated[float, within(0.001, 3_600_000.0), _GROWS, _IROH] = setting(

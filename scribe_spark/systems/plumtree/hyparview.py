@@ -311,11 +311,8 @@ class HyParView:
 
     def _sample(self, events: ClockEvents, purpose: str, active: np.ndarray) -> np.ndarray:
         """Return three drawn nodes of `active` (k, a), and four drawn passive nodes: (k, 7)."""
+        first = events.picks(self._seed, f"{purpose} active", active, _ACTIVE_SAMPLE)
         passive = self.passive[events.place]
-        return np.concatenate(
-            [
-                events.picks(self._seed, f"{purpose} active", active, _ACTIVE_SAMPLE),
-                events.picks(self._seed, f"{purpose} passive", passive, _PASSIVE_SAMPLE),
-            ],
-            axis=1,
-        )
+        return np.c_[
+            first, events.picks(self._seed, f"{purpose} passive", passive, _PASSIVE_SAMPLE)
+        ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,6 @@ from scribe_spark.clock.bucket import BucketClock, Slots
 from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
-    DOWN,
     ClockEvents,
     Column,
     Control,
@@ -21,6 +21,8 @@ from scribe_spark.clock.windows import LINKED, RECEIPTS, STATE
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
+from scribe_spark.rounds.clocked import ClockedSystem, near_and_far_links, ring_links
+from scribe_spark.systems.plumtree import FULL, WAVES
 from scribe_spark.systems.plumtree.hyparview import HyParView
 from scribe_spark.systems.plumtree.plumtree import Plumtree
 
@@ -77,16 +79,26 @@ class PlumtreeKernel:
         return {name: int(np.count_nonzero(column)) for name, column in found.items()}
 
     def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
-        """Return the handler of a message or timer: that of HyParView, or else that of Plumtree.
-
-        If views are static, Plumtree handles dead nodes.
-        """
+        """Return the handler of a message or timer: that of HyParView, or else that of Plumtree."""
         if not name.startswith("on_"):
             raise AttributeError(name)
 
         def handle(events: ClockEvents) -> None:
-            is_trees = name == f"on_{DOWN}" and not self._rules.grows
-            first: Any = self._tree if is_trees else self._views
-            getattr(first if hasattr(first, name) else self._tree, name)(events)
+            of: Any = self._views if hasattr(self._views, name) else self._tree
+            getattr(of, name)(events)
 
         return handle
+
+
+def system_of(rules: PlumtreeConfig) -> ClockedSystem:
+    """Return the system of the section of a config."""
+    rings = partial(ring_links, slots=rules.active)
+    return ClockedSystem(
+        PlumtreeKernel,
+        rules,
+        least_wait_us=min(rules.us[name] for name in ("first_wait", "next_wait", "request")),
+        growth=rules.growth if rules.views == WAVES else None,
+        refresh_us=rules.us["shuffle"] if rules.grows else 0,
+        links=None if rules.grows else near_and_far_links if rules.views == FULL else rings,
+        state={"active": "active view", "passive": "passive view"},
+    )

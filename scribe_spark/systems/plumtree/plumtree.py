@@ -122,11 +122,6 @@ class Plumtree:
         """Make the links to the senders lazy (rule Z4)."""
         self.neighbours.mark("lazy", prunes.place, prunes.sender, True)
 
-    def on_down(self, downs: ClockEvents) -> None:
-        """Remove nodes that turned out to be dead from the neighbours."""
-        downs = downs.take(self.neighbours.has(downs.place, downs.sender))
-        self.neighbours.drop(downs.place, downs.sender)
-
     def on_wait(self, ends: ClockEvents) -> None:
         """When a timer ends, graft the link to an announcing neighbour; wait again (rule Z5)."""
         row = self._row(ends)

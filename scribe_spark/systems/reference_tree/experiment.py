@@ -212,7 +212,10 @@ def _cut(bits: int, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _free_key(tree: ReferenceTree, ids: tuple[np.ndarray, np.ndarray], raw: np.ndarray) -> Numbers:
-    """Return for each ring a random key that is no host's id; raw has shape (R, 2)."""
+    """Return a random key for each of R rings that is no host's id.
+
+    `raw` has random bits: uint64, shape (R, 2).
+    """
     hi, lo = ids
     if tree.bits <= _COUNTED_BITS:
         free = np.uint64(2**tree.bits - lo.shape[1])

@@ -283,7 +283,7 @@ class HashTable:
         return np.ones(len(host), dtype=bool)
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
-        """Return the keysets of the hosts that own keys of a bucket, which has hosts."""
+        """Return the keysets of the hosts that own keys of a bucket, which must have a host."""
         if KEYSETS not in tables:
             self.assign(bucket, tables)
         columns = unpacked(tables[KEYSETS], self.tree.bits)

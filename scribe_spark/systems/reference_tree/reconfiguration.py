@@ -214,7 +214,7 @@ class Reconfigured:
         return self.before.with_others(self.changing, self.new)
 
     def changed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pairs of removed links, and of created ones; each end counts."""
+        """Return the removed links and the created links, as pairs of hosts from each end."""
         before = self.before.of_hosts(self.changing).pairs
         return (
             np.setdiff1d(before, self.new.pairs, assume_unique=True),

@@ -36,8 +36,8 @@ def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
 class Collapse(JoinProgram):
     """Let nodes that only forward to one child leave the tree, after the round's JOINs.
 
-    Each such node asks its parent once, which agrees unless it has asked to leave itself; so the
-    nodes next to the root leave first.
+    Each such node asks its parent once.  The parent agrees unless the parent has asked to leave,
+    too; so the nodes next to the root leave first.
     """
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:

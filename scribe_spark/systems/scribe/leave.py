@@ -36,7 +36,7 @@ def leave_trees(scribe: Scribe) -> None:
 
 
 def left_trees(scribe: Scribe, came: Columns) -> None:
-    """Let nodes that dropped a child after its LEAVE leave as well, if they are not needed.
+    """Let nodes leave trees, too, that dropped a child after its LEAVE and are not needed any more.
 
     `came` are the received LEAVEs.
     """

@@ -183,7 +183,10 @@ class SharedRings:
     def leading_to(
         self, rows: np.ndarray, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what :meth:`between` does, from the first number without a gap up to `number`."""
+        """Return the stored messages with consecutive numbers that end at `number`.
+
+        The result has the form of that of :meth:`between`.
+        """
         return self.between(rows, number + 1 - self.run(rows, number, -1), number)
 
     def run(
@@ -253,7 +256,7 @@ class SharedRings:
         return used
 
     def _first_equal(self) -> np.ndarray:
-        """Return for each used ring the index of the first equal ring; arbitrary for others."""
+        """Return for each used ring the index of the first equal ring; the rest is arbitrary."""
         used = np.flatnonzero(self._used())
         contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
         # compare hashes first, then the contents
@@ -267,7 +270,10 @@ class SharedRings:
         return ring
 
     def _merge(self) -> None:
-        """Let rows with equal rings share one, and add as many unused rings as are then in use."""
+        """Let rows with equal rings share one ring, and replace unused rings by new ones.
+
+        There are as many new rings as rings in use.
+        """
         rows = np.flatnonzero(self.table.ring != NONE)
         ring = self._first_equal()[self.table.ring[rows]]
         is_kept = np.zeros(len(self.tops), dtype=bool)

@@ -84,7 +84,9 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Store group states that are newer than the own copy; of equal ones, the nearest sender's.
+    """Store group states that are newer than the receiver's copy.
+
+    Of equal states, the one from the nearest sender is stored.
 
     A root that receives a newer state stays the root, takes over the state, and repairs its tree.
     """
@@ -106,7 +108,7 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
 
 
 def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
-    """Return True for each state in `one` that is newer than that in the same row of `than`."""
+    """Return True for each state in `one` that is newer than the state in its row of `than`."""
     same_epoch = one["epoch"] == than["epoch"]
     return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
 
@@ -209,7 +211,11 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Return True for copies of states whose root left the leaf set, or is back without it."""
+    """Return True for copies of states whose root is gone: bool, a value for each row of `Copies`.
+
+    A root is gone if the leaf set of the node with the copy lacks it, or if the root has died and
+    come back, so that it has lost the state.
+    """
     copies, states = scribe.state.copies, scribe.states
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)

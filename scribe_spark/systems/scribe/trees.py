@@ -240,22 +240,39 @@ def build_trees(
         True to let each root multicast one message afterwards, in the same job.
     """
     listed = rows_of(groups, ["group", "key_hi", "key_lo", "creator"]).sort_by("group")
-    ring = overlay.ring
-    tables = BucketTables(ring.layout, ring.starts(), overlay.known)
-    trees = Trees.over(overlay, listed, tables, progress)
+    ring, unfilled = overlay.ring, overlay.unfilled if in_tasks else None
+    known = overlay.known if unfilled is None else ()
+    trees = Trees.over(overlay, listed, BucketTables(ring.layout, ring.starts(), known), progress)
     if members is not None:
         joins = ring.messages(members, JOINING, "node", groups=trees.number)
         trees.engine.send_first(PlayEvents, joins)
     creator = ring.facts.positions(listed.column("creator").to_numpy())
     trees.in_tasks = in_tasks
     grow = partial(grow_trees, creator=creator, events=GroupEvents(), publishes=publishes)
-    trees.play(grow, "trees")
+    if unfilled is None:
+        trees.play(grow, "trees")
+    else:
+        trees.play(partial(_fill_and_grow, fill=unfilled, grow=grow), "overlay and trees")
+        tables = overlay.filled_in(trees.engine.tables)
+        trees.player = RoundPlayer(OnSpark(tables, progress=progress), trees.player.environment)
     if publishes:
         roots = _positions_of_roots(trees.engine, len(trees.number))
         trees.delivered = _read_deliveries(trees, trees.engine, roots)
         is_delivered = tables_called([payloads.DELIVERIES]).fullmatch
         trees.engine.forget(lambda name: is_delivered(name) is not None)
     return trees
+
+
+def _fill_and_grow(
+    player: RoundPlayer,
+    round: RoundOfGroups,
+    fill: Callable[[Player], None],
+    grow: Callable[[RoundPlayer, RoundOfGroups], None],
+) -> None:
+    """Fill the tables of the overlay's nodes, and grow the trees, in the same tasks."""
+    assert isinstance(player.engine, InTask)
+    fill(player.engine.without_inbox())
+    grow(player, round)
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:

@@ -200,7 +200,7 @@ class SharedLimits(ChildLimits):
 
     @classmethod
     def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
-        """Return a context manager: the limits of a run, whose arrays it deletes at its end."""
+        """Return the limits of a run, as a context manager that deletes their arrays at its end."""
         names = tuple[str, ...]()
         if capacities is not None:
             own = capacities.select("node", "limit").toArrow().sort_by("node")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.section import Section, setting, within
+from scribe_spark.config.trees import OF_ONE_LIMIT
 from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.errors import InputError
 
@@ -32,7 +33,7 @@ class SplitStreamConfig(Section):
     stripes: Annotated[int, within(2, 4096)] = setting(
         16, "Number of stripes of a group (SplitStream), a power of 2^b"
     )
-    bound: Annotated[int, within(0, 1_000_000)] = setting(
+    bound: Annotated[int, within(0, 1_000_000), OF_ONE_LIMIT] = setting(
         24, "Greatest number of children of a node over all stripes; 0: no bound"
     )
     policy: Literal["freepastry", "spare-capacity"] = setting(
@@ -64,6 +65,7 @@ class SplitStreamConfig(Section):
         if most > MOST_MEMBERS:
             remedy = f"supports groups of {MOST_MEMBERS:,} members, not of {most:,}"
             raise InputError("systems", "splitstream", f"{remedy}; give fewer, or leave it out")
-        if 0 < self.bound < least and most > MOST_TIGHT:
+        one_bound = config.trees.capacities is None
+        if one_bound and 0 < self.bound < least and most > MOST_TIGHT:
             remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
             raise InputError("splitstream_bound", self.bound, f"{remedy}; not all would be placed")
