@@ -108,12 +108,12 @@ def test_what_cannot_be_registered(mine):
         ({"label": "a\nb"}, "must be words in one line"),
         ({"label": None}, "label None of other"),
         ({"clock": "rounds"}, "clock 'rounds' of other must be one of time, hops"),
-        ({"build": None}, "build of other must be a function, not None"),
+        ({"world": None}, "world of other must be a function, not None"),
         ({"world": 3}, "world of other must be a function, not 3"),
     ],
 )
 def test_a_system_that_cannot_be(changes, words):
-    good = {"name": "other", "label": "Other", "family": TREE, "build": lambda stages: None}
+    good = {"name": "other", "label": "Other", "family": TREE, "world": lambda config: None}
     with pytest.raises(ValueError, match=re.escape(words)):
         System(**good | changes)
 

@@ -13,7 +13,6 @@ from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.core import draws
 from scribe_spark.experiments.checks import check
-from scribe_spark.systems.registry import MESH, System, register_system, unregister_system
 
 NODES = 20
 
@@ -168,16 +167,6 @@ def test_flags_that_change_nothing_are_refused(call, tmp_path, flags):
     assert code == 2
     assert "has no effect without --" in err
     assert call(*given, "--publications", 2, *flags)[0] == 0
-
-
-def test_meshes_of_users_play_one_publication(tmp_path):
-    system = register_system(System("own_mesh", "Own mesh", MESH, lambda stages: None))
-    try:
-        config = RunConfig(nodes=NODES, groups=3, systems="own_mesh", publications=2)
-        with pytest.raises(InputError, match="own_mesh, which supports one publication per group"):
-            check(config, Execution(out=str(tmp_path / "out")))
-    finally:
-        unregister_system(system.name)
 
 
 def test_a_table_of_members_says_which_groups_there_are(tmp_path):
