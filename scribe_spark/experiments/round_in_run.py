@@ -153,7 +153,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
     names = Names(ring.facts, stages.underlay.kernel, number)
 
     def view(name: str, schema: str, make: Any = dict) -> Batches:
-        return read_view(player.tables.rows(_PREFIX + name), names, schema, make)
+        return read_view(player.rows(_PREFIX + name), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
     kinds = *live.payload, *live.control

@@ -293,7 +293,7 @@ class Stages:
     def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The members of the groups in :attr:`source_rows`: indices of groups, and positions."""
         (number,) = collected(self.source_rows, "group")
-        return self.overlay.ring.members_of(number, self.memberships)
+        return self.grown.member_pairs(number)
 
     @stage
     def create_rows(self) -> pa.Table:

@@ -389,7 +389,7 @@ class GroupOverlays(SystemOnBuckets):
         measured = round.multicasts if now.measures else None
         if len(now.publish):
             self.spread(player, round, now)
-            player.play(CountOverlayCopies(round, now.measures))
+            player.play(CountOverlayCopies(round, now.measures, now.in_run))
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
         if len(now.publish):
@@ -612,9 +612,13 @@ class Build(OverlayProgram):
 
 @dataclass(frozen=True)
 class CountOverlayCopies(OverlayProgram):
-    """The program by which buckets count copies, and receivers that are expected: O4 and O5."""
+    """The program by which buckets count copies, and receivers that are expected: O4 and O5.
+
+    A run reads no counts, so its buckets only note copies and deliveries.
+    """
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
+    in_run: bool = False
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -624,9 +628,10 @@ class CountOverlayCopies(OverlayProgram):
         arrivals, copies = (self._pop(tables, name) for name in (ARRIVALS, ARRIVED_COPIES))
         if arrivals:
             arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
-        none = np.zeros(len(round.number), dtype=np.int64)
-        tables[CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
-        self._note_expected(tables, arrivals)
+        if not self.in_run:
+            none = np.zeros(len(round.number), dtype=np.int64)
+            tables[CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
+            self._note_expected(tables, arrivals)
         if self.measures:
             self._note(tables, arrivals, copies)
         return {}
