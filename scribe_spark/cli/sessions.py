@@ -27,11 +27,11 @@ def open_session(
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session, warmed_up
-    from scribe_spark.runtime.sessions import abilities, note_start
+    from scribe_spark.runtime.sessions import abilities, note_seconds
 
     make, started = partial(session, worlds=worlds), time.perf_counter()
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
-    note_start(spark, time.perf_counter() - started)
+    note_seconds(spark, "session", time.perf_counter() - started)
     server, ended = abilities(spark), None
     try:
         with interruptible(server.cancel_all), warmed_up(spark):

@@ -30,7 +30,7 @@ from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.blocks import is_lost_block
-from scribe_spark.runtime.sessions import seconds_of_start
+from scribe_spark.runtime.sessions import seconds_of
 from scribe_spark.runtime.settings import partitions_of, tuned
 
 T = TypeVar("T")
@@ -54,13 +54,23 @@ class Step:
 
 
 class Work:
-    """The folder of a command at work: locked, with the manifest that is there."""
+    """The folder of a command at work: locked, with the manifest that is there.
 
-    def __init__(self, folder: Folder, lock: Lock, progress: Progress) -> None:
+    `before` has the seconds that the session's queries have taken for other commands, by part.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        lock: Lock,
+        progress: Progress,
+        before: Mapping[str, float] | None = None,
+    ) -> None:
         self.folder, self.lock, self.progress = folder, lock, progress
         self.manifest: dict[str, Any] = {}
         #: The seconds that parts of the command have taken so far, by part.
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._before = dict(before or {})
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -73,9 +83,11 @@ class Work:
 
     def with_seconds(self, manifest: Manifest) -> dict[str, Any]:
         """Return the manifest with the seconds of the command's parts."""
-        session = seconds_of_start(self.folder.spark)
-        started = {} if session is None else {"session": session}
-        spent = {part: round(took, 3) for part, took in (started | self.seconds).items()}
+        of_queries = {
+            part: took if part == "session" else took - self._before.get(part, 0.0)
+            for part, took in seconds_of(self.folder.spark).items()
+        }
+        spent = {part: round(took, 3) for part, took in (of_queries | self.seconds).items()}
         return {**manifest, "seconds": {**manifest.get("seconds", {}), **spent}}
 
     def save(self, manifest: Manifest) -> None:
@@ -192,7 +204,7 @@ def opened(
         check(plan.previous(folder))
         with folder.usable():
             lock = until_the_end.enter_context(folder.lock(progress.note).acquired())
-        work = Work(folder, lock, progress)
+        work = Work(folder, lock, progress, seconds_of(spark))
         manifest = plan.previous(folder)
         if manifest is None:
             folder.make()

@@ -36,7 +36,7 @@ from pyspark.sql.types import StructType
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
-from scribe_spark.runtime.sessions import abilities, local_frame, parallelism
+from scribe_spark.runtime.sessions import abilities, local_frame, parallelism, timed_query
 from scribe_spark.runtime.tricks import enabled
 
 #: A function from the batches of a partition to the batches of the result.
@@ -230,8 +230,9 @@ class Batches:
         schema = to_arrow_schema(self.schema)
         if self.is_small:
             return pa.Table.from_batches((one.cast(schema) for one in self.made_here()), schema)
-        with errors_of_tasks():
-            return self.frame.toArrow().cast(schema)
+        frame = self.frame
+        with errors_of_tasks(), timed_query(frame):
+            return frame.toArrow().cast(schema)
 
 
 #: A table in either form.

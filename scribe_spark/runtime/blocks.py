@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.errors import error_of_task
 from scribe_spark.runtime.filesystem import open_files, table_url
-from scribe_spark.runtime.sessions import Connected, abilities, usable
+from scribe_spark.runtime.sessions import Connected, abilities, timed_query, usable
 
 #: The name that Spark gave to the directory of :func:`provide_scratch_directory`.
 _scratch: set[str] = set()
@@ -50,8 +50,9 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
             table = _checkpoint(frame)
             return table, table.count()
         seen = Observation()
-        table = _checkpoint(frame.observe(seen, F.count(F.lit(1)).alias("rows")), eager=True)
-        return table, int(seen.get["rows"])
+        observed = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
+        with timed_query(observed):
+            return _checkpoint(observed, eager=True), int(seen.get["rows"])
 
 
 def materialise_and_read(
@@ -68,8 +69,9 @@ def materialise_and_read(
             return table, table.select(*columns).toArrow()
         schema = to_arrow_schema(frame.select(*columns).schema)
         seen, every = Observation(), F.to_json(F.collect_list(F.struct(*columns)))
-        table = _checkpoint(frame.observe(seen, every.alias("rows")), eager=True)
-        return table, _read_json(seen.get["rows"], schema)
+        observed = frame.observe(seen, every.alias("rows"))
+        with timed_query(observed):
+            return _checkpoint(observed, eager=True), _read_json(seen.get["rows"], schema)
 
 
 def _read_json(text: str, schema: pa.Schema) -> pa.Table:

@@ -12,9 +12,11 @@ import importlib.util
 import secrets
 import shutil
 import socket
+import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
@@ -71,17 +73,35 @@ def usable(trick: str, spark: SparkSession) -> bool:
     return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
 
 
-def note_start(spark: SparkSession, seconds: float) -> None:
-    """Record the seconds that the start of a session took."""
-    _starts[spark] = seconds
+def note_seconds(spark: SparkSession, part: str, seconds: float) -> None:
+    """Add seconds to those that a part of a session's work has taken."""
+    _seconds.setdefault(spark, defaultdict(float))[part] += seconds
 
 
-def seconds_of_start(spark: SparkSession) -> float | None:
-    """Return the seconds that the start of a session took; None for a session of the user."""
-    return _starts.get(spark)
+def seconds_of(spark: SparkSession) -> Mapping[str, float]:
+    """Return the seconds that parts of a session's work have taken so far.
+
+    These are ``session`` (its start; absent in a session of the user), ``planning`` (of queries)
+    and ``tasks`` (of their jobs).  Queries of two threads count twice.
+    """
+    return _seconds.get(spark, {})
 
 
-_starts: WeakKeyDictionary[SparkSession, float] = WeakKeyDictionary()
+_seconds: WeakKeyDictionary[SparkSession, defaultdict[str, float]] = WeakKeyDictionary()
+
+
+@contextmanager
+def timed_query(frame: DataFrame) -> Iterator[None]:
+    """Return a context manager in which a query is run; its planning and its tasks are timed."""
+    spark, began = frame.sparkSession, time.perf_counter()
+    if usable("planned_queries", spark):
+        frame._jdf.queryExecution().executedPlan()
+        note_seconds(spark, "planning", time.perf_counter() - began)
+        began = time.perf_counter()
+    try:
+        yield
+    finally:
+        note_seconds(spark, "tasks", time.perf_counter() - began)
 
 
 def describe_jobs(spark: SparkSession, description: str) -> AbstractContextManager[None]:

@@ -101,6 +101,14 @@ TRICKS = (
         "A client is not submitted.",
     ),
     Trick(
+        "planned_queries",
+        "Plans a query before its job starts, so that `manifest.json` has the seconds of both.",
+        "JVM: Dataset.queryExecution",
+        "None in time; a reader sees where the time of a command goes.",
+        "The seconds of planning are among those of tasks.",
+        "No JVM.",
+    ),
+    Trick(
         "jvm_words",
         "Holds back what the JVM writes until a session is made; then it goes to stderr.",
         "pyspark.java_gateway.launch_gateway, SparkContext._ensure_initialized",

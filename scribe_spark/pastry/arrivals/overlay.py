@@ -37,8 +37,9 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.overlay import OverlayConfig
 
-#: Tasks keep their buckets up to this number of nodes; the results do not depend on it.
-_KEPT = 2**17
+#: Tasks keep their buckets up to this number of nodes, and below the other one, a single task plays
+#: all buckets, as messages between tasks would cost more.  The results do not depend on these.
+_KEPT, _FEW = 2**17, 2**14
 
 
 def arrivals(
@@ -103,7 +104,10 @@ def play_arrivals(
     if ring.layout.buckets > 1:  # a single task plays all waves anyway
         kept = [wave for wave in waves if wave.last <= _KEPT] or waves[:1]
     first = partial(play_waves, environment=environment, waves=kept)
-    sharing.keep(first, "arrivals")
+    if initial < _FEW:
+        tables.play_in_one_task(first, "arrivals")
+    else:
+        sharing.keep(first, "arrivals")
     for number, wave in enumerate(waves[len(kept) :], len(kept)):
         player = OnSpark(tables, f"wave {number}, ", progress)
         arrive(RoundPlayer(player, environment), wave, number)
