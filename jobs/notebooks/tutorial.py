@@ -388,25 +388,22 @@ def early(first, edges):
     return one_of_the_first | one_peer
 
 
+def to_peers(self, overlays, network):
+    return overlays.each_publication(overlays.random_peers(network, 8))
+
+
 class OverPeers(GroupOverlays):
     carried = ("rank", "delay_us")
-
-    def __init__(self, rule):
-        self.rule = rule
-
-    def edges(self, overlays, network):
-        return overlays.each_publication(overlays.random_peers(network, 8))
-
-    def forwards(self, first, edges):
-        return self.rule(first, edges)
+    edges = to_peers
 
 
 def spread(nodes, *rules):
     names = [rule.__name__ for rule in rules]
     for name, rule in zip(names, rules, strict=True):
-        system = OverPeers(rule)
+        system = OverPeers()
+        system.forwards = rule
         register_system(
-            System(name, name, "mesh", world=lambda config, made=system: made, requested=True)
+            System(name, name, "mesh", lambda config, made=system: made, requested=True)
         )
     config = RunConfig(
         nodes=nodes, groups=1, overlay="perfect", source="direct", seed=9, systems=names

@@ -131,23 +131,6 @@ def test_members_are_drawn_by_seed_group_and_number():
     assert len({row[2] for row in found}) > 2
 
 
-def test_channels_are_groups_or_groups_and_sources():
-    schedule = Schedule.of(*(np.array(one) for one in ([5, 0, 0, 9], [7, 3, 7, 7], [2, 1, 2, 4])),
-                           np.full(4, 10))  # fmt: skip
-    groups = schedule.by_group()
-    assert groups.are_groups
-    assert groups.number.tolist() == [3, 7]
-    assert groups.source.tolist() == [1, 2]
-    assert groups.of.tolist() == [0, 1, 1, 1]
-    sources = schedule.by_source()
-    assert not sources.are_groups
-    assert sources.group.tolist() == [3, 7, 7]
-    assert sources.source.tolist() == [1, 2, 4]
-    assert sources.of.tolist() == [0, 1, 1, 2]
-    assert sources.first_of_groups().tolist() == [0, 1]
-    assert schedule.take([1, 2]).by_source().are_groups
-
-
 def test_the_command_line_refuses_a_table_in_one_line(call, tmp_path):
     (tmp_path / "schedule.csv").write_text(HEAD + "0,1,-1,1KB\n")
     schedule = "--schedule", tmp_path / "schedule.csv", "--out", tmp_path / "out"

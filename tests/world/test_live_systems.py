@@ -104,8 +104,8 @@ class Hello:
 def direct():
     register_system(
         System(
-            "direct", "Direct", UNICAST, lambda stages: None, requested=True,
-            world=lambda config: Direct(), world_measures={"members": "members"},
+            "direct", "Direct", UNICAST, lambda config: Direct(), requested=True,
+            world_measures={"members": "members"},
         )
     )  # fmt: skip
     yield
