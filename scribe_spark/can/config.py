@@ -10,7 +10,7 @@ from scribe_spark.config.bandwidth import refuse_two_clocks
 from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.overlay import MOST_DIMENSIONS
 from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import UsedWhen, in_systems
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
 
@@ -33,7 +33,7 @@ class CanConfig(Section):
     """The settings of CAN multicast; rules C1 to C18 and O9 of docs/rules.md."""
 
     flat_prefix: ClassVar[str] = "can_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("can")
     about: ClassVar[str] = (
         "In a CAN (content-addressable network), each node has a zone of a space with d "
         "dimensions and forwards messages to the nodes of neighbouring zones. Each group has its "

@@ -146,5 +146,10 @@ def used_by(*names: str) -> Test:
     return test
 
 
+def in_systems(name: str) -> UsedWhen:
+    """Return the mark of the section of a system, which has an effect if the system is named."""
+    return used_when(used_by(name), f"{name} in --systems")
+
+
 def _system_of(variant: str) -> str:
     return f"scribe_{variant}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from scribe_spark.rounds.group_overlays import (
     GroupOverlays,
     Network,
     OverlayProgram,
-    OverlayRound,
     Remember,
 )
 from scribe_spark.rounds.observer import TRAFFIC
@@ -53,6 +52,8 @@ from scribe_spark.rounds.system import (
 #: over the state.
 _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
 
+
+_NONE = whole_numbers()
 
 #: The beginning of the names of the tables of the state in a bucket.
 _STATE = "state: "
@@ -195,11 +196,10 @@ class GrownOverlays(GroupOverlays):
         """
         raise NotImplementedError
 
-    def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
+    def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
         """Play programs of the system before the builders play the period; by default none.
 
-        `round` has the data that programs share, and `now` is the round of the system; its events
-        have happened.
+        `of_period` has the first arguments of a :class:`BuilderProgram`.
         """
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
@@ -236,8 +236,9 @@ class GrownOverlays(GroupOverlays):
         if any(len(one) for one in (fail, leave, now.join[0], now.quit[0])):
             changes = {QUITS: to_nodes(now.quit), JOINS: to_nodes(now.join)}
             player.play(_TellBuilders(round, np.sort(leave)), changes)
-        self.before_period(player, round, now)
-        player.play(_PlayPeriod(round, self, now.key_lo, *_times(now), np.sort(fail)))
+        of_period = round, now.key_lo, *_times(now), np.sort(fail)
+        self.before_period(player, of_period)
+        player.play(_PlayPeriod(*of_period, self))
         if now.in_run:
             return self.publish(player, kept, round, of_world)
         if now.begins_round:
@@ -292,41 +293,50 @@ class _TellBuilders(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class _PlayPeriod(OverlayProgram):
-    """Let builders play the rules of the system for one period: rule O11."""
+class BuilderProgram(OverlayProgram):
+    """A program of a period in which builders read its description; see `Period`."""
 
-    system: GrownOverlays
     key_lo: np.ndarray | None
     number: int
     world_round: int
     begins_round: bool
     ends_round: bool
     died: np.ndarray
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of the state, and count messages; send nothing."""
-        system = self.system
-        changes = [tables.pop(name, {"key": whole_numbers()})["key"] for name in (_JOINED, _QUIT)]
-        handed = {name: tables.pop(name) for name in system.handed if name in tables}
-        state = _state(system, tables)
-        if state or handed or any(len(key) for key in changes):
-            period = self._period(changes, handed)
-            self._count(tables, system.play_period(state, period))
-            if period.counts:
-                tables[_COUNTS] = {name: np.array([n]) for name, n in period.counts.items()}
-            _put(system, tables, state)
-        if self.ends_round and state:
-            tables[_SUMS] = {name: np.array([n]) for name, n in system.sums(state).items()}
-        return {}
-
-    def _period(self, changes: list[np.ndarray], handed: dict[str, Columns]) -> Period:
+    def period(self, tables: Tables, handed: Mapping[str, Columns]) -> Period:
+        """Return the description of the period for a builder; `handed` is a part of it."""
         round = self.round
-        join, quit = (divided(key, round.size) for key in changes)
+        keys = (tables[name]["key"] if name in tables else _NONE for name in (_JOINED, _QUIT))
+        join, quit = (divided(key, round.size) for key in keys)
         when = self.number, self.world_round, self.begins_round, self.ends_round
         groups = round.number, round.key_hi, self.key_lo
         network = Network(round.facts.ring, *round.network)
         return Period(*when, *groups, join, quit, self.died, round.lives.alive, network, handed)
+
+
+@dataclass(frozen=True)
+class _PlayPeriod(BuilderProgram):
+    """Let builders play the rules of the system for one period: rule O11."""
+
+    system: GrownOverlays
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Change the tables of the state, and count messages; send nothing."""
+        system, changes = self.system, [name for name in (_JOINED, _QUIT) if name in tables]
+        handed = {name: tables.pop(name) for name in system.handed if name in tables}
+        state = _state(system, tables)
+        if state or handed or changes:
+            period = self.period(tables, handed)
+            self._count(tables, system.play_period(state, period))
+            if period.counts:
+                tables[_COUNTS] = {name: np.array([n]) for name, n in period.counts.items()}
+            _put(system, tables, state)
+        for name in changes:
+            del tables[name]
+        if self.ends_round and state:
+            tables[_SUMS] = {name: np.array([n]) for name, n in system.sums(state).items()}
+        return {}
 
     def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:
         observer, alive = self.round.observer, self.round.lives.alive

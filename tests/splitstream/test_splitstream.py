@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,10 +12,15 @@ import pytest
 
 from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.draws import order_of_draws
+from scribe_spark.core.errors import InputError
+from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
-from scribe_spark.systems.splitstream.forest import least_of
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.rounds.grown_overlays import Period
+from scribe_spark.systems.splitstream.channels import Setting, open_channels
+from scribe_spark.systems.splitstream.forest import Forest, least_of
 from scribe_spark.systems.splitstream.splitstream import SplitStream
-from splitstream.played import Case, Seen, of_all, play, random_case
+from splitstream.played import Case, Rules, Seen, of_all, play, random_case
 
 SLOW = pytest.mark.slow
 
@@ -161,6 +167,25 @@ def test_without_a_bound_trees_are_routes(seeds) -> None:
             assert np.array_equal(seen.channel(case, group)["parent"], wanted)
             hops += np.count_nonzero(wanted >= 0)
     assert hops > 500
+
+
+@pytest.mark.parametrize(("nodes", "few"), [(5_000, False), (5_001, True)])
+def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes, few) -> None:
+    """Half of the nodes have 17 places, the others 18, for 16 stripes."""
+    key, every = np.arange(nodes), np.ones(nodes, dtype=bool)
+    ring = Ring(key.astype(np.uint64) << np.uint64(40), key.astype(np.uint64), key, key * 0)
+    network = Network(ring, None, 0, 1, capacity=17 + key % 2)
+    number, none = np.array([0]), (key[:0], key[:0])
+    id = number.astype(np.uint64)
+    period = Period(0, 0, True, True, number, id, id, (key * 0, key), none, key[:0], every, network)
+    begun = open_channels({}, setting := Setting(Rules(), 4, period))
+    expected = (
+        pytest.raises(InputError, match=r"mean of capacities = 17\.4.*: must be 18")
+        if few
+        else nullcontext()
+    )
+    with expected:
+        Forest(begun, setting)
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

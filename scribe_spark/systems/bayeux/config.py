@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, only_in_worlds, setting, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import UsedWhen, in_systems
 from scribe_spark.core.key_limits import refuse_groups
 
 #: The papers call the gain of partitioning "a small constant factor".
@@ -20,7 +20,7 @@ class BayeuxConfig(Section):
     """
 
     flat_prefix: ClassVar[str] = "bayeux_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("bayeux"), "bayeux in --systems")
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("bayeux")
     about: ClassVar[str] = (
         "Bayeux sends publications from a group's root to its members along the overlay's routing "
         "tables. These flags have an effect with bayeux in --systems."

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.section import Section, setting
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import UsedWhen, in_systems
 from scribe_spark.core.errors import InputError
 
 #: The greatest number of copies, if a message of every group goes to every node; more fill a disk.
@@ -17,9 +17,7 @@ class FloodingConfig(Section):
     """The settings of flooding over Pastry, a system whose rule is from memory (docs/rules.md)."""
 
     flat_prefix: ClassVar[str] = "flooding_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(
-        used_by("flooding"), "flooding in --systems"
-    )
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("flooding")
     about: ClassVar[str] = (
         "Each node of a Pastry ring forwards a message to the nodes in its routing table. This "
         "flag has an effect with flooding in --systems."

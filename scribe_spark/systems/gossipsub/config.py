@@ -20,7 +20,7 @@ from pydantic import WrapValidator, model_validator
 from scribe_spark.config.bandwidth import OF_PARTS, refuse_two_clocks
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import UsedWhen, in_systems, used_when
 from scribe_spark.core.errors import InputError
 
 _MOST_DEGREE = 1_000
@@ -82,9 +82,7 @@ class GossipSubConfig(Section):
     """GossipSub's parameters; fields that are None have the preset's values (:meth:`filled`)."""
 
     flat_prefix: ClassVar[str] = "gossipsub_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(
-        used_by("gossipsub"), "gossipsub in --systems"
-    )
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("gossipsub")
     about: ClassVar[str] = (
         "In GossipSub, each subscriber of a topic (here: a member of a group) connects to peers "
         "and selects some as its mesh, along which copies travel. GRAFT adds a peer to the mesh, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import OF_RUNS, UsedWhen, in_systems
 from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.systems.narada import LIMIT
 
@@ -20,7 +20,7 @@ class NaradaConfig(Section):
     """The parameters of Narada's mesh; a period has 10 s (Nemo)."""
 
     flat_prefix: ClassVar[str] = "narada_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("narada"), "narada in --systems")
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("narada")
     about: ClassVar[str] = "Narada's mesh of members, in periods of 10 s."
 
     periods: Annotated[int, within(1, 100_000), OF_RUNS] = setting(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import OF_RUNS, UsedWhen, in_systems
 from scribe_spark.core.errors import InputError
 
 #: The most members of all groups: larger overlays do not fit into the memory of a builder.
@@ -26,7 +26,7 @@ class NiceConfig(Section):
     """The parameters of NICE."""
 
     flat_prefix: ClassVar[str] = "nice_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("nice"), "nice in --systems")
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("nice")
     about: ClassVar[str] = "NICE's hierarchy of clusters."
 
     k: _Size = setting(3, "Least size of a cluster; the greatest is 3k + 1 (recalled)")

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
-    Rows,
+    SortedTable,
     distinct,
     expand,
     find_sorted,
@@ -75,23 +75,16 @@ class Clusters:
         return row[row != other], other[row != other]
 
 
-@dataclass(frozen=True)
-class Layer(Rows):
-    """A layer: the keys of its seats, ascending, and the heads of their clusters."""
+@dataclass
+class Layer(SortedTable):
+    """A layer: its seats, by the keys of nodes, and the heads of their clusters."""
 
-    key: np.ndarray = field(default_factory=whole_numbers)
     head: np.ndarray = field(default_factory=whole_numbers)
-
-    def with_seats(self, key: np.ndarray, head: np.ndarray) -> Layer:
-        """Return the layer with further seats: keys, in any order, and heads of their clusters."""
-        key, head = np.r_[self.key, key], np.r_[self.head, head]
-        order = np.argsort(key, kind="stable")
-        return Layer(key[order], head[order])
 
     def head_of(self, key: np.ndarray) -> np.ndarray:
         """Return the head (its leader's key) of each node's cluster; NONE without a seat here."""
-        at = find_sorted(self.key, key)
-        return np.where(at < 0, NONE, self.head[at]) if len(self.key) else at
+        at = self.find(key)
+        return np.where(at < 0, NONE, self.head[at]) if len(self) else at
 
     def led_by(self, old: np.ndarray, new: np.ndarray) -> Layer:
         """Return the layer with each head in `old` (keys, ascending) replaced by that in `new`."""

@@ -97,10 +97,10 @@ class NicePeriod:
     def play(self, state: dict[str, Columns]) -> dict[str, Columns]:
         """Play the period: replace the tables of the state, and return the messages."""
         self.take_events()
-        newcomers = self.join()
+        newcomers, leaders = self.join()
         self.beat()
-        if len(newcomers[0]):
-            self._layers[:1] = [(self._layers or [Layer()])[0].with_seats(*newcomers)]
+        self._layers = self._layers or [Layer()]
+        self._layers[0].insert(newcomers, head=leaders)
         for number, _ in enumerate(self._layers):  # whose number may increase
             self.mend(number)
         self.dissolve()
@@ -253,9 +253,10 @@ class NicePeriod:
         self.split(clusters, np.flatnonzero(big), is_top)
         self._layers[number] = self._layer
         self._lost = distinct(np.concatenate([whole_numbers(), *self._fall]))
-        rise = [np.concatenate(ends) for ends in zip(*self._rise, strict=True)]
-        if rise and len(rise[0]):
-            self._layers[number + 1 : number + 2] = [self._above.with_seats(*rise)]
+        if sum(len(leader) for leader, _ in self._rise):
+            leader, head = (np.concatenate(ends) for ends in zip(*self._rise, strict=True))
+            self._above.insert(leader, head=head)
+            self._layers[number + 1 : number + 2] = [self._above]
 
     def _promote(self, leader: np.ndarray, above: np.ndarray) -> None:
         """Give new leaders a seat in the clusters that the leaders `above` lead; count messages."""

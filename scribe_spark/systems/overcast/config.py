@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import OF_RUNS, UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import OF_RUNS, UsedWhen, in_systems
 from scribe_spark.core.errors import InputError, refuse_large_group
 from scribe_spark.systems.overcast import LIMIT, SHARED
 
@@ -16,9 +16,7 @@ class OvercastConfig(Section):
     """The parameters of Overcast."""
 
     flat_prefix: ClassVar[str] = "overcast_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(
-        used_by("overcast"), "overcast in --systems"
-    )
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("overcast")
     about: ClassVar[str] = "Overcast's trees by bandwidth."
 
     decide: Literal["shared", "bottleneck"] = setting(

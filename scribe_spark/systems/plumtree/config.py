@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import OF_WORLDS, UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import OF_WORLDS, UsedWhen, in_systems, used_when
 from scribe_spark.systems.plumtree import AT_ONCE, CORROSION, FULL, IROH, PAPER, WAVES
 
 _GROWS = used_when(lambda of: of.plumtree.grows, "--plumtree-views waves or at_once")
@@ -29,9 +29,7 @@ class PlumtreeConfig(Section):
     """The parameters of Plumtree, and of HyParView, which keeps the views that Plumtree uses."""
 
     flat_prefix: ClassVar[str] = "plumtree_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(
-        used_by("plumtree"), "plumtree in --systems"
-    )
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("plumtree")
     about: ClassVar[str] = "Plumtree's trees in the active views of HyParView."
 
     rules: Literal["paper", "iroh", "corrosion"] = setting(

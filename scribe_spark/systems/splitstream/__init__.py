@@ -32,6 +32,10 @@ from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 #: The policies of full nodes.
 FREEPASTRY, SPARE = "freepastry", "spare-capacity"
 
+#: Places of a node above the number of stripes, with which all members get all stripes; and the
+#: most members of a channel whose nodes have fewer.
+SPARE_PLACES, MOST_TIGHT = 2, 5_000
+
 SUBSCRIBE, ANYCAST, ACK, DROP = "subscribe", "anycast", "ack", "drop"
 PATH, LEAVE, FAIL = "path", "leave", "fail"
 SPARE_JOIN, SPARE_LEAVE = "spare_join", "spare_leave"

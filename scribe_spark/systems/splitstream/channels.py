@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
-    SortedTable,
     distinct,
     divided,
     find_sorted,
@@ -28,9 +26,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry import closeness
-from scribe_spark.rounds.group_events import Pairs
-from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.rounds.grown_overlays import Sent
+from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent
 from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 
 if TYPE_CHECKING:  # not on executors
@@ -46,17 +42,11 @@ NOTICE = 2
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings, bits of a digit and network that the rules of SplitStream need.
-
-    ``number``, ``key_hi`` and ``key_lo`` are the numbers and keys of all groups, by index.
-    """
+    """The settings, the bits of a digit, and the period that a builder plays."""
 
     rules: SplitStreamConfig
     b: int
-    network: Network
-    number: np.ndarray
-    key_hi: np.ndarray | None
-    key_lo: np.ndarray | None
+    period: Period
 
     @property
     def stripes(self) -> int:
@@ -70,17 +60,11 @@ class Setting:
 
     def ids(self, groups: np.ndarray) -> Keys:
         """Return the ids of the stripes (and of the spare group) of groups, channel by channel."""
-        assert self.key_hi is not None
-        assert self.key_lo is not None
-        keys = Keys(self.key_hi[groups], self.key_lo[groups])
+        hi, lo = self.period.key_hi, self.period.key_lo
+        assert hi is not None
+        assert lo is not None
+        keys = Keys(hi[groups], lo[groups])
         return ids_of(keys, self.stripes, spare=self.width > self.stripes)
-
-    def roots(self, groups: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """Return the roots (positions) of the ids of groups: shape (g, width).
-
-        `live` has the positions of live nodes, ascending.
-        """
-        return closeness.roots(self.network.ring, live, self.ids(groups)).reshape(-1, self.width)
 
 
 def ids_of(group: Keys, stripes: int, *, spare: bool) -> Keys:
@@ -98,8 +82,8 @@ def ids_of(group: Keys, stripes: int, *, spare: bool) -> Keys:
 
 
 @dataclass
-class ChannelNodes(SortedTable):
-    """The nodes of channels, by key (group, position).
+class ChannelNodes(GroupNodes):
+    """The nodes of channels.
 
     ``died`` is the period of a silent death, ``spare_parent`` the parent in the spare group's tree,
     ``parent`` (n, S) and ``ancestors`` (n, S, w; from the parent upwards) are those in each
@@ -113,22 +97,17 @@ class ChannelNodes(SortedTable):
     ancestors: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
-    def of(cls, state: Columns | None, size: int, stripes: int) -> ChannelNodes:
-        """Return the nodes of channels from a table of the state; without a table, no nodes.
-
-        `size` is the number of the network's nodes, `stripes` that of the stripes of a channel.
-        """
-        if not state:
-            none, trees = whole_numbers(), np.empty((0, stripes, 1), dtype=np.int32)
-            return cls(none, flags(), none, none, trees[:, :, 0], trees)
-        return cls.from_columns({"key": key_of([state["group"], state["node"]], size), **state})
+    def of(cls, state: Mapping[str, Columns], size: int, stripes: int) -> ChannelNodes:
+        """Return the nodes of channels with S stripes from a state; `size` is K."""
+        if NODES in state:
+            return cls.from_state(state, NODES, size)
+        trees = np.empty((0, stripes, 1), dtype=np.int32)
+        return cls(parent=trees[:, :, 0], ancestors=trees)
 
     def to_state(self, size: int) -> dict[str, np.ndarray]:
         """Return the table of the state; lists of ancestors are as wide as the longest one."""
-        group, node = divided(self.key, size)
-        columns = {name: getattr(self, name) for name in self.columns()}
         width = (self.ancestors >= 0).sum(axis=2).max(initial=1)
-        return {"group": group, "node": node, **columns, "ancestors": self.ancestors[:, :, :width]}
+        return {**super().to_state(size), "ancestors": self.ancestors[:, :, :width]}
 
     def hold_roots(self, channels: Columns, size: int) -> np.ndarray:
         """Return True for each node and id if the node is the root of the id: (n, width).
@@ -159,34 +138,26 @@ class OpenChannels:
     sent: Sent
 
 
-def open_channels(
-    state: Mapping[str, Columns],
-    setting: Setting,
-    number: int,
-    alive: np.ndarray,
-    failed: np.ndarray,
-    join: Pairs,
-    quit: Pairs,
-) -> OpenChannels:
-    """Return the channels of a builder after the events of period `number`: rule L1.
+def open_channels(state: Mapping[str, Columns], setting: Setting) -> OpenChannels:
+    """Return the channels of a builder after the events of the period: rule L1.
 
-    Nodes that are not `alive` have left, but those in `failed` (ascending) have failed silently.
-    `join` and `quit` are pairs of arrays: groups and positions.
+    Nodes that do not live have left, unless they failed silently in the period.
     """
-    size, sent = len(alive), Sent()
-    nodes = ChannelNodes.of(state.get(NODES), size, setting.stripes)
-    joins, quits = (key_of(pair, size) for pair in (join, quit))
+    period, sent = setting.period, Sent()
+    alive, number, size = period.alive, period.number, len(period.alive)
+    nodes = ChannelNodes.of(state, size, setting.stripes)
+    joins, quits = (key_of(pair, size) for pair in (period.join, period.quit))
     # 1. the dead, and the members
     node, was_dead = nodes.key % size, nodes.died >= 0
     lives = alive[node]
     nodes.died = np.where(lives | was_dead, nodes.died, number)
-    left = ~lives & ~was_dead & (find_sorted(failed, node) < 0)
+    left = ~lives & ~was_dead & (find_sorted(period.died, node) < 0)
     noticed = np.where(lives, was_dead, number - nodes.died >= NOTICE)  # dead or back
     stays = nodes.member & ~left & ~noticed & (find_sorted(quits, nodes.key) < 0)
     nodes.member = stays | (find_sorted(joins, nodes.key) >= 0)
     # 2. the roots
     groups = distinct(np.r_[nodes.key[nodes.member], joins] // size)
-    channels, is_new = _choose_roots(state.get(CHANNELS), setting, number, alive, groups)
+    channels, is_new = _choose_roots(state.get(CHANNELS), setting, groups)
     roots = distinct((groups[:, None] * size + channels["root"]).ravel())
     # 3. who goes
     useless = lives & ~was_dead & ~nodes.member & (find_sorted(roots, nodes.key) < 0)
@@ -211,22 +182,23 @@ def open_channels(
 
 
 def _choose_roots(
-    had: Columns | None, setting: Setting, number: int, alive: np.ndarray, groups: np.ndarray
+    had: Columns | None, setting: Setting, groups: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the channels with their roots, and a mask of the roots that are new.
+    """Return the channels of groups (ascending) with their roots, and a mask of new roots.
 
-    `had` are the channels of the period before, `number` is the period, `alive` a mask of nodes,
-    and `groups` are the groups (ascending) whose channels are chosen.
+    `had` are the channels of the period before.
     """
+    period = setting.period
     before = np.full((len(groups), setting.width), NONE, dtype=np.int64)
     if had is not None:
         row = find_sorted(had["group"], groups)
         before[row >= 0] = had["root"][row[row >= 0]]
-    root, live = before, np.flatnonzero(alive)
+    root, live = before, np.flatnonzero(period.alive)
     if len(live):
-        root = setting.roots(groups, live)
-    period = np.full(len(groups), number)
-    return {"group": groups, "period": period, "root": root}, root != before
+        root = closeness.roots(period.network.ring, live, setting.ids(groups))
+        root = root.reshape(before.shape)
+    number = np.full(len(groups), period.number)
+    return {"group": groups, "period": number, "root": root}, root != before
 
 
 def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
@@ -248,11 +220,8 @@ def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, 
 
 def _waves(setting: Setting, new: np.ndarray, is_root: np.ndarray, size: int) -> np.ndarray:
     """Return the wave of each newcomer `new` (group, position); roots are in the first: L10."""
-    network = setting.network
     group, node = divided(new, size)
-    drawn = draws.bits_np(
-        network.seed, "splitstream wave", setting.number[group], network.ring.node[node]
-    )
+    drawn = setting.period.draw("splitstream wave", group, node)
     order = np.lexsort((node, drawn, group))
     order = order[~is_root[order]]
     group, wave = group[order], np.zeros(len(new), dtype=np.int64)

@@ -7,24 +7,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.section import Section, setting, within
 from scribe_spark.config.trees import OF_ONE_LIMIT
-from scribe_spark.config.used_when import UsedWhen, used_by, used_when
+from scribe_spark.config.used_when import UsedWhen, in_systems
 from scribe_spark.core.errors import InputError
+from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
 
-#: The most members of a channel with less than two places more than stripes at each node, and of
-#: any channel.
-MOST_TIGHT, MOST_MEMBERS = 5_000, 500_000
-
-#: Places of a node above the number of stripes, with which all members get all stripes.
-SPARE_PLACES = 2
+#: The most members of a channel.
+MOST_MEMBERS = 500_000
 
 
 class SplitStreamConfig(Section):
     """The settings of SplitStream: stripes, bounds of children, and the policy of full nodes."""
 
     flat_prefix: ClassVar[str] = "splitstream_"
-    all_used_when: ClassVar[UsedWhen | None] = used_when(
-        used_by("splitstream"), "splitstream in --systems"
-    )
+    all_used_when: ClassVar[UsedWhen | None] = in_systems("splitstream")
     about: ClassVar[str] = (
         "A group's publications go in turn over stripes, each a tree of its own. This flag has an "
         "effect with splitstream in --systems."

@@ -11,6 +11,8 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted, run_starts
+from scribe_spark.core.errors import InputError
+from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
 from scribe_spark.systems.splitstream.channels import ChannelNodes, OpenChannels, Setting
 
 #: Room of a node without a bound.
@@ -44,24 +46,24 @@ class Forest:
         The parent (a position) in the tree of the spare group.
     """
 
-    def __init__(
-        self, begun: OpenChannels, setting: Setting, number: int, alive: np.ndarray
-    ) -> None:
-        size, nodes, stripes = len(alive), begun.nodes, setting.stripes
+    def __init__(self, begun: OpenChannels, setting: Setting) -> None:
+        period, nodes, stripes = setting.period, begun.nodes, setting.stripes
+        size = len(period.alive)
         groups = begun.played[find_sorted(begun.channels["group"], begun.played) >= 0]
         mine = find_sorted(groups, nodes.key // size) >= 0
-        self.setting, self._network = setting, setting.network
-        self.period, self.hop, self.stripes = number, 0, stripes
+        self.setting, self._network = setting, period.network
+        self.period, self.hop, self.stripes = period, 0, stripes
         self.channels, self._ids = len(groups), setting.ids(groups)
         self._resting, self._nodes = nodes.take(~mine), nodes.take(mine)
         nodes, self.key = self._nodes, self._nodes.key
         self.group, self.node = divided(self.key, size)
         self.of = find_sorted(groups, self.group)
-        self.alive, self.wave = alive[self.node], begun.wave[mine]
+        self.alive, self.wave = period.alive[self.node], begun.wave[mine]
         self.entered = self.wave < 0
         self.bound = np.full(len(self), setting.rules.bound or ENDLESS)
         if self._network.capacity is not None:
             self.bound = self._network.capacity[self.node]
+            self._refuse_few_places()
         bits = np.uint64(64 - stripes.bit_length() + 1)
         self.primary = (self._network.ring.hi[self.node] >> bits).astype(np.int64)
         self.root = begun.root[mine, :stripes].ravel()
@@ -75,6 +77,15 @@ class Forest:
         lists = nodes.ancestors.reshape(len(self) * stripes, nodes.ancestors.shape[2])
         self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
         self.spare_parent = nodes.spare_parent.copy()
+
+    def _refuse_few_places(self) -> None:
+        """Refuse limits of nodes with which not all members of a large channel would be placed."""
+        nodes, least = np.bincount(self.of), self.stripes + SPARE_PLACES
+        mean = (np.bincount(self.of, weights=self.bound) / nodes)[nodes > MOST_TIGHT]
+        if (mean < least).any():
+            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
+            few = f"{remedy}; not all would be placed"
+            raise InputError("mean of capacities", float(mean.min()), few)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -103,7 +114,7 @@ class Forest:
     ) -> np.ndarray:
         """Return draws in this hop, keyed by ``pair[index]`` (node and stripe) and by `number`."""
         who, stripe = np.divmod(pair, self.stripes)
-        when = self.setting.number[self.group[who]], self.period, self.hop
+        when = self.period.group_number[self.group[who]], self.period.number, self.hop
         key = *when, stripe, self.number(who)
         found = draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
         return draws.more_bits(found[index], number)

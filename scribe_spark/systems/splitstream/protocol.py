@@ -10,8 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, distinct, find_sorted, index_in_run, turns
-from scribe_spark.core.lists import Lists, visit
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    distinct,
+    find_sorted,
+    index_in_run,
+    turns,
+)
+from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import (
     ACK,
@@ -46,8 +53,8 @@ SOON, LATER = 1, 5
 #: The number of hops of a period in which nodes ask (settled).
 MOST_HOPS = 3000
 
-#: The most refused requests whose lists are made at once, to bound the memory.
-_AT_ONCE = 2**16
+#: The number of nodes that a refused request is thought to add to its list, to bound the memory.
+_NEIGHBOURS = 2**8
 
 #: Whom a pair asks that waits, instead of a row: by Pastry's route, or by anycast.
 _ROOTWARDS, _ANYBODY = -1, -2
@@ -328,8 +335,8 @@ class Hops:
 
     def go_on(self, refused: Requests) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8."""
-        for begin in range(0, len(refused), _AT_ONCE):
-            asks = refused.take(slice(begin, begin + _AT_ONCE))
+        for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
+            asks = refused.take(some)
             at, front, back = self.policy.neighbours(asks)
             size = len(self.forest)
             visited, todo = visit(asks.visited, asks.todo, at, front, back, size)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,10 @@ from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
-from scribe_spark.rounds.group_overlays import MEMBERS, Network, OverlayProgram
+from scribe_spark.rounds.grown_overlays import BuilderProgram
 from scribe_spark.systems.splitstream.channels import Setting, open_channels
 
 if TYPE_CHECKING:
-    from scribe_spark.systems.splitstream.config import SplitStreamConfig
     from scribe_spark.systems.splitstream.forest import Forest
 
 #: The table of next hops in a builder: ``group, node, stripe, next`` (positions).
@@ -28,8 +27,8 @@ ROUTES = "routes"
 
 _ROUTE = "group", "node", "stripe", "next"
 
-# kinds of messages: channels that are not at rest, a visit by a route, a next hop
-_MOVES, _VISIT, _NEXT = "moves", "visit", "next"
+# kinds of messages: nodes whose routes a builder needs, a visit by a route, a next hop
+_ASKS, _VISIT, _NEXT = "asks", "visit", "next"
 
 #: The table of a bucket with the keys (group, position, id) that routes have visited.
 _VISITED = "visited"
@@ -108,68 +107,43 @@ class Routes:
 
 
 @dataclass(frozen=True)
-class FindRoutes(OverlayProgram):
+class FindRoutes(BuilderProgram):
     """Follow Pastry's routes from the nodes of channels to the ids of stripes, for builders.
 
-    Builders tell all buckets which channels are not at rest. A *visit* is a node on the route to an
-    id (of a stripe, or of the spare group). A next hop depends on the node and the id only, so each
-    bucket finds it once, and tells it to the builder: :data:`ROUTES`.
+    A builder tells the buckets which of their nodes are in channels that are not at rest. A *visit*
+    is a node on the route to an id (of a stripe, or of the spare group). A next hop depends on the
+    node and the id only, so each bucket finds it once, and tells it to the builder: :data:`ROUTES`.
     """
-
-    rules: SplitStreamConfig
-    b: int
-    key_lo: np.ndarray
-    number: int  # of the period
-    failed: np.ndarray
-    changed: np.ndarray  # the groups in which members join or quit, ascending
 
     @cached_property
     def _setting(self) -> Setting:
-        round = self.round
-        network = Network(round.facts.ring, *round.network)
-        return Setting(self.rules, self.b, network, round.number, round.key_hi, self.key_lo)
+        system: Any = self.round.system
+        return Setting(system.rules, system.b, self.period(Tables(), {}))
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Follow routes to the edge of the bucket."""
         if not superstep:
             tables[_VISITED] = {"key": whole_numbers()}
-            return self._tell_moving(bucket, tables)
+            return self._ask_for_routes(tables)
         if _NEXT in inbox:
             append(tables, ROUTES, {name: inbox[_NEXT][name] for name in _ROUTE})
         visits = [whole_numbers()]
-        if _MOVES in inbox:
-            visits.append(self._begin(bucket, tables, np.sort(inbox[_MOVES]["group"])))
+        if _ASKS in inbox:
+            group, at = (inbox[_ASKS][name][:, None] for name in ("group", AT))
+            visits.append(self._key(group, at, np.arange(self._setting.width)).ravel())
         if _VISIT in inbox:
             visits.append(self._key(*(inbox[_VISIT][name] for name in ("group", AT, "stripe"))))
         begun = np.concatenate(visits)
         return self._follow(bucket, tables, begun) if len(begun) else {}
 
-    def _tell_moving(self, bucket: int, tables: Tables) -> Outbox:
-        """Tell all buckets which channels of this builder are not at rest."""
-        round, nobody = self.round, (whole_numbers(), whole_numbers())
+    def _ask_for_routes(self, tables: Tables) -> Outbox:
+        """Ask for the routes of the live nodes in this builder's channels that are not at rest."""
+        round = self.round
         state = round.system.state_of(tables, np.arange(len(round.number)))
-        events = self.number, round.lives.alive, self.failed, nobody, nobody
-        moving = open_channels(state, self._setting, *events).played
-        own = self.changed[in_bucket(self.bounds, bucket, round.builders(self.changed))]
-        groups, buckets = distinct(np.r_[moving, own]), self.bounds[:-1][np.diff(self.bounds) > 0]
-        if not (len(groups) and round.lives.alive.any()):
-            return {}
-        to = {AT: np.repeat(buckets, len(groups)), "group": np.tile(groups, len(buckets))}
-        return {_MOVES: to}
-
-    def _begin(self, bucket: int, tables: Tables, groups: np.ndarray) -> np.ndarray:
-        """Return the first visits (keys) of routes: the bucket's members and roots of channels.
-
-        `groups` (indices, ascending) are the groups of these channels.
-        """
-        size, alive = self.round.size, self.round.lives.alive
-        member = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
-        member = member[alive[member % size] & (find_sorted(groups, member // size) >= 0)]
-        roots = groups[:, None] * size + self._setting.roots(groups, np.flatnonzero(alive))
-        root = roots[in_bucket(self.bounds, bucket, roots % size)]
-        group, node = divided(np.r_[member, root], size)
-        stripe = np.arange(self._setting.width)
-        return self._key(group[:, None], node[:, None], stripe).ravel()
+        begun = open_channels(state, replace(self._setting, period=self.period(tables, {})))
+        group, node = divided(begun.nodes.key, round.size)
+        asks = round.lives.alive[node] & (find_sorted(begun.played, group) >= 0)
+        return {_ASKS: {AT: node[asks], "group": group[asks]}} if asks.any() else {}
 
     def _follow(self, bucket: int, tables: Tables, visits: np.ndarray) -> Outbox:
         """Follow routes inside the bucket; return visits of other buckets, and next hops."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
-    distinct,
     find_sorted,
     rank_in_group,
     run_starts,
@@ -27,9 +26,9 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.group_overlays import Network, OverlayRound, Overlays
+from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
-from scribe_spark.rounds.system import LivingRound, SystemPlayer
+from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL
 from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, open_channels
 from scribe_spark.systems.splitstream.forest import Forest
@@ -54,20 +53,16 @@ class SplitStream(GrownOverlays):
     control: ClassVar[tuple[str, ...]] = CONTROL
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
-    def before_period(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
+    def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
         """Find the routes of channels that are not at rest, for the period's SUBSCRIBEs."""
-        changed = distinct(np.r_[now.join[0], now.quit[0]])
-        when = now.key_lo, now.number, np.sort(now.events.fail)
-        player.play(FindRoutes(round, self.rules, self.b, *when, changed))
+        player.play(FindRoutes(*of_period))
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        groups, size = (period.group_number, period.key_hi, period.key_lo), len(period.alive)
-        setting = Setting(self.rules, self.b, period.network, *groups)
-        when = period.number, period.alive
-        begun = open_channels(state, setting, *when, period.died, period.join, period.quit)
+        setting, size = Setting(self.rules, self.b, period), len(period.alive)
+        begun = open_channels(state, setting)
         if len(begun.played):
-            forest = Forest(begun, setting, *when)
+            forest = Forest(begun, setting)
             routes = Routes.of(period.handed.get(ROUTES, {}), size, setting.width)
             hops = Hops(forest, routes, self.rules.policy, begun.sent)
             hops.play()
