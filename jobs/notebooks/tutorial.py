@@ -377,7 +377,8 @@ trees = play("scribe,gossipsub")
 # MAGIC is the number of hops of the first copy at the node that may send on the link. The rule
 # MAGIC returns True for the links that get a copy. With the rule `early` below, nodes up to two
 # MAGIC hops from the source send to all peers, since few nodes have the message yet. All later
-# MAGIC nodes send to one peer:
+# MAGIC nodes send to one peer. The class `OverPeers` is a system with these links, and the
+# MAGIC function `spread` runs it with each rule as its method `forwards`:
 
 # COMMAND ----------
 
