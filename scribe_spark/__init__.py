@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scribe_spark.experiments import Run, Simulation, make_world
     from scribe_spark.measures.measure import Measure, Metric
     from scribe_spark.measures.metrics import register_measure
-    from scribe_spark.multicast import Multicast
     from scribe_spark.overlay import Application, Overlay, Routed, Step
     from scribe_spark.overlays import OverlayKind, register_overlay
     from scribe_spark.pastry.overlay import PastryOverlay
@@ -56,7 +55,6 @@ __all__ = [
     "Step",
     "Topology",
     "System",
-    "Multicast",
     "register_system",
     "Variant",
     "tree_variant",
@@ -85,7 +83,6 @@ _HOMES = {
     "Routed": "overlay",
     "Step": "overlay",
     "Topology": "topology.frames",
-    "Multicast": "multicast",
     "Variant": "systems.scribe.variants",
     "Measure": "measures.measure",
     "Metric": "measures.measure",

@@ -19,15 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
@@ -38,18 +32,12 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.core.keys import common_keys, key_of
-from scribe_spark.core.progress import Progress
-from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.facts import Facts, KnowsRing
-from scribe_spark.engine.losses import Jitter, Late, Lost, jitter_keys
-from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.engine.views import Names, read_view
-from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
-from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
+from scribe_spark.multicast import TIME
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 # tables of a bucket
 EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
@@ -336,162 +324,3 @@ class Dissemination:
         if self.lost is not None:
             chosen &= ~self.lost.withheld(edges["group"], edges)
         return chosen
-
-
-# --- tables of edges, and tables for measures
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The results of :func:`disseminate`.
-
-    Attributes
-    ----------
-    copies : Batches
-        All copies, with the columns of `multicast.COPIES`.
-    deliveries : Batches
-        The first copies of nodes but sources, with the columns of `multicast.DELIVERIES`.
-    tables : BucketTables
-        The tables from which both are read.
-    """
-
-    copies: Batches
-    deliveries: Batches
-    tables: BucketTables
-
-    def release(self) -> None:
-        """Free the memory."""
-        self.tables.release()
-
-
-def disseminate(
-    ring: BucketRing,
-    underlay: Underlay,
-    edges: DataFrame,
-    sources: DataFrame,
-    rule: Rule = all_but_sender,
-    carried: tuple[str, ...] = (),
-    clock: str = TIME,
-    processing_us: int = 0,
-    progress: Progress | None = None,
-) -> Spread:
-    """Send each group's message over the edges of its overlay; return all copies and deliveries.
-
-    Parameters
-    ----------
-    ring : BucketRing
-        The nodes of the run's overlay, in buckets.
-    underlay : Underlay
-        The routes between routers.
-    edges : DataFrame
-        ``group, node, peer`` and other columns (BIGINT): a node may send to a peer.  Edges of
-        groups without a source are left out.
-    sources : DataFrame
-        ``group, source``.
-    rule, carried, clock, processing_us
-        The attributes of :class:`Dissemination`; the rule gets positions of nodes and indices of
-        groups.
-    progress : Progress, optional
-        The object to which supersteps are reported.
-    """
-    number = np.sort(sources.select("group").distinct().toArrow().column("group").to_numpy())
-    others = [name for name in edges.columns if name not in ("group", "node", "peer")]
-
-    def edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        columns = {name: batch.column(name).to_numpy() for name in others}
-        peer = facts.positions(batch.column("peer").to_numpy())
-        return {"peer": peer, **columns}
-
-    first = [
-        ring.messages(edges, EDGES, "node", edge, number),
-        ring.messages(sources.select("group", "source"), START, "source", groups=number),
-    ]
-    kernel, late = underlay.kernel, None
-    if (jitter := Jitter.of(ring.facts, kernel)) is not None:
-        late = jitter.of_publications(jitter_keys(kernel.seed, number, 0))
-    program = Dissemination(
-        *(ring.bounds, ring.facts, kernel, underlay.lan_us),
-        *(rule, carried, clock, processing_us),
-        late=late,
-    )
-    tables = BucketTables(ring.layout, union_tables(first))
-    tables.play(program, "dissemination", progress)
-    return Spread(*read_spread(tables, program, number), tables)
-
-
-def random_peers(stages: Any, count: int, purpose: str = "random peers") -> DataFrame:
-    """Return edges from each member of a group, and from its source, to random other nodes of it.
-
-    Parameters
-    ----------
-    stages : Simulation
-        The argument of a system's ``build``.
-    count : int
-        The number of peers of each node; a node of a group with fewer others has all of them.
-    purpose : str
-        The purpose of the draws, which are keyed by the seed, the purpose, the group and the node.
-
-    Returns
-    -------
-    DataFrame
-        ``group, node, peer, rank, delay_us``: each peer of a node once.  Ranks number the peers of
-        a node from 0 in random order; ``delay_us`` is the delay of the edge in microseconds.
-    """
-    sources = stages.multicast_groups.where("source IS NOT NULL").select(
-        "group", F.col("source").alias("node"), F.col("source_router").alias("router")
-    )
-    nodes = stages.members.select("group", "node", "router").unionByName(sources).distinct()
-    seed = stages.config.seed
-
-    def draw(table: pa.Table) -> pa.Table:
-        """Return the drawn peers of all nodes of a group, from its rows."""
-        table = table.sort_by("node")
-        group, node = (table.column(name).to_numpy() for name in ("group", "node"))
-        shared = draws.bits_np(seed, purpose, group, node)
-        of, other = draws.sample_others(shared, np.full(len(node), len(node) - 1), count)
-        at = other + (other >= of)
-        order = np.lexsort((draws.more_bits(shared[of], node[at]), of))
-        of, at = of[order], at[order]
-        router = table.column("router").to_numpy()
-        return pa.table(
-            {
-                **{"group": group[of], "node": node[of], "peer": node[at]},
-                "rank": index_in_run(of),
-                **{"router": router[of], "peer_router": router[at]},
-            }
-        )
-
-    rows = "group bigint, node bigint, peer bigint, rank bigint, router bigint, peer_router bigint"
-    drawn = nodes.groupBy("group").applyInArrow(draw, rows)
-    timed = stages.underlay.delay(drawn, "router", "peer_router")
-    return timed.select("group", "node", "peer", "rank", "delay_us")
-
-
-def copy_rows(program: Dissemination, copies: Columns) -> dict[str, Any]:
-    """Return copies with the columns of `multicast.COPIES`, from a table :data:`ARRIVED_COPIES`."""
-    if program.clock == TIME:
-        ends = copies["group"], copies["sender"], copies["node"]
-        sent_us = copies["at_us"] - program.delays(*ends)
-    else:
-        sent_us = pa.nulls(len(copies["node"]), pa.int64())
-    renamed = {"receiver": copies["node"], "hop": copies["hops"]}
-    return {**copies, **renamed, "kind": PAYLOAD, "sent_us": sent_us}
-
-
-def delivery_rows(arrivals: Columns) -> dict[str, np.ndarray]:
-    """Return first copies as `multicast.DELIVERIES`, without those of sources."""
-    heard = take(arrivals, arrivals["hops"] > 0)
-    return {**heard, "delay_us": heard["at_us"]}
-
-
-def read_spread(
-    tables: BucketTables, program: Dissemination, number: np.ndarray
-) -> tuple[Batches, Batches]:
-    """Return all copies and all deliveries as typed rows; both are computed when they are read.
-
-    `tables` are those of the buckets after `program`, and `number` has the numbers of groups.
-    """
-    names = Names(program.facts, program.kernel, number)
-    copies = tables.rows(ARRIVED_COPIES), names, COPIES, partial(copy_rows, program)
-    deliveries = tables.rows(ARRIVALS), names, DELIVERIES, delivery_rows
-    return read_view(*copies), read_view(*deliveries)

@@ -1,4 +1,4 @@
-"""The tables that a multicast system returns to the measures.
+"""The tables of a multicast system in a run, from which measures are computed.
 
 A system has *copies*, one row for each time that a node sends the message to a node, and
 *deliveries*, one row for each member that receives it.  Trees are a special case: the copies of a
@@ -15,17 +15,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import find_sorted, sums_at
+from scribe_spark.core.arrays import sums_at
 from scribe_spark.core.errors import InputError, listed
-from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.users_code import analysed
+from scribe_spark.runtime.batches import Table
 
 #: The kind of copies of the message itself; all other kinds are control messages.
 PAYLOAD = "payload"
@@ -73,7 +71,7 @@ Made = Table | Callable[[], Table]
 
 @dataclass(frozen=True)
 class Multicast:
-    """The tables that a multicast system hands over; all its measures are computed from them.
+    """The tables of a multicast system; all its measures are computed from them.
 
     Each group gets one message, or several in a run with a schedule (`scheduled`).  A table is a
     DataFrame of Spark, `Batches` (Arrow batches), or a function without arguments that returns one
@@ -91,9 +89,6 @@ class Multicast:
     merged : bool
         True if routers duplicate packets: the routes of a group's edges, all from one source, are
         merged, each link carries one packet per group, and nodes keep no children tables.
-    repeats : bool
-        True if a member may get several copies: `delivered` has a row for each copy, and the first
-        one counts.  Every copy counts in node stress and link stress.
     copies : DataFrame, Batches, callable or None
         One row for each copy of a system whose copies form no trees: ``group, sender, receiver,
         sender_router, receiver_router, kind, hop, sent_us, first``.
@@ -107,82 +102,20 @@ class Multicast:
     picture : DataFrame, Batches, callable or None
         The edges of the system's picture, of one group: ``group, parent, child, parent_router,
         child_router, rank, value``.  None without a picture (`System.picture`).
-    partial : bool
-        True if members may get no copy, for example because nodes forward to a few peers only.
     scheduled : bool
         True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
         systems with trees have `copies`, too.
-
-    Raises
-    ------
-    InputError
-        A table is missing or superfluous, or lacks a column.
     """
 
     system: str
     tree_edges: Made | None
     delivered: Made
     merged: bool = False
-    repeats: bool = False
     copies: Made | None = None
     state: Made | None = None
     control: Made | None = None
     picture: Made | None = None
-    partial: bool = False
     scheduled: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse tables that no run can measure, before any work is done."""
-        if not self.scheduled and (self.tree_edges is None) == (self.copies is None):
-            raise refuse(self.system, "must hand over either tree_edges or copies")
-        for name in _COLUMNS:
-            table = getattr(self, name)
-            if (table is None and name != "delivered") or callable(table):
-                continue
-            self._conformed(name, table)
-
-    @classmethod
-    def of_tree(cls, system: str, edges: Any, stages: Any) -> Multicast:
-        """Return a system whose copies go down trees of any depth, from the edges of the trees.
-
-        The hops and delay of a node are sums over the edges from its group's source.  Members get a
-        delivery; other nodes only forward.
-
-        Parameters
-        ----------
-        system : str
-            The system's name.
-        edges : DataFrame
-            ``group, parent, child``, of Spark or pandas: one row for each child and the parent that
-            sends it the message.  Other columns are ignored.
-        stages : Simulation
-            The argument of the system's ``build``.
-
-        Raises
-        ------
-        InputError
-            A column is missing or does not contain whole numbers.  Later, when the run reads the
-            tables: no path leads from the source to a member.
-
-        Examples
-        --------
-        >>> edges = pandas.DataFrame({"group": 1, "parent": [5, 7], "child": [7, 2]})
-        >>> Multicast.of_tree("chain", edges, stages)
-        """
-        given = edges if isinstance(edges, DataFrame) else stages.spark.createDataFrame(edges)
-        columns = "group bigint, parent bigint, child bigint"
-        legs = Batches.of(conformed(system, "edges", given, columns)).frame
-        router = stages.nodes.select("node", "router")
-        for end in ("parent", "child"):
-            names = {"node": end, "router": f"{end}_router"}
-            legs = legs.join(router.withColumnsRenamed(names), end, "left")
-        timed = stages.underlay.delay(legs, "parent_router", "child_router")
-        sources = stages.multicast_groups.select("group", "source")
-        known = timed.dropna(subset=["parent", "child"])  # other rows are refused later
-        trees = known.join(F.broadcast(sources), "group").groupBy("group")
-        reached = trees.applyInArrow(_down_tree, DELIVERIES)
-        members = stages.members.select("group", "node")
-        return cls(system, timed, reached.join(members, ["group", "node"], "leftsemi"))
 
     @cached_property
     def deliveries(self) -> Table:
@@ -199,19 +132,10 @@ class Multicast:
         return None if getattr(self, name) is None else self._made(name)
 
     def _made(self, name: str) -> Table:
-        table = getattr(self, name)
-        with analysed("systems", self.system):
-            return self._conformed(name, table() if callable(table) else table)
-
-    def _conformed(self, name: str, table: Table) -> Table:
-        if not isinstance(table, DataFrame | Batches):
-            given = "None" if table is None else f"a {type(table).__name__}"
-            remedy = "give a DataFrame, Batches or a function that returns one"
-            raise refuse(self.system, f"hands over {given} as {name}; {remedy}")
-        columns = _COLUMNS[name]
+        table, columns = getattr(self, name), _COLUMNS[name]
         if self.scheduled and name in _BY_PUBLICATION:
             columns = f"{columns}, {PUBLICATION}"
-        return conformed(self.system, name, table, columns)
+        return conformed(self.system, name, table() if callable(table) else table, columns)
 
 
 #: The tables of a :class:`Multicast` -> their columns.
@@ -265,28 +189,6 @@ def conformed(system: str, name: str, table: Table, columns: str) -> Table:
             for name, kind in wanted.items()
         )
     )
-
-
-def _down_tree(edges: pa.Table) -> pa.Table:
-    """Return :data:`DELIVERIES` to all nodes that edges connect to the source of their group.
-
-    Each step doubles the part of the path to the source that is summed.
-    """
-    edges = edges.sort_by("child")
-    group, parent, child, delay_us, source = (
-        edges.column(name).to_numpy() for name in ("group", "parent", "child", "delay_us", "source")
-    )
-    above, top = find_sorted(child, parent), parent.copy()
-    hops, delay = np.ones(len(child), dtype=np.int32), delay_us.copy()
-    for _ in range(len(child).bit_length()):
-        on = np.flatnonzero(above >= 0)
-        up = above[on]
-        hops[on] += hops[up]
-        delay[on] += delay[up]
-        top[on], above[on] = top[up], above[up]
-    reached = (above < 0) & (top == source)  # edges of a cycle always have others above them
-    columns = {"group": group, "node": child, "hops": hops, "delay_us": delay}
-    return pa.table({name: column[reached] for name, column in columns.items()})
 
 
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""How a message spreads, against an event by event simulation; trees of edges; the baselines."""
+"""How a message spreads, against an event by event simulation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 import pytest
-import worlds
 from arriving import Kernel
 from oracle.dissemination import Edge, First, spread
-from oracle.measures import unicast_deliveries, unicast_edges
 from spread_out import SpreadOut
 
 from scribe_spark.dissemination import (
@@ -24,18 +21,13 @@ from scribe_spark.dissemination import (
     START,
     Dissemination,
     all_but_sender,
-    copy_rows,
-    delivery_rows,
 )
-from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import play
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import Packed, concatenate, pack, take
 from scribe_spark.engine.program import AT, Tables
-from scribe_spark.engine.views import Names
-from scribe_spark.multicast import COPIES, DELIVERIES, HOPS, TIME, _down_tree
-from scribe_spark.systems import baselines
+from scribe_spark.multicast import HOPS, TIME
 
 LAN_US = 1000
 
@@ -284,130 +276,3 @@ def test_the_cases_take_copies_back():
         case = Case(seed)
         case.play(Watched(**vars(case.program(2))))
     assert not np.concatenate(sent).all()
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_typed_rows_say_the_same(seed):
-    case = Case(seed)
-    program = case.program(2)
-    tables = case.play(program)
-    arrivals, copies = case.expected()
-    node, router = case.ring.node, case.kernel.ids(case.ring.router)
-    names = Names(RingInMemory(case.ring), case.kernel, case.numbers)
-
-    def typed(columns, schema):
-        batch = names.batch(columns, arrow_schema(schema))
-        return {name: batch.column(name) for name in batch.schema.names}
-
-    heard = typed(delivery_rows(gathered(tables, ARRIVALS)), DELIVERIES)
-    assert rows(heard, "group", "node", "hops", "delay_us") == sorted(
-        (case.numbers[g], node[n], hops, at) for g, n, at, hops, *_ in arrivals if hops
-    )
-    came = gathered(tables, ARRIVED_COPIES)
-    if not came:
-        assert not copies
-        return
-    found = typed(copy_rows(program, came), COPIES)
-    columns = ("group", "sender", "receiver", "sender_router", "receiver_router", "hop", "first")
-    assert rows(found, *columns) == sorted(
-        (case.numbers[g], node[s], node[n], router[s], router[n], hops, first)
-        for g, n, _, hops, s, *_, first, _ in copies
-    )
-    sent = found["sent_us"].to_pylist()
-    if case.clock == HOPS:
-        assert sent == [None] * len(copies)
-    else:
-        assert sorted(sent) == sorted(at - case.delay(s, n) for _, n, at, _, s, *_ in copies)
-
-
-# --- trees of any depth ---------------------------------------------------------------------------
-
-
-#: Parent, child and delay of each edge; the source is 0 -> (hops, delay) of each node reached.
-TREES = {
-    "no edge": ([], {}),
-    "one edge": ([(0, 9, 5)], {9: (1, 5)}),
-    "a chain": ([(3, 4, 1), (0, 2, 10), (2, 3, 100)], {2: (1, 10), 3: (2, 110), 4: (3, 111)}),
-    "two branches": ([(0, 1, 1), (0, 2, 2), (2, 7, 3)], {1: (1, 1), 2: (1, 2), 7: (2, 5)}),
-    "not joined to the source": ([(0, 1, 1), (5, 6, 1), (6, 7, 1)], {1: (1, 1)}),
-    "a cycle": ([(0, 1, 1), (5, 6, 1), (6, 5, 1), (5, 8, 1)], {1: (1, 1)}),
-}
-
-
-def reached(edges: list[tuple[int, int, int]], source: int = 0) -> dict[int, tuple[int, int]]:
-    parent, child, delay = np.array(edges, dtype=np.int64).reshape(-1, 3).T
-    same = np.zeros(len(child), dtype=np.int64)
-    columns = {"group": same + 4, "parent": parent, "child": child, "delay_us": delay}
-    found = _down_tree(pa.table(columns | {"source": same + source})).to_pydict()
-    assert set(found["group"]) <= {4}
-    values = zip(found["hops"], found["delay_us"], strict=True)
-    return dict(zip(found["node"], values, strict=True))
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_hops_and_delays_are_summed_from_the_source(name):
-    edges, expected = TREES[name]
-    assert reached(edges) == expected
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_any_tree_in_any_order(seed):
-    draw = np.random.default_rng(seed)
-    nodes = draw.permutation(200)[:60].tolist()
-    expected, edges = {nodes[0]: (0, 0)}, []
-    for place, child in enumerate(nodes[1:], 1):
-        above = nodes[draw.integers(max(0, place - 3), place)]  # long ways
-        delay = int(draw.integers(1, 1000))
-        edges.append((above, child, delay))
-        hops, before = expected[above]
-        expected[child] = (hops + 1, before + delay)
-    del expected[nodes[0]]
-    draw.shuffle(edges)
-    assert reached(edges, nodes[0]) == expected
-
-
-# --- IP multicast and naive unicast ---------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def star(spark):
-    table = baselines.unicasts(
-        worlds.groups(spark), worlds.members(spark), worlds.underlay(spark)
-    ).frame.persist()
-    yield table
-    table.unpersist()
-
-
-def test_the_star_equals_the_oracle(star):
-    assert star.columns == [
-        "group", "parent", "child", "parent_router", "child_router", "delay_us",
-    ]  # fmt: skip
-    found = worlds.by_seed(map(tuple, star.collect()), 0, 1, 2, 3, 4)
-    assert len(found) >= 200
-    for one in worlds.worlds():
-        expected = [
-            (g, s, m, one.case.router[s], one.case.router[m], one.overlay.proximity(s, m))
-            for group, source in one.sources.items()
-            for g, s, m in unicast_edges(group, source, one.case.members[group])
-        ]
-        assert found[one.case.seed] == sorted(expected)
-
-
-@pytest.mark.parametrize("merged", [True, False])
-def test_both_hand_over_one_hop_to_every_member_but_the_source(star, merged):
-    system = baselines.ip_multicast(star) if merged else baselines.naive_unicast(star)
-    assert system.system == ("ip_multicast" if merged else "naive_unicast")
-    assert system.merged is merged
-    assert system.tree_edges is star
-    deliveries = system.deliveries.frame
-    assert deliveries.columns == ["group", "node", "hops", "delay_us"]
-    found = worlds.by_seed(map(tuple, deliveries.collect()), 0, 1)
-    for one in worlds.worlds():
-        expected = sorted(
-            (group, node, *got)
-            for group, source in one.sources.items()
-            for node, got in unicast_deliveries(
-                one.overlay, source, one.case.members[group]
-            ).items()
-        )
-        assert found[one.case.seed] == expected

@@ -15,7 +15,7 @@ from tools import tutorials
 PAGES = tutorials.pages_on_extensions()
 
 #: The files of tests that start Spark.
-WITH_SPARK = {"test_circle.py", "test_slowest.py"}
+WITH_SPARK = {"test_slowest.py"}
 
 PAGE = """\
 ```python

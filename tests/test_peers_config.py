@@ -177,6 +177,6 @@ def test_the_discipline_stands_beside_the_clock():
     told = "time: 128KB, serial uplinks, shared links"
     assert clocks["scribe"] == clocks["gossipsub"] == told
     assert clocks["ip_multicast"] == "time: 128KB, each publication alone"
-    users = System("mine", "Mine", family="mesh", build=print)
-    assert clock_in_words(users, config) == "time: without transmission"
+    users = System("mine", "Mine", family="mesh", world=print)
+    assert clock_in_words(users, config) == told
     assert {clock_in_words(one, RunConfig()) for one in systems_of_run((), ())} == {"time"}

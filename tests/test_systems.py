@@ -77,7 +77,7 @@ def test_delays_are_compared_with_ip_multicast():
 
 @pytest.fixture
 def mine():
-    yield register_system(System("mine", "Mine", TREE, lambda stages: None))
+    yield register_system(System("mine", "Mine", TREE, lambda config: None))
     unregister_system("mine")
 
 
@@ -90,12 +90,12 @@ def test_a_system_of_ones_own_is_in_every_run(mine):
 
 def test_what_cannot_be_registered(mine):
     with pytest.raises(ValueError, match="'scribe' is a system of the package"):
-        register_system(System("scribe", "Mine", TREE, lambda stages: None))
+        register_system(System("scribe", "Mine", TREE, lambda config: None))
     with pytest.raises(ValueError, match="ip_multicast is what delays are compared with"):
-        register_system(System("other", "Other", IP, lambda stages: None))
+        register_system(System("other", "Other", IP, lambda config: None))
     with pytest.raises(ValueError, match="mine has the label 'Mine'; take another one"):
-        register_system(System("other", "Mine", TREE, lambda stages: None))
-    assert register_system(System("mine", "Mine", TREE, lambda stages: None)) is not mine
+        register_system(System("other", "Mine", TREE, lambda config: None))
+    assert register_system(System("mine", "Mine", TREE, lambda config: None)) is not mine
 
 
 @pytest.mark.parametrize(
@@ -108,18 +108,18 @@ def test_what_cannot_be_registered(mine):
         ({"label": "a\nb"}, "must be words in one line"),
         ({"label": None}, "label None of other"),
         ({"clock": "rounds"}, "clock 'rounds' of other must be one of time, hops"),
-        ({"build": None}, "build of other must be a function, not None"),
+        ({"world": None}, "world of other must be a function, not None"),
         ({"world": 3}, "world of other must be a function, not 3"),
     ],
 )
 def test_a_system_that_cannot_be(changes, words):
-    good = {"name": "other", "label": "Other", "family": TREE, "build": lambda stages: None}
+    good = {"name": "other", "label": "Other", "family": TREE, "world": lambda config: None}
     with pytest.raises(ValueError, match=re.escape(words)):
         System(**good | changes)
 
 
 def test_a_clock_is_one_of_two():
-    system = System("other", "Other", TREE, lambda stages: None, clock=lambda config: config)
+    system = System("other", "Other", TREE, lambda config: None, clock=lambda config: config)
     assert system.clock_of("hops") == "hops"
     with pytest.raises(InputError, match="systems = 'other': has the clock None; give time or hop"):
         system.clock_of(None)
@@ -131,7 +131,7 @@ def test_measures_of_no_system_keep_their_names():
     measures = {name.partition(".")[0] for name in (*metric_definitions(), *summary_units())}
     for name in measures - systems:
         with pytest.raises(ValueError, match="is the name of other measures"):
-            System(name, "Other", TREE, lambda stages: None)
+            System(name, "Other", TREE, lambda config: None)
 
 
 #: The folder of a protocol -> the kinds of its messages that are counted.

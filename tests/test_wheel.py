@@ -20,23 +20,22 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "jobs" / "colab.ipynb"
 
 SYSTEM = """
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import numpy as np
 
-from scribe_spark import Multicast, System, register_system
-
-
-def chain(stages):
-    sources = stages.multicast_groups.select("group", "source")
-    others = stages.members.join(F.broadcast(sources), "group", "inner").where("node != source")
-    before = F.lag("node").over(Window.partitionBy("group").orderBy("node"))
-    edges = others.select(
-        "group", F.coalesce(before, "source").alias("parent"), F.col("node").alias("child")
-    )
-    return Multicast.of_tree("chain", edges, stages)
+from scribe_spark import System, register_system
+from scribe_spark.rounds.group_overlays import GroupOverlays
 
 
-register_system(System("chain", "Chain", family="tree", build=chain, requested=True))
+class Star(GroupOverlays):
+    def edges(self, overlays, network):
+        seats = overlays.each_publication({"group": overlays.group, "node": overlays.node})
+        source = overlays.source[seats["publication"]]
+        others = np.flatnonzero(seats["node"] != source)
+        ends = {"node": source[others], "peer": seats["node"][others]}
+        return {"publication": seats["publication"][others], **ends}
+
+
+register_system(System("star", "Star", "tree", lambda config: Star(), requested=True))
 """
 
 
@@ -130,11 +129,11 @@ def test_a_clean_environment_with_the_wheel_alone(tmp_path):
     assert call(program, "--version") == f"scribe-spark {__version__}\n"
     assert "missing" not in call(program, "doctor")
     (work / "my_systems.py").write_text(SYSTEM)
-    flags = "--nodes 2000 --groups 50 --import my_systems --systems scribe,chain --out out/small"
+    flags = "--nodes 2000 --groups 50 --import my_systems --systems scribe,star --out out/small"
     assert call(program, "run", *flags.split()) == "out/small\n"
     metrics = json.loads((work / "out" / "small" / "metrics.json").read_text())
     values = {row["name"]: row["value"] for row in metrics}
-    assert values["chain.rad.median"] > values["scribe.rad.median"] > 0
+    assert values["scribe.rad.median"] > values["star.rad.median"] > 0
     manifest = json.loads((work / "out" / "small" / "manifest.json").read_text())
     assert list(manifest["execution"]["imports"]) == ["my_systems"]
     _, _, first, *_ = cells()

@@ -18,11 +18,21 @@ from math import log
 import pandas as pd
 from pyspark.sql import functions as F
 
-from scribe_spark import Application, RunConfig, Simulation, Step, WorldConfig, make_world
+from scribe_spark import (
+    Application,
+    RunConfig,
+    Simulation,
+    Step,
+    System,
+    WorldConfig,
+    make_world,
+    register_system,
+)
 from scribe_spark.core.draws import below
-from scribe_spark.dissemination import all_but_sender, disseminate, random_peers
+from scribe_spark.dissemination import all_but_sender
 from scribe_spark.report.ring import ring_picture
 from scribe_spark.report.tree_scene import scene_figures, scene_of, tree_picture
+from scribe_spark.rounds.group_overlays import GroupOverlays
 from scribe_spark.worlds.events import world_events
 
 if "dbutils" not in globals():  # not on Databricks
@@ -367,7 +377,8 @@ trees = play("scribe,gossipsub")
 # MAGIC is the number of hops of the first copy at the node that may send on the link. The rule
 # MAGIC returns True for the links that get a copy. With the rule `early` below, nodes up to two
 # MAGIC hops from the source send to all peers, since few nodes have the message yet. All later
-# MAGIC nodes send to one peer:
+# MAGIC nodes send to one peer. The class `OverPeers` is a system with these links, and the
+# MAGIC function `spread` runs it with each rule as its method `forwards`:
 
 # COMMAND ----------
 
@@ -378,18 +389,32 @@ def early(first, edges):
     return one_of_the_first | one_peer
 
 
+def to_peers(self, overlays, network):
+    return overlays.each_publication(overlays.random_peers(network, 8))
+
+
+class OverPeers(GroupOverlays):
+    carried = ("rank", "delay_us")
+    edges = to_peers
+
+
 def spread(nodes, *rules):
-    config = RunConfig(nodes=nodes, groups=1, overlay="perfect", source="direct", seed=9)
+    names = [rule.__name__ for rule in rules]
+    for name, rule in zip(names, rules, strict=True):
+        system = OverPeers()
+        system.forwards = rule
+        register_system(
+            System(name, name, "mesh", lambda config, made=system: made, requested=True)
+        )
+    config = RunConfig(
+        nodes=nodes, groups=1, overlay="perfect", source="direct", seed=9, systems=names
+    )
     with Simulation(spark, config) as simulation:
-        links = random_peers(simulation, 8)
-        sources = simulation.multicast_groups.select("group", "source")
-        where = simulation.overlay.ring, simulation.underlay
-        for rule in rules:
-            sent = disseminate(*where, links, sources, rule=rule, carried=("delay_us",))
-            copies, reached = sent.copies.frame.count(), sent.deliveries.frame.count() + 1
-            print(f"{rule.__name__:<14} {copies / nodes:.2f} copies a node", end=", ")
+        for name in names:
+            copies = simulation.table(name, "copies").count()
+            reached = simulation.table(name, "deliveries").count() + 1
+            print(f"{name:<14} {copies / nodes:.2f} copies a node", end=", ")
             print(f"{reached / nodes:.2%} of {nodes:,} nodes reached")
-            sent.release()
 
 
 # COMMAND ----------
@@ -421,8 +446,8 @@ spread(FEW, all_but_sender, early)
 # MAGIC ## 8. The same with 100,000 nodes
 # MAGIC
 # MAGIC One number changes: the number of nodes is now `MANY`, 100,000. The code takes some minutes
-# MAGIC (on a small machine, set `MANY = 20_000` first). `carried=("delay_us",)` in the function
-# MAGIC above lets each copy carry the delay of its link, which the rule `downhill` below compares.
+# MAGIC (on a small machine, set `MANY = 20_000` first). `carried` in the class above lets each
+# MAGIC copy carry the delay of its link, which the rule `downhill` below compares.
 # MAGIC
 # MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two
 # MAGIC rules reach? A third rule, `downhill`, does not count hops: every node sends to three

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spark
-from scribe_spark.bandwidth.schedule import Channels
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, index_sorted, rank_in_group, whole_numbers
@@ -28,7 +27,6 @@ from scribe_spark.engine.losses import (
     Losses,
     Lost,
     jitter_keys,
-    loses,
     publication_keys,
 )
 from scribe_spark.engine.on_spark import BucketTables
@@ -54,39 +52,32 @@ _DELIVERED, _SENT = "delivered", "sent"
 def replayed(
     stages: Any,
     made: Multicast,
-    from_source: bool,
-    channels: Channels,
     ways: Ways | None = None,
 ) -> Multicast:
     """Return a multicast along trees, with the deliveries that the clock with bandwidth computes.
 
-    `made` is the multicast without bandwidth.  If copies do not start at the source (`from_source`
-    is False), the source sends its message to the root first: in one hop, or by `ways`, a function
-    that returns the hops and delays of ways.  `channels` says along which tree each publication
-    goes; the column ``group`` of the edges has the numbers of channels.
+    `made` is the multicast without bandwidth.  A source that is not the root sends its message to
+    the root first: in one hop, or by `ways`, a function that returns the hops and delays of ways.
     """
     scheduled = stages.schedule is not None
-    tables = cache(partial(_play, stages, made, from_source, channels, ways))
+    tables = cache(partial(_play, stages, made, ways))
     more = f", {PUBLICATION}" if scheduled else ""
 
     def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
         ring, underlay = stages.overlay.ring, stages.underlay
-        names = Names(ring.facts, underlay.kernel, channels.group)
+        names = Names(ring.facts, underlay.kernel, np.unique(stages.publications.group))
         return read_view(tables().rows(name), names, schema + more, rows)
 
     def copies(some: Columns) -> dict[str, Any]:
         return {**some, "receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}
 
-    is_partial = made.partial or loses(stages.underlay.kernel)
-    made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES), partial=is_partial)
+    made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES))
     if not scheduled:
         return made
     return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
 
 
-def _play(
-    stages: Any, made: Multicast, from_source: bool, channels: Channels, ways: Ways | None
-) -> BucketTables:
+def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
     """Play a multicast along trees by the clock; return the tables of buckets with the results."""
     clock = clock_of(stages, held_back=False, spares=False, seed=None)
     ring, facts, scheduled = (
@@ -95,27 +86,28 @@ def _play(
         stages.schedule is not None,
     )
 
-    group, of_topic = np.unique(channels.group, return_inverse=True)
+    schedule = stages.publications
+    group, topic_of = np.unique(schedule.group, return_inverse=True)
     listed = stages.source_rows.sort_by("group")
     every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
-    roots = roots[index_sorted(every, channels.group)]
-    root, schedule = facts.positions(roots), stages.publications
+    roots = roots[index_sorted(every, group)]
+    root = facts.positions(roots)
     source = facts.positions(schedule.source)
-    relayed = (root[channels.of] != source) & (not from_source)
+    relayed = root[topic_of] != source
     more_hops = np.zeros(len(schedule), dtype=np.int64)  # of routed ways to roots, beyond one
     at_us, size = schedule.at_us, schedule.size
-    published = TimedPublications.of(at_us, channels.of, source, size, relayed)
+    published = TimedPublications.of(at_us, topic_of, source, size, relayed)
     assert made.edges is not None
     edges = Batches.of(made.edges, ["group", "parent", "child"])
-    sent = [ring.messages(edges, _EDGE, "parent", _edge, channels.number)]
+    sent = [ring.messages(edges, _EDGE, "parent", _edge, group)]
     if relayed.any():
         # the ways from sources to roots, each once
-        ends = np.column_stack([channels.of[relayed], schedule.source[relayed]])
+        ends = np.column_stack([topic_of[relayed], schedule.source[relayed]])
         ends, way = np.unique(ends, axis=0, return_inverse=True)
         topic, node = ends.T
         hops, delay_us = np.ones_like(topic), np.zeros_like(topic)
         if ways is not None:
-            hops, delay_us = ways(channels.group[topic], node)
+            hops, delay_us = ways(group[topic], node)
         more_hops[relayed] = hops[way.ravel()] - 1
         rows = {"topic": topic, "source": node, "root": roots[topic], "delay_us": delay_us}
         frame = local_frame(stages.spark, pa.table(rows))
@@ -124,7 +116,7 @@ def _play(
     sent.append(ring.messages(members, _MEMBER, "node", groups=group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
     read = partial(_links_of_trees, clock)
-    of_topics = more_hops, of_topic, root, len(ring)
+    of_topics = more_hops, root, len(ring)
     write = partial(_write, published, *of_topics, scheduled, clock.links.parts)
     kept = ("room", *_COPY_COLUMNS) if scheduled else ()
     lost = _lost_copies(facts, clock, stages.config.seed, schedule.group, source)
@@ -172,7 +164,6 @@ def _links_of_trees(clock: Clock, tables: Tables, inbox: Inbox) -> Columns:
 def _write(
     published: TimedPublications,
     more_hops: np.ndarray,
-    group: np.ndarray,
     root: np.ndarray,
     size: int,
     keeps_copies: bool,
@@ -181,14 +172,14 @@ def _write(
 ) -> None:
     """Write the tables of deliveries to members and, with `keeps_copies`, of copies along trees.
 
-    `more_hops` are the hops of the publications' ways to roots beyond one, `group` and `root` the
-    group's index and the root of each topic, and `size` is the number of nodes.
+    `more_hops` are the hops of the publications' ways to roots beyond one, `root` has the root of
+    each topic (a group), and `size` is the number of nodes.
     """
     came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
     wanted = np.sort(key_of([members["group"], members[AT]], size))
     p, topic = came["publication"], came["room"] // ROOMS
     kept = (came["room"] % ROOMS == 0) & (came["node"] != published.source[p])
-    kept &= find_sorted(wanted, key_of([group[topic], came["node"]], size)) >= 0
+    kept &= find_sorted(wanted, key_of([topic, came["node"]], size)) >= 0
     delivered = {name: came[name] for name in ("node", "hops", "publication")}
     delivered |= {"group": topic, "delay_us": came["at_us"] - published.at_us[p]}
     delivered["hops"] = came["hops"] + more_hops[p]

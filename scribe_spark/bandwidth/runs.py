@@ -314,7 +314,7 @@ def _read_edges(
     edges = tables[name] if name in tables else dict.fromkeys(names, whole_numbers())
     of = {name: edges[name].astype(np.int64) for name in names}
     node, peer, room = of["node"], of["peer"], of.pop("group") * ROOMS
-    links = mesh_links(room, node, room, peer, clock.delay(node, peer), np.zeros_like(node))
+    links = mesh_links(room, node, room, peer, clock.delay(node, peer), peer)
     return {**of, **links}
 
 

@@ -39,44 +39,6 @@ class Schedule(Rows):
         """Return publications given in any order, sorted as those of a schedule."""
         return cls(at_us, group, source, size).take(np.lexsort((source, group, at_us)))
 
-    def by_group(self) -> Channels:
-        """Return one channel for each group, if all its publications use the same links."""
-        group, first, of = np.unique(self.group, return_index=True, return_inverse=True)
-        return Channels(group, group, self.source[first], of)
-
-    def by_source(self) -> Channels:
-        """Return one channel for each (group, source), if links depend on the source."""
-        by_group = self.by_group()
-        if (self.source == by_group.source[by_group.of]).all():
-            return by_group
-        order = order_of(self.group, self.source)
-        group, source = self.group[order], self.source[order]
-        new = np.r_[True, (group[1:] != group[:-1]) | (source[1:] != source[:-1])]
-        of = np.empty(len(order), dtype=np.int64)
-        of[order] = np.cumsum(new) - 1
-        return Channels(np.arange(np.count_nonzero(new)), group[new], source[new], of)
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Sets of links that publications use, such as those of a group: the topics of the clock."""
-
-    #: (C,): the number of the channel in the column ``group`` of a system's tables; ascending.
-    number: np.ndarray
-    #: (C,): the number of the group, and of the node that publishes first in the channel.
-    group: np.ndarray
-    source: np.ndarray
-    of: np.ndarray  # (P,): the index of the channel of each publication
-
-    @property
-    def are_groups(self) -> bool:
-        """True if each group has exactly one channel, which has the group's number."""
-        return self.number is self.group
-
-    def first_of_groups(self) -> np.ndarray:
-        """Return the number of the first channel of each group."""
-        return self.number[np.r_[True, self.group[1:] != self.group[:-1]]]
-
 
 # --- from a table
 

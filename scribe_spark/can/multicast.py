@@ -32,6 +32,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.multicast import TIME
 from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, Overlays
+from scribe_spark.rounds.system import SystemPlayer
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.can.config import CanConfig
@@ -214,7 +215,7 @@ class LiveCan(GroupOverlays):
         joins = self._joins(zones, known, self._contact(overlays, network.ring))
         return Built(edges, {_NEIGHBOURS: kept}, {CONTACT: contacts, JOIN: joins})
 
-    def shared_in_run(self, network: Network) -> dict[str, np.ndarray]:
+    def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
         everybody = zones_of_all(self._placement(network), network.ring, network.kernel)
         pairs = neighbours_of(everybody)
         made = {name: pairs[name].astype(np.int32) for name in ("zone", "neighbour")}

@@ -23,7 +23,7 @@ from scribe_spark.experiments.scheduled import (
 )
 from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
-from scribe_spark.systems.registry import System, live_system, plays_schedules, systems_of_run
+from scribe_spark.systems.registry import System, live_system, systems_of_run
 from scribe_spark.systems.scribe.groups import check_capacities, check_members, group_sizes
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.rates import refuse_network
@@ -140,14 +140,8 @@ def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | N
 
     `sizes` has the sizes of groups, by number.
     """
-    cause = config.bandwidth.cause_of_several
     for system in systems_of_run(config.trees.variants, config.trees.systems):
-        if not plays_schedules(system):
-            remedy = (
-                f"has {system.name}, which supports one publication per group; leave out {cause}"
-            )
-            raise InputError("systems", system.name, remedy)
-        if system.build is None:
+        if not system.from_root:
             refuse_recoding(config, system, "run")
     path = config.bandwidth.schedule
     if path is None:

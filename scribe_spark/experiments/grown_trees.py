@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.schedule import Schedule
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.experiments.engines import engine_of
 from scribe_spark.experiments.saved_knowledge import saved_overlay
 from scribe_spark.experiments.scope import collected, stage
@@ -87,6 +88,13 @@ class GrownTrees:
     def members(self) -> Table:
         """The members with their routers for kernels: ``group, node, router``."""
         return self._built.read_members()
+
+    def member_pairs(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the members of groups (numbers): indices of groups, and ring positions."""
+        index, node = self._built.member_pairs()
+        index = find_sorted(groups, self._built.number)[index]
+        known = index >= 0
+        return index[known], node[known]
 
     @stage
     def _groups(self) -> pa.Table:

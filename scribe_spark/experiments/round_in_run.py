@@ -1,8 +1,6 @@
 """A system in a run as its round 0, in which all members join and all sources publish.
 
-A system with shorter own rounds plays several of them: see `rounds.system.play_run`.  This is for
-systems that define how they play a round on buckets (`System.world`), but not how they are built
-(`System.build`), and for IP multicast if publications have sizes or times.
+A system with shorter own rounds plays several of them: see `rounds.system.play_run`.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.losses import loses
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
@@ -50,6 +47,7 @@ from scribe_spark.multicast import (
     STATE,
     Multicast,
 )
+from scribe_spark.rounds.declaration import MESH, System
 from scribe_spark.rounds.events import NEVER, Events, KnowsLives
 from scribe_spark.rounds.group_overlays import PICTURE as PICTURE_OF_GROUP
 from scribe_spark.rounds.observer import TRAFFIC, Tally
@@ -65,7 +63,7 @@ from scribe_spark.rounds.system import (
     play_run,
 )
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems.registry import MESH, System, live_system
+from scribe_spark.systems.registry import live_system
 from scribe_spark.systems.scribe.groups import limits_by_number
 
 #: The beginning of the names of the system's tables.
@@ -76,6 +74,9 @@ _COPIES, _EDGES, _DELIVERIES, _STATE, _CONTROL, _PICTURE = (
     *("copies of round 0", "edges of round 0", "deliveries of round 0"),
     *("state of round 0", "control of round 0", "picture of round 0"),
 )
+
+#: The most members of all groups for which one task is faster than a job for each superstep.
+_FEW_MEMBERS = 2**16
 
 #: The most members of the group of a picture, so that edges can be told apart; unless all groups
 #: have more.
@@ -125,7 +126,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
     publish = Publishing(
         index_sorted(number, schedule.group), source, schedule.at_us, schedule.size
     )
-    join, guests = _members(stages, live, number, publish)
+    join, guests = _members(stages, live, publish)
     given: dict[str, Any] = {
         **{"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)},
         **{"join": join, "publish": publish},
@@ -143,14 +144,16 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
     starts = BucketTables(ring.layout, ring.starts(), known)
     player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
     orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, tables_of_run)
-    if stages.in_tasks:
+    if live.is_silent or (len(join[0]) > _FEW_MEMBERS and not stages.in_tasks):
+        orchestrate(player)
+    elif stages.in_tasks:
         player.play_in_tasks(orchestrate, "round 0")
     else:
-        orchestrate(player)
+        player.tables.play_in_one_task(orchestrate, f"{system.label}, round 0")
     names = Names(ring.facts, stages.underlay.kernel, number)
 
     def view(name: str, schema: str, make: Any = dict) -> Batches:
-        return read_view(player.tables.rows(_PREFIX + name), names, schema, make)
+        return read_view(player.rows(_PREFIX + name), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
     kinds = *live.payload, *live.control
@@ -167,7 +170,6 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         if _control(live)
         else None,
         picture=view(_PICTURE, PICTURE) if system.picture is not None else None,
-        partial=loses(stages.underlay.kernel) and not live.merged,
         scheduled=several,
     )
 
@@ -190,15 +192,15 @@ class _Wanted:
 
 
 def _members(
-    stages: Stages, live: SystemOnBuckets, number: np.ndarray, publish: Publishing
+    stages: Stages, live: SystemOnBuckets, publish: Publishing
 ) -> tuple[Pairs, np.ndarray]:
-    """Return the members of the groups `number`, as pairs, and the sources that are no members.
+    """Return the members of groups, as pairs, and the sources that are no members.
 
     Pairs are (index of the group, ring position), ascending.  If the system lets sources join,
     these are among the members; their keys (group, node) are the second result.
     """
     ring = stages.overlay.ring
-    index, node = ring.members_of(number, stages.memberships)
+    index, node = stages.member_pairs
     key, guests = np.sort(key_of([index, node], len(ring))), whole_numbers()
     if live.sources_join:
         source = distinct(key_of([publish.group, publish.node], len(ring)))
@@ -323,12 +325,7 @@ class _WriteViews:
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
             raise InputError("systems", self.of.name, remedy)
-        if not self.live.merged:
-            return copies
-        # IP multicast sends as many parts as are needed (rule W14), in a run to members only
-        parts, place = self.of.parts, key_of([copies["group"], copies["to"]], self.size)
-        is_sent = copies["publication"] % parts.sent < parts.needed
-        return take(copies, is_sent & (find_sorted(mine.members, place) >= 0))
+        return copies
 
     def _edges(self, copies: Columns) -> Columns:
         """Return the copies of the first publication of each tree."""

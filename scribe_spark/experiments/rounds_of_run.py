@@ -230,6 +230,10 @@ class RoundsOfRun(Rounds):
         """The members with their routers for kernels: ``group, node, router``."""
         return self._run.members
 
+    def member_pairs(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the members of groups (numbers): indices of groups, and ring positions."""
+        return self._run.overlay.ring.members_of(groups, self._run.memberships)
+
     @stage
     def _keys(self) -> DataFrame:
         """The key and the creator of each created group: ``group, key_hi, key_lo, creator``."""

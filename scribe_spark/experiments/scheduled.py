@@ -1,7 +1,4 @@
-"""The systems of a run with a schedule: several publications of a group, from several sources.
-
-If links depend on the source, a system is built for each *channel*, a group and one of its
-sources, as if it were a group.
+"""The publications of a run along Scribe's trees: several of a group, with sizes, with losses.
 
 References
 ----------
@@ -10,39 +7,31 @@ docs/rules.md, W9; N1 and N5 (losses on trees).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
-from typing import Any
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.replay import Ways, replayed
-from scribe_spark.bandwidth.schedule import Channels, Schedule, draw_schedule, read_schedule
+from scribe_spark.bandwidth.schedule import Schedule, draw_schedule, read_schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import canonical
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
-from scribe_spark.experiments.round_in_run import play_round_0
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
-from scribe_spark.experiments.system_rows import multicast_of
-from scribe_spark.multicast import EDGES, Multicast, refuse
+from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.overlay import Application
-from scribe_spark.rounds.declaration import IP
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import MICROSECONDS, arrow_table
 from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
-from scribe_spark.systems import baselines
-from scribe_spark.systems.reference_tree.multicast import copies
-from scribe_spark.systems.registry import System
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 
@@ -135,9 +124,9 @@ def schedule_rows(schedule: Schedule) -> pa.Table:
 
 def groups_with_publications(run: Stages, schedule: Schedule) -> DataFrame:
     """Return the groups that have publications in a schedule, with the first one's source."""
-    channels = schedule.by_group()
-    first = {"group": channels.group, "source": channels.source}
-    sources = local_frame(run.spark, pa.table(first))
+    group, first = np.unique(schedule.group, return_index=True)
+    rows = pa.table({"group": group, "source": schedule.source[first]})
+    sources = local_frame(run.spark, rows)
     found = run.groups_with_root.join(F.broadcast(sources), "group")
     return found.join(_routers_of_sources(run), "source")
 
@@ -146,38 +135,15 @@ def _routers_of_sources(run: Stages) -> DataFrame:
     return run.nodes.select(F.col("node").alias("source"), F.col("router").alias("source_router"))
 
 
-def timed(run: Stages, system: System) -> Multicast:
-    """Return the tables of a system of the run.
+def along_trees(run: Stages, made: Multicast) -> Multicast:
+    """Return the publications of the run along trees that work like Scribe's.
 
-    If publications have sizes or times, or a group has several, the clock computes the deliveries
-    along trees, and IP multicast is played as a round, by rule W11.
+    `made` has the edges, and the deliveries without losses, sizes and times.  If publications have
+    sizes or times, or a group has several, the clock computes the deliveries.
     """
-    schedule = run.schedule
-    if system.build is None:
-        return multicast_of(system, run)  # the round has played sizes and times
-    if system.family == IP and run.config.bandwidth.on:
-        return play_round_0(system, run)
-    if schedule is None:
-        made = with_losses(run, multicast_of(system, run))
-        if not run.config.bandwidth.on or made.tree_edges is None:
-            return made
-        _refuse_merged(made)
-        channels = run.publications.by_group()
-        return replayed(run, made, not system.from_root, channels, _ways(run))
-    channels = schedule.by_group() if system.from_root else schedule.by_source()
-    stages: Any = run if channels.are_groups else _Channelled(run, channels)
-    made = multicast_of(system, stages)
-    if made.tree_edges is None:
-        raise refuse(system.name, "hands over copies, of which a schedule has more; give edges")
-    _refuse_merged(made)
-    played = replayed(run, made, not system.from_root, channels, _ways(run))
-    return played if channels.are_groups else _by_group(played, made, channels)
-
-
-def _refuse_merged(made: Multicast) -> None:
-    if made.merged:
-        remedy = "hands over merged routes, but only IP multicast has rules for sizes and times"
-        raise refuse(made.system, f"{remedy}; leave out merged")
+    if run.schedule is None:
+        made = with_losses(run, made)
+    return replayed(run, made, _ways(run)) if run.config.bandwidth.on else made
 
 
 def _ways(run: Stages) -> Ways | None:
@@ -197,116 +163,6 @@ def _routed_ways(
     _, hops, delay_us = collected(routed.outcomes(), "way", "hops", "delay_us")
     routed.release()
     return hops, delay_us
-
-
-class _Channelled:
-    """The stages of a run, with a group for each channel (a group and one of its sources).
-
-    All sources of a group are members of its channels, so that these have the same members. The
-    properties are those of `Simulation`.
-    """
-
-    def __init__(self, run: Stages, channels: Channels) -> None:
-        self._run, self._channels = run, channels
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._run, name)
-
-    @cached_property
-    def _frame(self) -> DataFrame:
-        """The channels: ``channel, group, source``."""
-        one = self._channels
-        columns = {"channel": one.number, "group": one.group, "source": one.source}
-        return F.broadcast(local_frame(self._run.spark, pa.table(columns)))
-
-    @cached_property
-    def multicast_groups(self) -> DataFrame:
-        """The channels as groups, with the columns of `Simulation.multicast_groups`."""
-        groups = self._run.multicast_groups.drop("source", "source_router")
-        joined = groups.join(self._frame, "group").join(_routers_of_sources(self._run), "source")
-        return joined.drop("group").withColumnRenamed("channel", "group")
-
-    @cached_property
-    def source_rows(self) -> pa.Table:
-        """The rows of `multicast_groups`, on the driver."""
-        return self.multicast_groups.toArrow()
-
-    @property
-    def groups_with_root(self) -> DataFrame:
-        """The channels as groups, with the columns of `Simulation.groups_with_root`."""
-        return self.multicast_groups.drop("source", "source_router")
-
-    @cached_property
-    def members(self) -> DataFrame:
-        """The members of channels, with the columns of `Simulation.members`."""
-        named = self._frame.select("group", "channel")
-        sources = self._run.overlay.with_router(
-            self._frame.select("group", F.col("source").alias("node"))
-        )
-        columns = "group", "node", "router"
-        every = self._run.members.select(*columns).union(sources.select(*columns)).distinct()
-        joined = every.join(named, "group").drop("group").withColumnRenamed("channel", "group")
-        return joined.select(*columns)
-
-    @property
-    def memberships(self) -> Table:
-        """The members of channels, with the columns of `Simulation.memberships`."""
-        return self.members.select("group", "node")
-
-    @cached_property
-    def unicasts(self) -> Batches:
-        """The routes from sources to members; a source that is no member gets none."""
-        named = self._frame.select("group", "channel")
-        mine = self._run.members.join(named, "group").select(
-            F.col("channel").alias("group"), "node", "router"
-        )
-        return baselines.unicasts(self.source_rows, mine, self._run.underlay)
-
-    @cached_property
-    def reference_tree_copies(self) -> DataFrame:
-        """The copies of each channel's message along the reference tree."""
-        run, tree = self._run, self._run.config.reference_tree
-        made = copies(
-            *(run.nodes, self.multicast_groups, self.members, run.underlay),
-            *(tree.children, tree.assignment, run.progress),
-        )
-        return run.memory.own_table(made)
-
-
-def _by_group(played: Multicast, made: Multicast, channels: Channels) -> Multicast:
-    """Return the results of a system with groups in place of channels.
-
-    A node keeps its state, and joins, once per group.
-    """
-    first = channels.first_of_groups()
-    state, control = (
-        None if table is None else _named(Batches.of(table), channels, first)
-        for table in (made.table(name) for name in ("state", "control"))
-    )
-    assert made.edges is not None
-    edges = _named(Batches.of(made.edges), channels)
-    return replace(played, tree_edges=edges, state=state, control=control)
-
-
-def _named(table: Batches, channels: Channels, among: np.ndarray | None = None) -> Batches:
-    """Return rows of a table with groups in place of channels.
-
-    By default these are all rows; with `among`, those of some channels and of none (NULL).
-    """
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            column = batch.column("group")
-            if among is not None:
-                kept = pc.or_(pc.is_null(column), pc.is_in(column, pa.array(among)))
-                batch = batch.filter(kept)
-            place = batch.schema.get_field_index("group")
-            known = pa.array(channels.group)
-            number = pa.array(channels.number)
-            named = known.take(pc.index_in(batch.column("group"), number))
-            yield batch.set_column(place, "group", named)
-
-    return table.then(rows, table.schema)
 
 
 _EDGE = [column.split()[0] for column in EDGES.split(", ")]
@@ -340,7 +196,7 @@ def with_losses(run: Stages, made: Multicast) -> Multicast:
         return Batches.of(made.deliveries).frame.join(gone, ["group", "node"], "left_anti")
 
     sent = lambda: fates().where("sent").select(_EDGE)  # noqa: E731
-    return replace(made, tree_edges=sent, delivered=delivered, partial=True)
+    return replace(made, tree_edges=sent, delivered=delivered)
 
 
 def _fates(kernel: Kernel, seed: int, sources: Sequence[np.ndarray], edges: pa.Table) -> pa.Table:

@@ -14,6 +14,7 @@ from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.core.errors import check_names
 from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees
+from scribe_spark.experiments.round_in_run import play_round_0
 from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import stage
@@ -28,8 +29,6 @@ from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
-from scribe_spark.systems import baselines
-from scribe_spark.systems.reference_tree.multicast import copies
 from scribe_spark.systems.registry import System, is_built_in, systems_of_run
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants as scribe_variants
@@ -243,21 +242,6 @@ class Simulation(Stages):
             *(self.config.seed, self.progress, capacities, self.grown.trees),
         )
 
-    @stage
-    def unicasts(self) -> Batches:
-        """The routes of copies from each group's source directly to its members, with delays."""
-        return baselines.unicasts(self.source_rows, self.grown.members, self.underlay)
-
-    @stage
-    def reference_tree_copies(self) -> DataFrame:
-        """The copies of each group's message along the reference tree of all nodes."""
-        tree = self.config.reference_tree
-        made = copies(
-            *(self.nodes, self.multicast_groups, self.members, self.underlay),
-            *(tree.children, tree.assignment, self.progress),
-        )
-        return self.memory.own_table(made)
-
     @property
     def known(self) -> Known:
         """The nodes, groups and members that the tables of a system may contain."""
@@ -279,8 +263,20 @@ class Simulation(Stages):
         Users' systems are built first, so that their errors appear early.
         """
         users_first = sorted(self.asked_for, key=is_built_in)
-        made = {system.name: scheduled.timed(self, system) for system in users_first}
+        made = {system.name: self._played(system) for system in users_first}
         return [made[system.name] for system in self.asked_for]
+
+    def _played(self, system: System) -> Multicast:
+        """Return the tables of a system: of its round 0, or along Scribe's or a variant's trees."""
+        if system.world is not None and not system.from_root:
+            with analysed("systems", system.name):
+                return play_round_0(system, self)
+        if system.variant is None:
+            made = self.multicast(system.name, self.scribe_edges)
+        else:
+            variant = self.variants[system.variant]
+            made = self.multicast(system.name, variant.edges, variant.trees)
+        return scheduled.along_trees(self, made)
 
     def table(self, system: str, name: str) -> DataFrame:
         """Return a table of one system of the run.

@@ -19,7 +19,7 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.experiments.scope import R, SavedTables, Scope, stage
+from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, stage
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, Replies, Weights
 from scribe_spark.overlay import Overlay
@@ -288,6 +288,12 @@ class Stages:
         """The members of all groups with their routers: ``group, node, router``."""
         members = Batches.of(self.memberships).frame
         return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
+
+    @stage
+    def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The members of the groups in :attr:`source_rows`: indices of groups, and positions."""
+        (number,) = collected(self.source_rows, "group")
+        return self.grown.member_pairs(number)
 
     @stage
     def create_rows(self) -> pa.Table:

@@ -1,7 +1,7 @@
 """The rows of all systems of a run, and their checks before anything is measured.
 
-`Multicast` checks columns and types without a Spark job.  The checks here are two kinds of jobs:
-one over the rows of each table, and one over the pairs of group and node in all tables.
+The checks are two kinds of jobs: one over the rows of each table, and one over the pairs of group
+and node in all tables.
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, in_series, shown
-from scribe_spark.experiments.round_in_run import play_round_0
-from scribe_spark.measures.delay import first_copies
 from scribe_spark.multicast import EDGES, HOPS, PAYLOAD, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import MICROSECONDS, written
-from scribe_spark.systems.registry import System
 from scribe_spark.systems.scribe.variants import Variant
 
 
@@ -250,22 +246,15 @@ def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]
     is_source = F.coalesce(F.col("node") == F.col("source"), F.lit(False))
     # the way from a source to the root is in no table
     begins = is_source | F.coalesce(F.col("node") == F.col("root"), F.lit(False))
-    once = ~_among("system", [one.system for one in made if one.repeats])
     trees = [one.system for one in made if one.tree_edges is not None and not one.scheduled]
     tree = _among("system", trees)  # with a schedule, trees also have copies
-    all_members = ~_among("system", [one.system for one in made if one.partial])
-    or_repeats = "give one, or set Multicast(..., repeats=True)"
     faults = [
         ((expected == 0) & (delivered > 0) & is_source, "delivered", "node",
          "this is the source, which gets no copy"),
         ((expected == 0) & (delivered > 0), "delivered", "node",
          "this is no member of the group, or the group has no source"),
-        ((expected > 0) & (delivered == 0) & all_members, "delivered", "node",
-         "this member has no row; give one, or say Multicast(..., partial=True)"),
-        ((delivered > 1) & once, "delivered", "node",
-         "this member has {delivered} rows; " + or_repeats),
-        (tree & (reached > 1) & once, "tree_edges", "child",
-         "this child has {reached} rows; " + or_repeats),
+        (delivered > 1, "delivered", "node", "this member has {delivered} rows; give one"),
+        (tree & (reached > 1), "tree_edges", "child", "this child has {reached} rows; give one"),
     ]  # fmt: skip
     for table, ours, to, by in (
         ("tree_edges", tree, "child", "parent"),
@@ -284,22 +273,6 @@ def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]
          "{first} copies to this node are marked as its first, not 1"),
     ]  # fmt: skip
     return faults
-
-
-_DELIVERY = ("group", "node", "hops", "delay_us")
-
-
-def multicast_of(system: System, stages: Any) -> Multicast:
-    """Build a system, and return its `Multicast`."""
-    with analysed("systems", system.name):
-        if system.build is None:
-            return play_round_0(system, stages)
-        built = system.build(stages)
-    if not isinstance(built, Multicast):
-        raise refuse(system.name, f"build returns a {type(built).__name__}; return a Multicast")
-    if built.system != system.name:
-        raise refuse(system.name, f"hands over a Multicast of {shown(built.system)}; give one name")
-    return built
 
 
 def checked_variant(system: str, built: Any, known: Known) -> Variant:
@@ -332,13 +305,7 @@ def tree_edges(systems: Iterable[Multicast]) -> Batches:
 
 def deliveries(systems: Iterable[Multicast]) -> Batches:
     """Return the table ``deliveries``: the first copy of each member but the source."""
-    return Batches.union(_table(one, _first_deliveries(one), "deliveries") for one in systems)
-
-
-def _first_deliveries(system: Multicast) -> Table:
-    if not system.repeats or system.scheduled:
-        return system.deliveries
-    return first_copies(Batches.of(system.deliveries, _DELIVERY).frame)
+    return Batches.union(_table(one, one.deliveries, "deliveries") for one in systems)
 
 
 def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:

@@ -45,9 +45,10 @@ from scribe_spark.measures.measure import (
 )
 from scribe_spark.measures.stress import EDGE_COLUMNS
 from scribe_spark.multicast import EDGES, PAYLOAD
+from scribe_spark.rounds.declaration import IP, MESH, System
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import ROWS
-from scribe_spark.systems.registry import IP, MESH, System, find_system
+from scribe_spark.systems.registry import find_system
 
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.core.errors import RunError
@@ -125,19 +123,6 @@ def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
 
 
 # --- the deliveries of a run
-
-
-def first_copies(deliveries: DataFrame) -> DataFrame:
-    """Keep the first copy at each member: the least delay, then the fewest hops.
-
-    The columns are ``group, node, hops, delay_us``.
-    """
-    first = F.min(F.struct("delay_us", "hops")).alias("first")
-    return (
-        deliveries.groupBy("group", "node")
-        .agg(first)
-        .select("group", "node", F.col("first.hops"), F.col("first.delay_us"))
-    )
 
 
 def group_delay(

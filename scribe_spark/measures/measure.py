@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.systems.registry import IP, MESH, TREE, System
+from scribe_spark.rounds.declaration import IP, MESH, TREE, System
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,8 +1,7 @@
-"""The declaration of a multicast system: its name, its properties, and who builds and plays it.
+"""The declaration of a multicast system: its name, its properties, and who plays it.
 
-A system turns groups and members into a :class:`~scribe_spark.Multicast`: copies (of a tree, its
-edges), deliveries, state and control messages.  The measures read those tables and the properties
-below; they know no system by its name.
+The measures read the tables of a system (:class:`~scribe_spark.multicast.Multicast`) and the
+properties below; they know no system by its name.
 
 Nothing here imports Spark, as the report reads the labels, or the config, as the measures of a run
 read the systems in Spark's tasks.
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config.section import Section
-    from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
 
 #: The family of systems whose end nodes forward copies along a tree.
@@ -90,7 +88,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class System:
-    """A multicast system: its name, its properties, and the functions that build and play it.
+    """A multicast system: its name, its properties, and the function that returns its rounds.
 
     Attributes
     ----------
@@ -101,10 +99,9 @@ class System:
         The system's name in figures.
     family : str
         ``tree``, ``mesh``, ``unicast`` or ``ip``; decides which measures apply.
-    build : callable, optional
-        ``build(stages)`` returns the :class:`Multicast` of a run.  `stages` is the run's
-        :class:`~scribe_spark.experiments.Simulation`, with ``multicast_groups``, ``members``,
-        ``underlay`` and others.
+    world : callable or None
+        ``world(config)`` returns the `rounds.system.SystemOnBuckets` that plays the system in a run
+        or world.  None: the system is a variant of Scribe, whose `trees` a run builds.
     figures : tuple of str or None
         The figures of the paper that show the system; None: all figures of its measures.
     own_figures : mapping of str to str
@@ -140,9 +137,8 @@ class System:
         The system whose trees this one starts from, with additional JOINs.
     limited : bool
         True if nodes have a limit of children, which they may exceed.
-    world : callable or None
-        ``world(config)`` returns the `rounds.system.SystemOnBuckets` that plays the system in a
-        world.  None: worlds cannot have the system.
+    in_worlds : bool
+        False if only runs can have the system.
     round_seconds : float or callable, optional
         The length in seconds of the system's own rounds in a world, or ``round_seconds(config)``.
         A round of the world plays all own rounds that begin in it.  None: one own round in each.
@@ -161,7 +157,7 @@ class System:
     name: str
     label: str
     family: str
-    build: Callable[[Any], Multicast] | None = None
+    world: Callable[[Any], SystemOnBuckets] | None = None
     figures: tuple[str, ...] | None = None
     own_figures: Mapping[str, str] = field(default_factory=dict)
     requested: bool = False
@@ -177,7 +173,7 @@ class System:
     from_root: bool = False
     joins_after: str | None = None
     limited: bool = False
-    world: Callable[[Any], SystemOnBuckets] | None = None
+    in_worlds: bool = True
     round_seconds: float | Callable[[Any], float] | None = None
     world_measures: Mapping[str, str] | Callable[[], Mapping[str, str]] = field(
         default_factory=dict
@@ -198,9 +194,9 @@ class System:
             raise ValueError(f"label {shown(label)} of {self.name} must be words in one line")
         if not callable(self.clock) and self.clock not in _CLOCKS:
             raise ValueError(f"clock {shown(self.clock)} of {self.name} must be one of time, hops")
-        for called in ("build", "trees", "world", "failure_costs"):
+        for called in ("trees", "world", "failure_costs"):
             made = getattr(self, called)
-            needed = called == "build" and self.world is None
+            needed = called == "world" and self.trees is None
             if not callable(made) and (made is not None or needed):
                 raise ValueError(f"{called} of {self.name} must be a function, not {shown(made)}")
 
@@ -223,6 +219,11 @@ class System:
     def needs_pastry(self, config: Any) -> bool:
         """Return True if the system needs Pastry's tables in the world of a config."""
         return self.world is not None and self.world(config).needs_pastry
+
+    @property
+    def has_world(self) -> bool:
+        """True if worlds can have the system."""
+        return self.world is not None and self.in_worlds
 
     def clock_of(self, config: Any) -> str:
         """Return the clock that orders copies in a run: ``time`` or ``hops``."""

@@ -26,11 +26,13 @@ from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import TimedPublications
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
     expand,
     find_sorted,
+    index_in_run,
     index_sorted,
     rank_in_group,
     read_table,
@@ -47,7 +49,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.losses import Late
+from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME
@@ -109,6 +111,8 @@ class Overlays:
         the index of the group and the position of the source.
     key_hi : ndarray of uint64, shape (g,), or None
         The first halves of the groupIds, in a run.
+    is_member : ndarray of bool, shape (m,), or None
+        False for sources that are no members; None if all are members.
     is_first : bool
         True in one of the buckets that build.
     state : mapping of str to Columns
@@ -122,6 +126,7 @@ class Overlays:
     of: np.ndarray
     source: np.ndarray
     key_hi: np.ndarray | None = None
+    is_member: np.ndarray | None = None
     is_first: bool = False
     state: Mapping[str, Columns] = field(default_factory=dict)
 
@@ -142,6 +147,43 @@ class Overlays:
         begin, end = (np.searchsorted(edges["group"][order], self.of + more) for more in (0, 1))
         publication, row = expand(begin, end)
         return {"publication": publication, **take(edges, order[row])}
+
+    def random_peers(
+        self, network: Network, count: int, purpose: str = "random peers"
+    ) -> dict[str, np.ndarray]:
+        """Return edges from each node of an overlay to random other nodes, its peers.
+
+        Parameters
+        ----------
+        network : Network
+            The network.
+        count : int
+            The number of peers of each node; a node of a group with fewer others has all of them.
+        purpose : str
+            The purpose of the draws, which are keyed by the seed, the purpose, the group and the
+            node.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``group`` (an index), ``node``, ``peer``, ``rank`` and ``delay_us``: each peer of a node
+            once.  Ranks number the peers of a node from 0 in random order; ``delay_us`` is the
+            delay of the edge in microseconds.
+        """
+        ring = network.ring
+        order = np.lexsort((ring.node[self.node], self.group))
+        group, node = self.group[order], self.node[order]
+        begin, end = (np.searchsorted(group, group, side) for side in ("left", "right"))
+        shared = draws.bits_np(network.seed, purpose, self.number[group], ring.node[node])
+        of, other = draws.sample_others(shared, end - begin - 1, count)
+        at = begin[of] + other
+        at += at >= of
+        order = np.lexsort((draws.more_bits(shared[of], ring.node[node[at]]), of))
+        of, at = of[order], at[order]
+        routers = ring.router[node[of]], ring.router[node[at]]
+        delay_us = node_delays(network.kernel, network.lan_us, *routers)
+        ends = {"group": group[of], "node": node[of], "peer": node[at]}
+        return {**ends, "rank": index_in_run(of), "delay_us": delay_us}
 
     def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
         """Return edges down trees, without those to sources, and edges from sources to roots.
@@ -229,6 +271,8 @@ class GroupOverlays(SystemOnBuckets):
     ----------
     carried : tuple of str
         Columns of edges, whole numbers, that copies carry to their receivers.
+    in_drawn_order : bool
+        True if a node's uplink sends copies in drawn order, False if by nodeId (rule W2).
     clock : str
         The clock of copies: `multicast.TIME` or `multicast.HOPS`.
     processing_us : int
@@ -241,6 +285,7 @@ class GroupOverlays(SystemOnBuckets):
     recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {"neighbours": _NEIGHBOURS}
     carried: ClassVar[tuple[str, ...]] = ()
+    in_drawn_order: ClassVar[bool] = True
     clock: str = TIME
     processing_us: int = 0
 
@@ -275,8 +320,11 @@ class GroupOverlays(SystemOnBuckets):
         """
         return {}
 
-    def shared_in_run(self, network: Network) -> dict[str, np.ndarray]:
-        """Return arrays by name, which all buckets can read while they build; by default none."""
+    def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
+        """Return arrays by name, which all buckets can read while they build; by default none.
+
+        `player` plays programs of the system.
+        """
         return {}
 
     def state_of(self, tables: Tables, groups: np.ndarray) -> Mapping[str, Columns]:
@@ -312,7 +360,7 @@ class GroupOverlays(SystemOnBuckets):
     def begin_round(self, player: SystemPlayer, now: LivingRound) -> OverlayRound:
         """Return the data that all programs of a round share."""
         facts = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
-        made = self.shared_in_run(Network(now.ring, *facts)) if now.in_run else {}
+        made = self.shared_in_run(Network(now.ring, *facts), player) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = key_of([now.publish.group, now.publish.node], len(now.ring))
         way = rank_in_group(ends) % self.ways
@@ -341,7 +389,7 @@ class GroupOverlays(SystemOnBuckets):
         measured = round.multicasts if now.measures else None
         if len(now.publish):
             self.spread(player, round, now)
-            player.play(CountOverlayCopies(round, now.measures))
+            player.play(CountOverlayCopies(round, now.measures, now.in_run))
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
         if len(now.publish):
@@ -363,16 +411,16 @@ class GroupOverlays(SystemOnBuckets):
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
         if now.links is None or self.merged:
-            first = np.unique(round.of, return_index=True)[1]  # each topic has one publication
-            lost = None if self.merged else now.lost_copies(round.facts, first)
             spread = Dissemination(
                 *(round.bounds, round.facts, now.kernel, now.lan_us, self.forwards),
-                *(self.carried, self.clock, self.processing_us, lost),
+                *(self.carried, self.clock, self.processing_us, self.lost_on_topics(round, now)),
                 late=round.late,
             )
             player.play(spread, {START: {AT: round.source, "group": topic}})
         else:
-            clock = now.links.clock(*network, self.processing_us, held_back=False, spares=False)
+            seed = now.links.seed if self.in_drawn_order else None
+            rules: dict[str, Any] = {"held_back": False, "spares": False, "seed": seed}
+            clock = now.links.clock(*network, self.processing_us, **rules)
             publish = now.publish
             published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
             names = EDGES, ARRIVALS, ARRIVED_COPIES
@@ -380,6 +428,11 @@ class GroupOverlays(SystemOnBuckets):
             late = now.late_copies(round.facts)
             played = flood_along(clock, published, names, self.forwards, self.carried, lost, late)
             player.keep(played, "clock with bandwidth")
+
+    def lost_on_topics(self, round: OverlayRound, now: LivingRound) -> Lost | None:
+        """Return the losses of copies, by the index of the topic; None if no copies are lost."""
+        first = np.unique(round.of, return_index=True)[1]  # each topic has one publication
+        return None if self.merged else now.lost_copies(round.facts, first)
 
 
 @dataclass(frozen=True)
@@ -412,6 +465,15 @@ class OverlayRound:
     def size(self) -> int:
         """The number of nodes, K."""
         return len(self.facts.ring)
+
+    def delays(self, topic: np.ndarray, sender: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the delays (us) of copies, with jitter, where no clock has timed them."""
+        kernel, lan_us, *_ = self.network
+        router = self.facts.ring.router
+        delay_us = node_delays(kernel, lan_us, router[sender], router[node])
+        if self.late is None:
+            return delay_us
+        return delay_us + self.late(topic, {"node": sender, "peer": node}, delay_us)
 
     def builders(self, group: np.ndarray) -> np.ndarray:
         """Return a position in each group's builder, the bucket that builds its overlay: int64."""
@@ -505,6 +567,7 @@ class Build(OverlayProgram):
             index_sorted(groups, published),
             source,
             None if round.key_hi is None else round.key_hi[groups],
+            find_sorted(np.sort(members), place) >= 0,
             bool(mine[0] == 0),
             round.system.state_of(tables, groups),
         )
@@ -549,9 +612,13 @@ class Build(OverlayProgram):
 
 @dataclass(frozen=True)
 class CountOverlayCopies(OverlayProgram):
-    """The program by which buckets count copies, and receivers that are expected: O4 and O5."""
+    """The program by which buckets count copies, and receivers that are expected: O4 and O5.
+
+    A run reads no counts, so its buckets only note copies and deliveries.
+    """
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
+    in_run: bool = False
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -561,9 +628,10 @@ class CountOverlayCopies(OverlayProgram):
         arrivals, copies = (self._pop(tables, name) for name in (ARRIVALS, ARRIVED_COPIES))
         if arrivals:
             arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
-        none = np.zeros(len(round.number), dtype=np.int64)
-        tables[CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
-        self._note_expected(tables, arrivals)
+        if not self.in_run:
+            none = np.zeros(len(round.number), dtype=np.int64)
+            tables[CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
+            self._note_expected(tables, arrivals)
         if self.measures:
             self._note(tables, arrivals, copies)
         return {}
@@ -582,7 +650,11 @@ class CountOverlayCopies(OverlayProgram):
             for side in ("left", "right")
         )
         row, place = expand(first, end)
-        return {**take(rows, row), "group": of_topic[place]}
+        rows, parts = {**take(rows, row), "group": of_topic[place]}, self.round.parts
+        if not self.round.system.merged:
+            return rows
+        # IP multicast sends as many parts as are needed (rule W14)
+        return take(rows, rows["group"] % parts.sent < parts.needed)
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and duplicates of each group."""
@@ -627,18 +699,9 @@ class CountOverlayCopies(OverlayProgram):
             flags = [flag for flag in ("first", "lost") if flag in copies]
             rows = of_multicasts(copies, "sender", "node", "hops", when, *flags)
             if when == "at_us":
-                topic = round.of[rows["publication"]]
-                rows["sent_us"] = rows.pop("at_us") - self._delays(topic, rows)
+                ends = round.of[rows["publication"]], rows["sender"], rows["node"]
+                rows["sent_us"] = rows.pop("at_us") - round.delays(*ends)
             tables[CARRIED] = {"to": rows.pop("node"), **rows}
-
-    def _delays(self, topic: np.ndarray, rows: Columns) -> np.ndarray:
-        """Return the delays (us) of copies, with jitter, where no clock has timed them."""
-        kernel, lan_us, *_ = self.round.network
-        sender, node, router = rows["sender"], rows["node"], self.round.facts.ring.router
-        delay_us = node_delays(kernel, lan_us, router[sender], router[node])
-        if self.round.late is None:
-            return delay_us
-        return delay_us + self.round.late(topic, {"node": sender, "peer": node}, delay_us)
 
 
 @dataclass(frozen=True)

@@ -488,6 +488,8 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
     last = played[-1]
     of = next((one for one in reversed(played) if one.multicasts is not None), last)
     begun, multicasts = of.begun, of.multicasts
+    if multicasts is not None and now.scheduled:
+        multicasts = multicasts.with_sizes(now.publish)
     return replace(last, publications=due, counts=counts, multicasts=multicasts, begun=begun)
 
 
@@ -703,6 +705,8 @@ class SystemOnBuckets:
     state : mapping of str to str
         The entries that nodes keep in a run: a name for users -> a table with a column ``key``,
         whose rows are counted by (group, node); or also with a column ``entries``, their numbers.
+    is_silent : bool
+        True if the programs of a run send no messages, so that one job plays them.
     recodes : tuple of str
         The commands, ``run`` and ``world``, in which nodes can recode parts of publications (W15).
     sources_join : bool
@@ -720,6 +724,7 @@ class SystemOnBuckets:
     merged: ClassVar[bool] = False
     building: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
+    is_silent: ClassVar[bool] = False
     recodes: ClassVar[tuple[str, ...]] = ("run",)
     sources_join: ClassVar[bool] = False
 

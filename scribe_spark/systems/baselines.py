@@ -14,100 +14,93 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import expand, find_sorted
-from scribe_spark.engine.losses import jitter_keys, late_us
-from scribe_spark.engine.packing import Columns
-from scribe_spark.multicast import Multicast
-from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
-from scribe_spark.runtime.batches import Batches, Table, rows_of
-from scribe_spark.underlay.protocol import Kernel, Underlay, node_delays
-
-_NAMES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
-_STAR = ", ".join(f"{name} bigint" for name in _NAMES)
-
-
-def unicasts(groups: DataFrame | pa.Table, members: Table, underlay: Underlay) -> Batches:
-    """Return a route from each group's source (the parent) to each other member; lazy.
-
-    The groups are ``group, source, source_router``, the members ``group, node, router``; the result
-    is ``group, parent, child, parent_router, child_router, delay_us``.
-    """
-    listed = rows_of(groups, ["group", "source", "source_router"]).sort_by("group")
-    sources = [listed.column(name).to_numpy() for name in listed.column_names]
-    kernel, lan_us = underlay.kernel, underlay.lan_us
-
-    def routes(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-        group, child, router = (batch.column(n).to_numpy() for n in ("group", "node", "router"))
-        at = find_sorted(sources[0], group)
-        others = np.flatnonzero(at >= 0)
-        others = others[sources[1][at[others]] != child[others]]
-        above, below = sources[2][at[others]], router[others]
-        delay_us = node_delays(kernel, lan_us, kernel.index(above), kernel.index(below))
-        columns = group[others], sources[1][at[others]], child[others], above, below, delay_us
-        return dict(zip(_NAMES, columns, strict=True))
-
-    return Batches.of(members, ["group", "node", "router"]).each(routes, _STAR)
-
-
-def ip_multicast(star: Table) -> Multicast:
-    """Return IP multicast as a `Multicast`: routers merge the routes of :func:`unicasts`.
-
-    No node has children. `star` is the table of these routes.
-    """
-    return Multicast("ip_multicast", star, _deliveries_of(star), merged=True)
-
-
-def naive_unicast(star: Table, kernel: Kernel | None = None) -> Multicast:
-    """Return naive unicast as a `Multicast`: a packet for each of the routes :func:`unicasts`.
-
-    `star` is the table of these routes. With a kernel, copies have its jitter.
-    """
-    return Multicast("naive_unicast", star, _deliveries_of(star, kernel))
-
-
-def _deliveries_of(star: Table, kernel: Kernel | None = None) -> Batches:
-    """Return ``group, node, hops, delay_us``: one delivery per route of :func:`unicasts`.
-
-    With a kernel, copies have its jitter.
-    """
-
-    def delivered(batch: pa.RecordBatch) -> dict[str, pa.Array | np.ndarray]:
-        group, parent, child, delay_us = (batch.column(name).to_numpy() for name in wanted)
-        if kernel is not None and kernel.jitter:
-            key = jitter_keys(kernel.seed, group, 0)
-            delay_us = delay_us + late_us(kernel.jitter, key, parent, child, delay_us)
-        return {
-            "group": group,
-            "node": child,
-            "hops": np.ones(len(batch), dtype=np.int32),
-            "delay_us": delay_us,
-        }
-
-    wanted = ["group", "parent", "child", "delay_us"]
-    return Batches.of(star, wanted).each(
-        delivered, "group bigint, node bigint, hops int, delay_us bigint"
-    )
+from scribe_spark.core.arrays import distinct, expand
+from scribe_spark.core.keys import key_of
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.losses import Lost
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import in_bucket
+from scribe_spark.rounds.group_overlays import (
+    MEMBERS,
+    SILENT,
+    GroupOverlays,
+    Network,
+    OverlayProgram,
+    OverlayRound,
+    Overlays,
+)
+from scribe_spark.rounds.system import LivingRound, SystemPlayer
 
 
 @dataclass(frozen=True)
 class LiveUnicast(GroupOverlays):
-    """Naive unicast in rounds: the source of a publication sends a copy to each member."""
+    """Naive unicast: the source of a publication sends a copy to each member."""
+
+    state: ClassVar[Mapping[str, str]] = {}  # nodes keep no children
+    in_drawn_order: ClassVar[bool] = False
+    is_silent: ClassVar[bool] = True
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays`."""
+        """See `GroupOverlays`; only the clock with bandwidth needs the edges."""
         begin, end = (np.searchsorted(overlays.group, overlays.of + more) for more in (0, 1))
         publication, row = expand(begin, end)
         node, peer = overlays.source[publication], overlays.node[row]
         away = node != peer
+        if network.in_run and overlays.is_member is not None:
+            away &= overlays.is_member[row]
         return {"publication": publication[away], "node": node[away], "peer": peer[away]}
+
+    def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
+        """See `GroupOverlays`; without bandwidth, the buckets of members compute all copies."""
+        if now.links is None or self.merged:
+            player.play(_ReachMembers(round, self.lost_on_topics(round, now), now.in_run))
+        else:
+            super().spread(player, round, now)
 
 
 @dataclass(frozen=True)
 class LiveIpMulticast(LiveUnicast):
-    """IP multicast in rounds: each link carries one packet of a publication."""
+    """IP multicast: each link carries one packet of a publication."""
 
     merged: ClassVar[bool] = True
-    state: ClassVar[Mapping[str, str]] = {}  # nodes keep no children
+
+
+@dataclass(frozen=True)
+class _ReachMembers(OverlayProgram):
+    """The program by which buckets note the copies that sources send to their nodes.
+
+    A bucket knows all that the delay of a copy depends on, so no message is needed.
+    """
+
+    lost: Lost | None
+    in_run: bool
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write `dissemination.ARRIVALS` and `dissemination.ARRIVED_COPIES`; send nothing."""
+        round = self.round
+        starts = np.flatnonzero(in_bucket(round.bounds, bucket, round.source))
+        keys = [tables[name]["key"] for name in (MEMBERS, SILENT) if name in tables]
+        if not self.in_run or not keys:  # in worlds, sources belong to the overlay (rule O2)
+            keys.append(key_of([round.published[starts], round.source[starts]], round.size))
+        group, node = np.divmod(distinct(np.concatenate(keys)), round.size)
+        begin, end = (np.searchsorted(round.published, group, side) for side in ("left", "right"))
+        row, topic = expand(begin, end)
+        node, source = node[row], round.source[topic]
+        sent = (node != source) & round.lives.alive[source]
+        topic, node, source = topic[sent], node[sent], source[sent]
+        delay_us = round.delays(topic, source, node)
+        first = np.ones(len(node), dtype=bool)
+        copies = {"group": topic, "node": node, "sender": source, "at_us": delay_us}
+        copies["hops"] = np.ones_like(node)
+        if self.lost is not None:
+            copies["lost"] = self.lost(topic, {"node": source, "peer": node})
+            first = ~copies["lost"]
+        none = np.zeros_like(starts)
+        at_start = {"group": starts, "node": round.source[starts], "at_us": none, "hops": none}
+        tables[ARRIVED_COPIES] = {**copies, "first": first}
+        reached = take(copies, first)
+        tables[ARRIVALS] = {name: np.r_[reached[name], own] for name, own in at_start.items()}
+        return {}

@@ -1,8 +1,6 @@
-"""The registry of multicast systems: their names, their properties, and how they are built.
+"""The registry of multicast systems (`rounds.declaration.System`).
 
-A system turns groups and members into a :class:`~scribe_spark.Multicast`: copies (of a tree, its
-edges), deliveries, state and control messages.  The measures read those tables and the properties
-below; they know no system by its name.  Add one with :func:`register_system`.
+Add one with :func:`register_system`.
 
 Nothing here imports Spark, as the report reads the labels, and nothing imports the config before a
 function needs it, as the measures of a run read the systems in Spark's tasks.
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scribe_spark.can import CAN
 from scribe_spark.core.errors import InputError, in_series, listed, meant, shown
 from scribe_spark.core.registry import SYSTEMS, Registry
-from scribe_spark.rounds.declaration import IP, MESH, TREE, UNICAST, System, function_at
+from scribe_spark.rounds.declaration import IP, TREE, UNICAST, System, function_at
 from scribe_spark.systems.bayeux import BAYEUX
 from scribe_spark.systems.flooding import FLOODING
 from scribe_spark.systems.gossipsub import GOSSIPSUB
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from scribe_spark.config.fields import FieldRecord
-    from scribe_spark.multicast import Multicast
     from scribe_spark.rounds.system import SystemOnBuckets
     from scribe_spark.systems.scribe.variants import Variant, VariantContext
 
@@ -47,10 +44,6 @@ SCRIBE = "scribe"
 _SCRIBE = "scribe_spark.systems.scribe"
 
 # --- the built-in systems
-
-
-def _scribe(stages: Any) -> Multicast:
-    return stages.multicast("scribe", stages.scribe_edges)
 
 
 def _scribe_measures() -> Mapping[str, str]:
@@ -66,10 +59,12 @@ def _rejoining(run: Any) -> DataFrame:
     return costs_of_rejoining(edges.where(edges["system"] == "scribe"))
 
 
-def _reference_tree(stages: Any) -> Multicast:
-    from scribe_spark.systems.reference_tree.multicast import multicast
+def _reference_tree(config: Any) -> SystemOnBuckets:
+    from scribe_spark.systems.reference_tree.multicast import GroupsOnTree
+    from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
-    return multicast(stages.reference_tree_copies)
+    tree = config.reference_tree
+    return GroupsOnTree(ReferenceTree(128, tree.children), tree.assignment)
 
 
 def _reconfiguring(run: Any) -> DataFrame:
@@ -79,25 +74,13 @@ def _reconfiguring(run: Any) -> DataFrame:
     return costs_of_reconfiguring(run["nodes"], tree.children, tree.assignment, run.config.seed)
 
 
-def _ip_multicast(stages: Any) -> Multicast:
-    from scribe_spark.systems.baselines import ip_multicast
-
-    return ip_multicast(stages.unicasts)
-
-
-def _live_ip_multicast(config: Any) -> SystemOnBuckets:
+def _ip_multicast(config: Any) -> SystemOnBuckets:
     from scribe_spark.systems.baselines import LiveIpMulticast
 
     return LiveIpMulticast()
 
 
-def _naive_unicast(stages: Any) -> Multicast:
-    from scribe_spark.systems.baselines import naive_unicast
-
-    return naive_unicast(stages.unicasts, stages.underlay.kernel)
-
-
-def _live_unicast(config: Any) -> SystemOnBuckets:
+def _naive_unicast(config: Any) -> SystemOnBuckets:
     from scribe_spark.systems.baselines import LiveUnicast
 
     return LiveUnicast()
@@ -132,12 +115,7 @@ def tree_variant(
         Other attributes of :class:`System`.
     """
     system = system_of_variant(name)
-
-    def build(stages: Any) -> Multicast:
-        variant = stages.variants[name]
-        return stages.multicast(system, variant.edges, variant.trees)
-
-    return System(*(system, label, TREE, build), variant=name, trees=trees, from_root=True, **more)
+    return System(system, label, TREE, variant=name, trees=trees, from_root=True, **more)
 
 
 # --- the registry
@@ -148,12 +126,11 @@ _SYSTEMS.build_in(
         SCRIBE,
         "Scribe",
         TREE,
-        _scribe,
+        function_at(f"{_SCRIBE}.live:live_scribe"),
         ("7", "8", "9", "10", "12", "13", "14"),
         joins_by_edges=True,
         routes_to_key=True,
         from_root=True,
-        world=function_at(f"{_SCRIBE}.live:live_scribe"),
         world_measures=_scribe_measures,
         failure_costs=_rejoining,
     ),
@@ -185,6 +162,7 @@ _SYSTEMS.build_in(
         "Reference tree",
         TREE,
         _reference_tree,
+        in_worlds=False,
         variant="reference_tree",
         config="scribe_spark.systems.reference_tree.config:KeyTreeConfig",
         failure_costs=_reconfiguring,
@@ -199,14 +177,8 @@ _SYSTEMS.build_in(
     NICE,
     OVERCAST,
     SPLITSTREAM,
-    System(
-        *("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
-        world=_live_ip_multicast,
-    ),
-    System(
-        *("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
-        world=_live_unicast,
-    ),
+    System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
+    System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
 )
 
 
@@ -300,7 +272,7 @@ def system_choices() -> list[str]:
 
 def living_choices() -> list[str]:
     """Return the possible names in the setting ``systems`` of a world."""
-    return [system.name for system in _SYSTEMS.values() if system.world is not None]
+    return [system.name for system in _SYSTEMS.values() if system.has_world]
 
 
 def described(field: FieldRecord) -> str:
@@ -323,9 +295,9 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     _refuse_unknown("systems", asked, _SYSTEMS, living)
     for name in asked:
         if name not in living:
-            remedy = f"has no rounds, so worlds cannot have it; give some of {listed(living)}"
+            remedy = f"is for runs only; give some of {listed(living)}"
             raise InputError("systems", name, remedy)
-    return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
+    return tuple(system for system in _SYSTEMS.values() if system.name in asked)
 
 
 def played_systems(config: Any) -> tuple[System, ...]:
@@ -346,10 +318,7 @@ def live_system(system: System, config: Any) -> SystemOnBuckets:
     """
     from scribe_spark.rounds.system_checks import CheckedSystem
 
-    if system.world is None:
-        raise InputError(
-            "systems", system.name, "has no rounds, so worlds cannot have it; leave it out"
-        )
+    assert system.world is not None  # a variant of Scribe has no rounds
     made = system.world(config)
     if is_built_in(system):
         return made
@@ -360,25 +329,17 @@ def clock_in_words(system: System, config: Any) -> str:
     """Return a description of a system's clock for reports.
 
     With message sizes, it also describes how groups share links.  With IP multicast, each
-    publication is alone (rule W11); users' systems of the family ``mesh`` return delays of their
-    own, without the times of transmission.
+    publication is alone (rule W11).
     """
     found, bandwidth = system.clock_of(config), getattr(config, "bandwidth", None)
     if bandwidth is None or not bandwidth.on:
         return found
-    if not plays_schedules(system):
-        return f"{found}: without transmission" if bandwidth.has_sizes else found
     return f"{found}: {bandwidth.in_words(alone=system.family == IP)}"
 
 
 def is_built_in(system: System) -> bool:
     """Return True if a system belongs to the package."""
     return _SYSTEMS.is_built_in(system.name)
-
-
-def plays_schedules(system: System) -> bool:
-    """Return True if the system can play several publications of a group."""
-    return system.build is None or system.family != MESH
 
 
 def measure_of_round(system: str, measure: str) -> str:

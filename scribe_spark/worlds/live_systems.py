@@ -249,7 +249,6 @@ class SystemsInRound:
         taken: dict[str, Columns] = {}
 
         def measure(done: SystemRound) -> None:
-            done = self._with_sizes(done)
             multicasts = self._measure_multicasts(name, environment, buckets, done)
             programs = self._measure_messages(system, environment)
             seen = None if multicasts is None else self._digest(buckets, multicasts)
@@ -265,7 +264,7 @@ class SystemsInRound:
                 measured = {one: taken[one] for one in MULTICASTS_MEASURED if one in taken}
                 self._remembered[name] = seen, measured
 
-        done = self._with_sizes(system.play_on(buckets, now, measure))
+        done = system.play_on(buckets, now, measure)
         self._add(name, system, done, tally, taken)
 
     def _digest(self, buckets: SystemPlayer, measure: MeasureMulticasts) -> bytes | None:
@@ -274,12 +273,6 @@ class SystemsInRound:
             return None
         buckets.play(SeeMulticasts(measure.environment, measure.of))
         return bytes(buckets.take(SEEN)[SEEN]["byte"])
-
-    def _with_sizes(self, done: SystemRound) -> SystemRound:
-        """Return the results of a system with the schedule's sizes of publications, if any."""
-        if done.multicasts is None or not self._live.scheduled:
-            return done
-        return replace(done, multicasts=done.multicasts.with_sizes(self._now.publish))
 
     def _measure_multicasts(
         self, name: str, environment: Environment, buckets: SystemPlayer, done: SystemRound

@@ -13,7 +13,6 @@ from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.core import draws
 from scribe_spark.experiments.checks import check
-from scribe_spark.systems.registry import MESH, System, register_system, unregister_system
 
 NODES = 20
 
@@ -132,23 +131,6 @@ def test_members_are_drawn_by_seed_group_and_number():
     assert len({row[2] for row in found}) > 2
 
 
-def test_channels_are_groups_or_groups_and_sources():
-    schedule = Schedule.of(*(np.array(one) for one in ([5, 0, 0, 9], [7, 3, 7, 7], [2, 1, 2, 4])),
-                           np.full(4, 10))  # fmt: skip
-    groups = schedule.by_group()
-    assert groups.are_groups
-    assert groups.number.tolist() == [3, 7]
-    assert groups.source.tolist() == [1, 2]
-    assert groups.of.tolist() == [0, 1, 1, 1]
-    sources = schedule.by_source()
-    assert not sources.are_groups
-    assert sources.group.tolist() == [3, 7, 7]
-    assert sources.source.tolist() == [1, 2, 4]
-    assert sources.of.tolist() == [0, 1, 1, 2]
-    assert sources.first_of_groups().tolist() == [0, 1]
-    assert schedule.take([1, 2]).by_source().are_groups
-
-
 def test_the_command_line_refuses_a_table_in_one_line(call, tmp_path):
     (tmp_path / "schedule.csv").write_text(HEAD + "0,1,-1,1KB\n")
     schedule = "--schedule", tmp_path / "schedule.csv", "--out", tmp_path / "out"
@@ -168,16 +150,6 @@ def test_flags_that_change_nothing_are_refused(call, tmp_path, flags):
     assert code == 2
     assert "has no effect without --" in err
     assert call(*given, "--publications", 2, *flags)[0] == 0
-
-
-def test_meshes_of_users_play_one_publication(tmp_path):
-    system = register_system(System("own_mesh", "Own mesh", MESH, lambda stages: None))
-    try:
-        config = RunConfig(nodes=NODES, groups=3, systems="own_mesh", publications=2)
-        with pytest.raises(InputError, match="own_mesh, which supports one publication per group"):
-            check(config, Execution(out=str(tmp_path / "out")))
-    finally:
-        unregister_system(system.name)
 
 
 def test_a_table_of_members_says_which_groups_there_are(tmp_path):

@@ -37,9 +37,9 @@ def test_entries_of_the_package_stay_and_those_of_users_come_after():
 
 
 CODE = """
-from scribe_spark import Multicast, System, register_system
+from scribe_spark import System, register_system
 
-register_system(System("own", "Own", family="tree", build=lambda stages: None, requested=True))
+register_system(System("own", "Own", family="tree", world=lambda config: None, requested=True))
 """
 
 
@@ -72,8 +72,10 @@ def test_a_module_of_the_working_directory_is_imported(call, folder, command):
 
 def test_a_world_and_a_report_import_it_too(refused, folder):
     flags = "--import", "own_systems", "--dry-run", "--nodes", "50", "--groups", "2", "--out", "out"
-    # it is known, and lives in no world
-    assert "systems = 'own': has no rounds" in refused("world", *flags, "--systems", "own")
+    # it is known, though it has no rounds
+    assert "systems = 'own': its world returns a NoneType" in refused(
+        "world", *flags, "--systems", "own"
+    )
     unregister_system("own")
     sys.modules.pop("own_systems")
     refused("report", "--import", "own_systems", "--out", "none")

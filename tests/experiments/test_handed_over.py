@@ -1,4 +1,4 @@
-"""What a system hands over is checked: names, columns, types, every row, and that nobody is missed.
+"""What a system leaves in tables, and a variant hands over, is checked row by row.
 
 A row of a table of this file is a fault; each fault is of a system of its own, so that one job
 finds all of them.
@@ -22,7 +22,6 @@ from scribe_spark.experiments.system_rows import (
     Known,
     check_rows,
     checked_variant,
-    multicast_of,
     pair_faults,
     row_faults,
 )
@@ -34,8 +33,6 @@ from scribe_spark.systems.registry import (
     TREE,
     System,
     all_systems,
-    register_system,
-    unregister_system,
 )
 from scribe_spark.systems.scribe.variants import Variant
 
@@ -173,12 +170,8 @@ def test_a_row_that_cannot_be_is_found(spark, known, name):
 
 #: Changes to the rows of a tree and of a mesh, and what is said of them.
 PAIRS: dict[str, tuple[dict[str, list[Cells]], str]] = {
-    "half": ({"deliveries": DELIVERIES[:2] + DELIVERIES[3:]},
-             "delivered with a fault in column node: group 1, node 3: this member has no row"),
-    "none": ({"deliveries": [], "tree_edges": []}, "column node: group 1, node 1: this member has"),
     "twice": ({"deliveries": [*DELIVERIES, *DELIVERIES]},
-              "column node: group 1, node 1: this member has 2 rows; give one, or set "
-              "Multicast(..., repeats=True)"),
+              "column node: group 1, node 1: this member has 2 rows; give one"),
     "strangers": ({"deliveries": [*DELIVERIES, delivery(1, 4, 1)]},
                   "column node: group 1, node 4: this is no member of the group, or the group"),
     "of_no_source": ({"deliveries": [*DELIVERIES, delivery(3, 1, 1)]},
@@ -193,8 +186,6 @@ PAIRS: dict[str, tuple[dict[str, list[Cells]], str]] = {
                 "column parent: group 2, node 3: this node sends, but gets no copy, and is"),
 }  # fmt: skip
 MESHES: dict[str, tuple[dict[str, list[Cells]], str]] = {
-    "mesh_half": ({"deliveries": DELIVERIES[:-1]},
-                  "delivered with a fault in column node: group 2, node 1: this member has no row"),
     "no_copy": ({"copies": COPIES[:5]},
                 "copies with a fault in column receiver: group 2, node 1: this node has a del"),
     "no_first": ({"copies": [COPIES[0] | {"first": False}, *COPIES[1:]]},
@@ -211,15 +202,13 @@ MESHES: dict[str, tuple[dict[str, list[Cells]], str]] = {
 def handed(system: str, mesh: bool) -> Multicast:
     """What a system has said; its rows are saved ones."""
     made: dict[str, Any] = {"copies" if mesh else "tree_edges": lambda: None}
-    said = {"repeats": system == "repeating", "partial": system == "partial"}
-    return Multicast(system, made.pop("tree_edges", None), lambda: None, **said, **made)
+    return Multicast(system, made.pop("tree_edges", None), lambda: None, **made)
 
 
 def test_who_gets_too_much_or_nothing_is_found(spark, known):
     cases = PAIRS | MESHES
-    good = {"tree": GOOD, "mesh": GOOD, "repeating": {
-        "tree_edges": [*TREE_EDGES, edge(1, 2, 3)], "deliveries": [*DELIVERIES, DELIVERIES[2]],
-    }, "partial": {"deliveries": DELIVERIES[:2] + DELIVERIES[3:]}}  # fmt: skip
+    good = {"tree": GOOD, "mesh": GOOD, "none": {"deliveries": [], "tree_edges": []}}
+    good |= {"half": {"deliveries": DELIVERIES[:2] + DELIVERIES[3:]}}
     changes = {system: change for system, (change, _) in cases.items()} | good
     meshes = {*MESHES, "mesh"}
     made = [handed(system, system in meshes) for system in changes]
@@ -242,116 +231,15 @@ def test_who_gets_too_much_or_nothing_is_found(spark, known):
     check_rows({}, made, {}, known)
 
 
-# --- columns, types and names: no Spark job
+# --- variants and costs of failures
 
 EDGE_COLUMNS = (
     "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
-)
-DELIVERY_COLUMNS = "group bigint, node bigint, hops int, delay_us bigint"
-COPY_COLUMNS = (
-    "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
-    "kind string, hop int, sent_us bigint, first boolean"
 )
 
 
 def without(columns: str, name: str) -> str:
     return ", ".join(c for c in columns.split(", ") if c.split()[0] != name)
-
-
-def with_type(columns: str, name: str, kind: str) -> str:
-    return ", ".join(f"{name} {kind}" if c.split()[0] == name else c for c in columns.split(", "))
-
-
-#: The arguments of a Multicast, columns for a table; and what is said of it.
-MULTICASTS: list[tuple[dict[str, Any], str]] = [
-    ({"delivered": None}, "hands over None as delivered; give a DataFrame, Batches or a function"),
-    ({"delivered": [1]}, "hands over a list as delivered; give"),
-    ({"tree_edges": "table"}, "hands over a str as tree_edges; give"),
-    ({"tree_edges": None}, "must hand over either tree_edges or copies"),
-    ({"copies": DataFrame}, "must hand over either tree_edges or copies"),
-    ({"state": 3}, "hands over a int as state; give"),
-    ({"tree_edges": (without(EDGE_COLUMNS, "child"),)},
-     "hands over tree_edges with no column child; it needs group, parent, child, parent_router, "),
-    ({"tree_edges": (f"{EDGE_COLUMNS}, child bigint",)}, "tree_edges with several columns child"),
-    ({"tree_edges": (with_type(EDGE_COLUMNS, "child", "double"),)},
-     "hands over tree_edges with column child of type double; cast it to bigint"),
-    ({"delivered": (with_type(DELIVERY_COLUMNS, "delay_us", "double"),)},
-     "delivered with column delay_us of type double; cast it to bigint"),
-    ({"delivered": (with_type(DELIVERY_COLUMNS, "hops", "string"),)},
-     "delivered with column hops of type string; cast it to int"),
-    ({"copies": (with_type(COPY_COLUMNS, "first", "int"),), "tree_edges": None},
-     "copies with column first of type int; cast it to boolean"),
-    ({"copies": (without(COPY_COLUMNS, "sent_us"),), "tree_edges": None},
-     "copies with no column sent_us"),
-    ({"state": ("group bigint, node bigint, kind string",)}, "state with no column entries"),
-    ({"control": (with_type(without(COPY_COLUMNS, "hop"), "kind", "bigint"),)},
-     "control with column kind of type bigint; cast it to string"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("changes", "words"), MULTICASTS)
-def test_a_multicast_that_cannot_be_is_refused_at_once(spark, changes, words):
-    def made(given: Any) -> Any:
-        return spark.createDataFrame([], given[0]) if isinstance(given, tuple) else given
-
-    tables = {"tree_edges": (EDGE_COLUMNS,), "delivered": (DELIVERY_COLUMNS,)} | changes
-    with pytest.raises(InputError, match=f"systems = 'mine': .*{re.escape(words)}"):
-        Multicast("mine", **{name: made(given) for name, given in tables.items()})
-
-
-def test_tables_that_are_made_later_are_looked_at_then(spark):
-    edges, wrong = (spark.createDataFrame([], c) for c in (EDGE_COLUMNS, "group bigint"))
-    late = Multicast("mine", edges, lambda: None, state=lambda: wrong)
-    with pytest.raises(InputError, match="'mine': hands over None as delivered"):
-        _ = late.deliveries
-    with pytest.raises(InputError, match="'mine': hands over state with no column node"):
-        late.table("state")
-
-
-def test_whole_numbers_are_cast_and_what_does_not_fit_is_found(spark, known):
-    """Counts of Spark are BIGINT, whatever the table has."""
-    columns = with_type(DELIVERY_COLUMNS, "hops", "bigint")
-    rows = [(1, 1, 2**40, 5), (1, 2, 3, 5)]
-    edges = spark.createDataFrame([], EDGE_COLUMNS)
-    made = Multicast("mine", edges, spark.createDataFrame(rows, columns)).deliveries
-    assert dict(made.dtypes) == dict(c.split() for c in DELIVERY_COLUMNS.split(", "))
-    saved = made.select(F.lit("mine").alias("system"), "group", "node", "hops",
-                        (F.col("delay_us") / 1000).alias("delay_ms"))  # fmt: skip
-    found = row_faults("deliveries", saved, known)
-    assert "column hops: row group 1, node 1, hops NULL" in str(found["mine"])
-
-
-def test_a_system_hands_over_in_its_own_name(spark):
-    edges, delivered = (spark.createDataFrame([], c) for c in (EDGE_COLUMNS, DELIVERY_COLUMNS))
-    star = System("star", "Star", TREE, lambda built: built)
-    made = Multicast("starr", edges, delivered)
-    with pytest.raises(InputError, match="systems = 'star': hands over a Multicast of 'starr'"):
-        multicast_of(star, made)
-    with pytest.raises(InputError, match="systems = 'star': build returns a NoneType; return a Mu"):
-        multicast_of(star, None)
-
-
-def test_a_column_that_a_system_misses_is_named_in_one_line_with_the_line_of_code(spark, capfd):
-    members = spark.createDataFrame([], "group bigint, node bigint")
-    edges = spark.createDataFrame([], EDGE_COLUMNS)
-    place = r"\(test_handed_over.py, line \d+\)$"
-    for build in (
-        lambda stages: stages.select("group", "nod"),
-        lambda stages: Multicast("mine", edges, lambda: stages.select("nod")),
-        lambda stages: Multicast.of_tree("mine", stages.select("parent"), stages),
-    ):
-        mine = System("mine", "Mine", TREE, build)
-        with pytest.raises(InputError, match=f"'mine': .UNRESOLVED.*`(nod|parent)`.*{place}"):
-            _ = multicast_of(mine, members).deliveries
-    assert capfd.readouterr().err == ""
-
-
-def test_the_edges_of_a_tree_have_a_parent(spark):
-    rows = spark.createDataFrame([], "group bigint, child bigint")
-    with pytest.raises(
-        InputError, match="'mine': hands over edges with no column parent; it needs"
-    ):
-        Multicast.of_tree("mine", rows, None)
 
 
 def test_a_variant_is_checked_before_messages_are_sent_along_it(spark, known):
@@ -362,7 +250,9 @@ def test_a_variant_is_checked_before_messages_are_sent_along_it(spark, known):
     assert checked_variant("mine", Variant(good), known).edges.collect() == good.collect()
     for built, words in (
         (good, "trees returns a DataFrame; return a Variant"),
-        (Variant(good.drop("child")), "hands over edges with no column child"),
+        (Variant(good.drop("child")), "hands over edges with no column child; it needs group, pa"),
+        (Variant(good.select("*", "child")), "hands over edges with several columns child"),
+        (Variant(good.withColumn("child", F.lit(1.5))), "column child of type .*; cast it to big"),
         (Variant(edges((1, 0, 8, 10, 11))), "column child: row .*: no node of the run"),
         (Variant(good, joins=good), "hands over joins with no column probes"),
         (Variant(good, overloaded=-1), "hands over overloaded = -1; give a number of nodes"),
@@ -407,13 +297,3 @@ def test_the_packages_own_systems_hand_over_what_they_should(make, monkeypatch, 
     size = {"nodes": 30, "groups": 3, "gossipsub_heartbeats": 2, "systems": ",".join(every)}
     make(phases=experiments.PHASES[:3], engine="tasks", partitions=1, **size, **changes)
     assert checked == every
-
-
-def test_a_run_ends_with_one_line(make):
-    """Before the package's own systems have begun."""
-    register_system(System("mine", "Mine", TREE, lambda stages: Multicast("mine", None, None)))
-    try:
-        with pytest.raises(InputError, match=r"^systems = 'mine': must hand over either"):
-            make(phases=experiments.PHASES[:3], systems="mine,scribe")
-    finally:
-        unregister_system("mine")

@@ -269,10 +269,10 @@ def test_a_system_that_was_not_registered_is_built(make, copy):
     class StopHereError(Exception):
         pass
 
-    def build(stages):
+    def world(config):
         raise StopHereError
 
-    register_system(System("mine", "Mine", TREE, build))
+    register_system(System("mine", "Mine", TREE, world))
     notes = Notes()
     try:
         with pytest.raises(StopHereError):

@@ -16,14 +16,13 @@ from pyspark.sql import functions as F
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.dissemination import disseminate
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.digests import content_digest, same_content, watch_content
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.reporting import read_trees
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems.registry import all_systems, is_built_in, plays_schedules
+from scribe_spark.systems.registry import all_systems, is_built_in
 from scribe_spark.topology.frames import Topology
 from scribe_spark.topology.regions import read_matrix
 
@@ -229,9 +228,7 @@ GIVEN = {
     "uplink": "10Mbit/s", "downlink": "16Mbit/s", "limit": 64,
     "gossipsub_flood_publish": False, "gossipsub_d": 4, "gossipsub_heartbeats": 3,
 }  # fmt: skip
-SYSTEMS = [
-    system.name for system in all_systems() if is_built_in(system) and plays_schedules(system)
-]
+SYSTEMS = [system.name for system in all_systems() if is_built_in(system)]
 VARIANTS = [system.variant for system in all_systems() if system.variant and is_built_in(system)]
 
 
@@ -285,20 +282,6 @@ def test_members_of_other_groups_change_nothing(spark, tmp_path, given):
     for system, found in without.items():
         got = Counter(row[0] for row in found["deliveries"].elements())
         assert got == {2: 13 + 14, 5: 16}, system
-
-
-def test_edges_of_groups_without_a_source_are_left_out(spark):
-    """Groups 4 and 8 have sources; those before, between and after them have edges only."""
-    config = RunConfig(**GIVEN | {"groups": 1, "uplink": None, "downlink": None})
-    edges = [(group, a, b) for group in (3, 4, 6, 8, 9) for a, b in ((group, 20), (20, 30))]
-    with Simulation(spark, config) as stages:
-        frame = spark.createDataFrame(edges, "group bigint, node bigint, peer bigint")
-        sources = spark.createDataFrame([(4, 4), (8, 8)], "group bigint, source bigint")
-        spread = disseminate(stages.overlay.ring, stages.underlay, frame, sources)
-        found = spread.copies.frame.select("group", "sender", "receiver").collect()
-        spread.release()
-    wanted = [(4, 4, 20), (4, 20, 30), (8, 8, 20), (8, 20, 30)]
-    assert sorted(tuple(row) for row in found) == wanted
 
 
 # --- digests of tables ----------------------------------------------------------------------------

@@ -23,7 +23,8 @@ from scribe_spark.measures.copies import (
 from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
-from scribe_spark.systems.registry import MESH, TREE, System, register_system, unregister_system
+from scribe_spark.rounds.declaration import MESH, TREE, System
+from scribe_spark.systems.registry import register_system, unregister_system
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 
 SYSTEMS = ("mesh", "other")
@@ -80,7 +81,7 @@ def rows(request) -> Rows:
 @pytest.fixture(scope="module")
 def run(spark, rows):
     for name, family in zip(SYSTEMS, (MESH, TREE), strict=True):
-        register_system(System(name, name, family, lambda stages: None, control=True))
+        register_system(System(name, name, family, lambda config: None, control=True))
     case, router = rows.case, rows.case.router
     routers = sorted(case.routers)
     routes = compute_routes(spark, pd.Series(routers).to_numpy(), link_frame(case), "delay", 1)
@@ -113,7 +114,7 @@ def run(spark, rows):
         ]),
         "tree_edges": table("tree_edges", []),
     }  # fmt: skip
-    mine = tuple(System(name, name, MESH, lambda stages: None) for name in SYSTEMS)
+    mine = tuple(System(name, name, MESH, lambda config: None) for name in SYSTEMS)
     yield RunTables(tables, mine, len(case.ids), 4, underlay, buckets=3)
     underlay.release()
     for name in SYSTEMS:

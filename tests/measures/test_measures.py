@@ -19,7 +19,6 @@ from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.measures.delay import (
     DELAY,
     compare_with_base,
-    first_copies,
     group_delay,
     group_penalties,
 )
@@ -35,7 +34,6 @@ from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.runtime import blocks
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems import baselines
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.systems.scribe import trees as scribe_trees
 
@@ -121,8 +119,16 @@ def tables(spark):
     )  # fmt: skip
     groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
     ours = Multicast(scribe_trees.SYSTEM, worlds.edges(spark), worlds.deliveries(spark, "root"))
-    star = baselines.unicasts(groups, members, underlay).frame.persist()
-    systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+    sources = groups.select("group", "source", "source_router")
+    routes = members.join(sources, "group").where("node != source")
+    names = {"node": "child", "router": "child_router"}
+    names |= {"source": "parent", "source_router": "parent_router"}
+    ends = routes.withColumnsRenamed(names)
+    star = underlay.delay(ends, "parent_router", "child_router").persist()
+    hop = F.lit(1).alias("hops")
+    heard = star.select("group", F.col("child").alias("node"), hop, "delay_us")
+    systems = [ours, Multicast("ip_multicast", star, heard, merged=True)]
+    systems.append(Multicast("naive_unicast", star, heard))
     ends = ["group", "parent", "child", "parent_router", "child_router"]
     edges = [
         s.tree_edges.select(F.lit(s.system).alias("system"), *ends, F.lit(s.merged).alias("merged"))
@@ -446,15 +452,6 @@ def test_small_groups_have_figures_of_their_own(tables, spark):
             *zip(["children_tables", "children_entries", "link_stress"], figures, strict=True),
             ("children_entries", "11"),
         }
-
-
-def test_the_first_copy_of_each_member_counts(spark):
-    """Least delay, then fewest hops; a node may get copies of several groups."""
-    copies = [(1, 7, 3, 500), (1, 7, 2, 500), (1, 7, 1, 900), (1, 8, 4, 100), (2, 7, 1, 50)]
-    frame = spark.createDataFrame(copies, "group bigint, node bigint, hops int, delay_us bigint")
-    first = first_copies(frame)
-    assert first.columns == frame.columns
-    assert sorted(map(tuple, first.collect())) == [(1, 7, 2, 500), (1, 8, 4, 100), (2, 7, 1, 50)]
 
 
 def test_a_rank_is_not_a_groups_number(spark):

@@ -13,7 +13,6 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems.scribe import trees as scribe_trees
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 PERFECT = NETWORK | {"overlay": "perfect"}
@@ -71,8 +70,8 @@ def test_messages_go_over_the_tree_to_the_members(simulation, children, assignme
                 total = sum(delay[router[a], router[b]] for a, b in legs)
                 heard.append((group, node, len(legs), total))
         columns = ["group", "parent", "child", "parent_router", "child_router"]
-        assert sorted(map(tuple, made.tree_edges.select(columns).collect())) == sorted(copies)
-        assert sorted(map(tuple, made.deliveries.collect())) == sorted(heard)
+        assert sorted(map(tuple, Batches.of(made.edges, columns).frame.collect())) == sorted(copies)
+        assert sorted(map(tuple, Batches.of(made.deliveries).frame.collect())) == sorted(heard)
 
 
 def all_delays(simulation: Simulation):
@@ -80,21 +79,6 @@ def all_delays(simulation: Simulation):
     frame = simulation.spark.createDataFrame(routers)
     both = frame.crossJoin(frame.withColumnRenamed("a", "b"))
     return simulation.underlay.delay(both, "a", "b")
-
-
-def test_supersteps_of_multicast_deliver_the_same(simulation):
-    made = simulation.multicast_groups
-    (ours,) = [s for s in simulation.systems if s.system == "reference_tree"]
-    columns = ["group", "parent", "child", "delay_us"]
-    edges = ours.tree_edges.select(columns).repartition("parent")
-    members = simulation.members
-    trees = scribe_trees.plant_trees(simulation.overlay, made, members, edges)
-    sent, tables = scribe_trees.multicast(trees, made)
-    deliveries = sorted(map(tuple, sent.frame.collect()))
-    assert deliveries == sorted(map(tuple, ours.deliveries.collect()))
-    assert len(deliveries) > 150
-    tables.release()
-    trees.release()
 
 
 @pytest.mark.parametrize(("nodes", "groups"), [(30, 0), (1, 2)])

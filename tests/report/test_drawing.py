@@ -224,7 +224,7 @@ def test_a_system_that_the_paper_does_not_have_is_drawn_too():
     rows += [("7", "chain", "rad", 1.5, 5), ("7", "chain", "rmd", 2.5, 5)]
     rows += [("9", "scribe_bottleneck", "children_entries", 3, 5)]  # has a figure of its own
     table = pd.DataFrame(rows, columns=COLUMNS)
-    register_system(System("chain", "A chain of $members & <friends>$", TREE, lambda stages: None))
+    register_system(System("chain", "A chain of $members & <friends>$", TREE, lambda config: None))
     try:
         nine, seven = draw_figure(FIGURES[3], table), draw_figure(FIGURES[1], table)
     finally:

@@ -31,10 +31,8 @@ from scribe_spark.report.run_figures import (
 from scribe_spark.report.style import curve_style, label_of, marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.world import GROUP_PANELS, RoundPanel, _lines, _panel, system_panels
+from scribe_spark.rounds.declaration import MESH, TREE, System
 from scribe_spark.systems.registry import (
-    MESH,
-    TREE,
-    System,
     all_systems,
     register_system,
     unregister_system,
@@ -55,7 +53,7 @@ UNKNOWN = "of_somebody_else"
 @pytest.fixture(scope="module", autouse=True)
 def users() -> Iterator[None]:
     for name, label in LABELS.items():
-        register_system(System(name, label, MESH, lambda stages: None))
+        register_system(System(name, label, MESH, lambda config: None))
     yield
     for name in LABELS:
         unregister_system(name)
@@ -295,7 +293,7 @@ def test_the_largest_group_is_a_point_of_its_own():
 
 
 def test_who_forwards_nothing_is_in_no_figure_of_groups():
-    register_system(System("tree", "A tree", TREE, lambda stages: None))
+    register_system(System("tree", "A tree", TREE, lambda config: None))
     try:
         rows = [(name, size, 1.5) for name in ("naive_unicast", "tree", "ip_multicast", "gone")
                 for size in (4, 8)]  # fmt: skip

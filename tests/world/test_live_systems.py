@@ -104,8 +104,8 @@ class Hello:
 def direct():
     register_system(
         System(
-            "direct", "Direct", UNICAST, lambda stages: None, requested=True,
-            world=lambda config: Direct(), world_measures={"members": "members"},
+            "direct", "Direct", UNICAST, lambda config: Direct(), requested=True,
+            world_measures={"members": "members"},
         )
     )  # fmt: skip
     yield
@@ -248,7 +248,7 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
         with pytest.raises(InputError, match=match):
             check_world_run(WorldConfig(**NETWORK, nodes=30, **given), out)
 
-    refused("systems = 'reference_tree': has no rounds, so worlds cannot have it; give some",
+    refused("systems = 'reference_tree': is for runs only; give some",
             groups=2, systems="scribe,reference_tree")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused(
@@ -391,9 +391,7 @@ def test_a_world_ends_with_one_line(spark, tmp_path):
 def living(made):
     """A system that lives in worlds, for a time."""
     units = {"members": "members"}
-    register_system(
-        System("wrong", "Wrong", UNICAST, made, requested=True, world=made, world_measures=units)
-    )
+    register_system(System("wrong", "Wrong", UNICAST, made, requested=True, world_measures=units))
     try:
         yield
     finally:

@@ -304,5 +304,5 @@ def test_a_section_that_would_hide_another_is_refused():
     with fault:
         register_system(System("other", "Other", "tree", world=lambda config: None, config=section))
     assert find_system("other") is None
-    with pytest.raises(ValueError, match="build of neither must be a function, not None"):
+    with pytest.raises(ValueError, match="world of neither must be a function, not None"):
         System("neither", "Neither", "tree")

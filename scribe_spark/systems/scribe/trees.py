@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE, distinct, index_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, distinct, divided, index_sorted, whole_numbers
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
@@ -176,6 +176,13 @@ class Trees:
     def edges(self) -> DataFrame:
         """Return all edges: ``group, parent, child, parent_router, child_router, delay_us``."""
         return self.read_edges().frame
+
+    def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all members on the driver: indices of groups, and ring positions."""
+        entries = self.engine.gather(ENTRIES).get(ENTRIES)
+        if entries is None:
+            return whole_numbers(), whole_numbers()
+        return divided(entries["key"][entries["member"]], len(self.overlay.ring))
 
     def read_members(self) -> Batches:
         """Return ``group, node, router`` of all members, for further kernels; lazy."""
