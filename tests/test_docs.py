@@ -128,7 +128,7 @@ def test_the_conclusions_of_the_readme_follow_from_its_numbers():
     assert round(float(arrivals["mean"]), 1) == 1.6
     assert round(float(arrivals["paper"]), 1) == 1.7
     longest = found["arrivals", "scribe.rad.max"]
-    assert "about 3.3 times as long (mean of ten networks; the paper: 2)" in readme
+    assert "about 3.3 times as long (the mean of ten simulations" in readme
     assert round(float(longest["mean"]), 1) == 3.3
     assert float(longest["paper"]) == 2
 

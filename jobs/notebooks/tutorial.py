@@ -58,9 +58,9 @@ simulation = Simulation(spark, config)
 # MAGIC %md
 # MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members.
 # MAGIC One member, the *source*, sends a message. In Scribe, the message goes directly to the
-# MAGIC root of a tree (`source="direct"`). The option of GossipSub is for step 6: there, the
-# MAGIC source sends only on its mesh links. The same seed gives the same numbers on every
-# MAGIC machine.
+# MAGIC root of a tree (`source="direct"`). The setting `gossipsub_flood_publish=False` is for
+# MAGIC step 6: there, the source sends only on the links of a mesh. The same seed gives the same
+# MAGIC numbers on every machine.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
@@ -69,8 +69,9 @@ simulation = Simulation(spark, config)
 # MAGIC messages over *Pastry*, a network in which a node knows only a few other nodes:
 # MAGIC
 # MAGIC - its *leaf set*: the 16 nodes next to it on the ring;
-# MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit of nodeIds. Row 1
-# MAGIC   has nodes that share the first digit with the node, one for each second digit, and so on.
+# MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit but the node's
+# MAGIC   own. Row 1 has nodes that share the first digit with the node, one for each other second
+# MAGIC   digit, and so on.
 
 # COMMAND ----------
 
@@ -309,11 +310,12 @@ for figure in scene_figures(scene_of(trees)):
 
 # MAGIC %md
 # MAGIC The table has the number of members that get the message in the round of its publication.
-# MAGIC Of the 40 members, it counts the 39 that stay alive, the source included. The old root was
-# MAGIC node 111. Its neighbour on the ring, node 144, is now closest to the key, so node 144 is
-# MAGIC the new root at once. It was a child of the old root. But the other children (the
-# MAGIC *orphans*) wait two rounds before they send a new JOIN. Until then, the new root reaches
-# MAGIC only its own part of the tree.
+# MAGIC It counts the 39 members that stay alive; the source, too, counts only if the tree brings
+# MAGIC its message back to it. The old root was node 111. Its neighbour on the ring, node 144, is
+# MAGIC now closest to the key, so node 144 is the new root at once. It was a child of the old
+# MAGIC root (without a number in the first picture). But the other children (the *orphans*) wait
+# MAGIC two rounds before they send a new JOIN. Until then, the new root reaches only its own part
+# MAGIC of the tree.
 # MAGIC
 # MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
 # MAGIC
@@ -328,8 +330,9 @@ for figure in scene_figures(scene_of(trees)):
 # MAGIC
 # MAGIC In GossipSub, a member with fewer than four links asks random members for more, until it
 # MAGIC has six. A member accepts links from other members until it has twelve in all. All these
-# MAGIC links form the *mesh*. A node sends its first copy of a message on all its links but the
-# MAGIC one on which the copy came.
+# MAGIC links form the *mesh*. A member has connections to more members (about 40 in a large
+# MAGIC group), of which it links some. A node sends its first copy of a message on all its links
+# MAGIC but the one on which the copy came.
 # MAGIC
 # MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the node
 # MAGIC fails that was the root in step 5?
@@ -370,8 +373,8 @@ trees = play("scribe,gossipsub")
 # MAGIC
 # MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes
 # MAGIC by default), and each has links to eight random nodes, its *peers*, which have the numbers
-# MAGIC (`rank`) 0 to 7. A link goes one way, so a node is seldom a peer of its peers. The rule
-# MAGIC `all_but_sender` *floods*: a node sends to all peers but the one from which its first copy
+# MAGIC (`rank`) 0 to 7. A link goes one way, so a node is seldom a peer of its peers. With the
+# MAGIC rule `all_but_sender`, a node sends to all peers but the one from which its first copy
 # MAGIC came. A rule of your own gets NumPy arrays with an element for each link ([their
 # MAGIC names](extending_rule.md)): `edges["rank"]` is the rank of the link, and `first["hops"]`
 # MAGIC is the number of hops of the first copy at the node that may send on the link. The rule
@@ -475,7 +478,7 @@ simulation.close()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Routes have only two hops more among 500 times as many nodes. Flooding still reaches
+# MAGIC Routes have only two hops more among 500 times as many nodes. `all_but_sender` reaches
 # MAGIC nearly all nodes, but `early` fails: three hops reach most of 200 nodes, but at most 8 +
 # MAGIC 64 + 512 of 100,000. From then on each node sends only one copy, and these chains of
 # MAGIC copies end at nodes that already have the message. A rule that is good in a small network
@@ -485,7 +488,7 @@ simulation.close()
 # MAGIC on the number of nodes (98 % of 200 nodes means four missed nodes, so 98.74 % is the same
 # MAGIC share, within chance).
 # MAGIC
-# MAGIC **Question.** Flooding misses a few of the 100,000 nodes. Which?
+# MAGIC **Question.** `all_but_sender` misses a few of the 100,000 nodes. Which?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
