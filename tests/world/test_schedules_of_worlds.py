@@ -392,7 +392,7 @@ def by_event_queue(
         ends = ident[[y]], ident[[x]]
         return bool(played.parts.useful(1, np.array([numbers[p]]), *ends)[0])
 
-    if system in FLOODS:
+    if system in FLOODS and system != "naive_unicast":  # which serves its uplink by nodeId
 
         def order(p: int, y: int, x: int) -> int:
             ends = ident[[y]], ident[[x]]
