@@ -392,7 +392,7 @@ def test_dry_runs_take_what_is_there_or_elsewhere(call, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("world --systems reference_tree --groups 2", "systems = 'reference_tree': is for runs only"),
+        ("world --systems reference_tree --groups 2", "systems = 'reference_tree': is for runs"),
         ("world --systems gossipsub", "systems = 'gossipsub': has no effect without groups"),
         ("run --overlay finger", "overlay = 'finger': is unknown; give one of perfect, arrivals"),
         ("world --overlay can", "overlay = 'can': cannot start a world; give one of perfect"),
