@@ -33,6 +33,7 @@ def open_session(
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
     note_seconds(spark, "session", time.perf_counter() - started)
     server, ended = abilities(spark), None
+    _open.append(spark)
     try:
         with interruptible(server.cancel_all), warmed_up(spark):
             yield spark
@@ -68,8 +69,15 @@ def _checked(make: Callable[..., Any], *given: Any) -> Any:
     return make(*given)
 
 
+#: The sessions of :func:`open_session` that have not ended.
+_open: list[Any] = []
+
+
 def end_session(spark: Any) -> None:
-    """End a session; a second call does nothing."""
+    """End a session of :func:`open_session`; others, and sessions that have ended, are left."""
+    if not any(one is spark for one in _open):
+        return
+    _open[:] = [one for one in _open if one is not spark]
     from scribe_spark.runtime.blocks import delete_checkpoints
 
     with suppress(Exception):  # the storage may not answer, or the session may have ended
