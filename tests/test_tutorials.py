@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import code
 import re
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from scribe_spark.core.registry import SYSTEMS
+from scribe_spark.systems.registry import unregister_system
 from tools import tutorials
 
 PAGE = """\
@@ -182,7 +185,17 @@ def test_each_block_can_be_pasted_into_python(page):
         assert not any(held), held
 
 
+@pytest.fixture
+def rules_of_the_tutorial() -> Iterator[None]:
+    """Unregister the systems that the tutorial registers."""
+    before = set(SYSTEMS)
+    yield
+    for name in set(SYSTEMS) - before:
+        unregister_system(name)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("rules_of_the_tutorial")
 def test_the_tutorial_runs_at_a_small_size(spark, page, notebook):
     """With 300 nodes in its last step."""
     shown = list(tutorials.play_notebook(notebook, spark, {"nodes": "300"}))
@@ -197,6 +210,7 @@ def test_the_tutorial_runs_at_a_small_size(spark, page, notebook):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("rules_of_the_tutorial")
 def test_the_tutorial_shows_what_its_page_says(spark, page, notebook):
     shown = list(tutorials.play_notebook(notebook, spark, {}))
     assert tutorials.page_of_notebook(notebook, shown) == page
