@@ -69,8 +69,8 @@ class Round0:
         facts = RingInMemory(self.ring)
         round_in_run._play("it", self.system, given, facts, self.bounds, wanted, player)
         names = ("copies", "edges", "deliveries", "state", "control")
-        found = player.gather(*(f"system/{name} of round 0" for name in names))
-        return {name.split()[0][7:]: columns for name, columns in found.items()}
+        found = player.gather(*(f"it/{name} of round 0" for name in names))
+        return {name.split()[0].removeprefix("it/"): columns for name, columns in found.items()}
 
     def rows(self, table: str, *names: str) -> list[tuple]:
         """Return the rows of a table, sorted; the number of "no group" is None."""

@@ -33,7 +33,6 @@ from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Row, pack_rows, packed_in, read_rows
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
-from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
@@ -175,14 +174,6 @@ class BucketTables:
         program = turn[at]
         assert not isinstance(program, IfRows)
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
-
-    def after(self, programs: Steps, first: DataFrame | None = None) -> Batches:
-        """Return the rows after silent programs, which are played whenever the rows are read.
-
-        In `first` the kinds of messages to a program begin with the program's index (`InTurn`).
-        """
-        rows, turn = self.layout.partition(self._with_constant(first)), InTurn(tuple(programs))
-        return Batches.made(rows, play_superstep(turn, 0), ROWS)
 
     def fork(self, *read_only: str, constant: bool = True) -> BucketTables:
         """Return tables that start as a copy of these; the caller must release them.

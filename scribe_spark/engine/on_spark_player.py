@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -22,7 +21,6 @@ from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns, pack_rows
 from scribe_spark.engine.player import Shared, join_tables, play_in_turn, tables_called
 from scribe_spark.engine.program import Prefixed, Program, deliver
-from scribe_spark.runtime.batches import Batches, BatchKernel
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import ROWS
@@ -94,17 +92,6 @@ class OnSpark:
         assert not isinstance(last, IfRows)
         self._play_now(last, messages)
         play_in_turn(self, later)
-
-    def rows(self, *names: str) -> Batches:
-        """Return the rows of some tables (`ROWS`); lazy.
-
-        Programs that wait are played by the query that reads the rows, again in each query.
-        """
-        programs = [program for program, _ in self._waiting]
-        if not programs or any(isinstance(program, IfRows) for program in programs):
-            return Batches.of(self.tables.rows(*names))
-        messages = _numbered_together([messages for _, messages in self._waiting])
-        return self._tables.after(programs, messages).then(_tables_named(names), ROWS)
 
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`; the costs start at zero."""
@@ -279,18 +266,6 @@ def _numbered_together(messages: Sequence[DataFrame | None]) -> DataFrame | None
         if some is not None
     ]
     return functools.reduce(DataFrame.unionByName, numbered) if numbered else None
-
-
-def _tables_named(names: Sequence[str]) -> BatchKernel:
-    """Return the kernel that takes the rows of tables from `ROWS`, by their names."""
-    wanted = pa.array(names, pa.string())
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            named = pc.is_in(batch.column("name"), wanted)
-            yield batch.filter(pc.and_(batch.column("table"), named))
-
-    return run
 
 
 def _type_of(program: Program) -> type:

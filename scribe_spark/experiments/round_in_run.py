@@ -5,7 +5,7 @@ A system with shorter own rounds plays several of them: see `rounds.system.play_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -65,9 +65,6 @@ from scribe_spark.rounds.system import (
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import live_system
 from scribe_spark.systems.scribe.groups import limits_by_number
-
-#: The beginning of the names of the system's tables.
-_PREFIX = "system/"
 
 #: The tables of a bucket from which views are read.
 _COPIES, _EDGES, _DELIVERIES, _STATE, _CONTROL, _PICTURE = (
@@ -140,9 +137,12 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         stages.note_clock(player_of(ring.layout))
     is_mesh = system.family == MESH or not live.has_trees
     tables_of_run = _Wanted(is_mesh or several, not is_mesh, guests)
-    known = stages.overlay.known if live.reads else []
-    starts = BucketTables(ring.layout, ring.starts(), known)
-    player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
+    if live.is_silent and not stages.config.bandwidth.on:
+        player = stages.silent_player
+    else:
+        known = stages.overlay.known if live.reads else []
+        starts = BucketTables(ring.layout, ring.starts(), known)
+        player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
     orchestrate = partial(_play, system.name, live, given, ring.facts, ring.bounds, tables_of_run)
     if live.is_silent or (len(join[0]) > _FEW_MEMBERS and not stages.in_tasks):
         orchestrate(player)
@@ -152,8 +152,9 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         player.tables.play_in_one_task(orchestrate, f"{system.label}, round 0")
     names = Names(ring.facts, stages.underlay.kernel, number)
 
-    def view(name: str, schema: str, make: Any = dict) -> Batches:
-        return read_view(player.rows(_PREFIX + name), names, schema, make)
+    def view(name: str, schema: str, make: Any = dict) -> Callable[[], Batches]:
+        # the first view that is read plays the programs that wait
+        return lambda: read_view(player.tables.rows(f"{system.name}/{name}"), names, schema, make)
 
     untimed = system.clock_of(stages.config) == HOPS
     kinds = *live.payload, *live.control
@@ -255,7 +256,7 @@ def _play(
         in_run=True,
         **given,
     )
-    player = SystemPlayer(engine, facts, bounds, _PREFIX, live.reads)
+    player = SystemPlayer(engine, facts, bounds, f"{name}/", live.reads)
     done = play_run(live, player, now)
     measured = done.multicasts
     if measured is None:

@@ -19,6 +19,8 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, stage
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, Replies, Weights
@@ -288,6 +290,13 @@ class Stages:
         """The members of all groups with their routers: ``group, node, router``."""
         members = Batches.of(self.memberships).frame
         return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
+
+    @stage
+    def silent_player(self) -> OnSpark:
+        """The player of all systems whose programs send no messages; one job plays them."""
+        ring = self.overlay.ring
+        tables = BucketTables(ring.layout, ring.starts())
+        return self.own(OnSpark(tables, "silent systems, ", self.progress))
 
     @stage
     def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
