@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.engine import Tables
+from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import Facts, Keys
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
@@ -185,18 +186,19 @@ class PastryOverlay(Overlay, GraphTables):
     def known(self) -> Sequence[DataFrame]:
         """The leaf sets and routing tables in each bucket, as `ROWS`."""
         if self.unfilled is not None:
-            self.fill(in_tasks=True)
+            self.fill()
         return self._known
 
     @known.setter
     def known(self, rows: Sequence[DataFrame]) -> None:
         self._known = rows
 
-    def fill(self, in_tasks: bool = False) -> None:
-        """Fill the tables of all nodes now, in a job of tasks or as supersteps."""
+    def fill(self) -> None:
+        """Fill the tables of all nodes now: in one job, if tasks can keep all buckets."""
         assert self.unfilled is not None
-        player = OnSpark(BucketTables(self.ring.layout, self.ring.starts()))
-        if in_tasks:
+        layout = self.ring.layout
+        player = OnSpark(BucketTables(layout, self.ring.starts()))
+        if why_no_tasks(layout.spark, layout.buckets) is None:
             player.play_in_tasks(self.unfilled, "overlay")
         else:
             self.unfilled(player)
