@@ -127,7 +127,9 @@ class RunOf:
         round_in_run._play("it", system, self.given, facts, bounds, wanted, player)
         names = ("copies", "edges", "deliveries", "state", "control")
         found = player.gather(*(f"it/{name} of round 0" for name in names))
-        return {name.split()[0].removeprefix("it/"): rows(columns) for name, columns in found.items()}
+        return {
+            name.split()[0].removeprefix("it/"): rows(columns) for name, columns in found.items()
+        }
 
 
 def rows(columns) -> list[tuple]:
