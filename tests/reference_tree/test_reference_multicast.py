@@ -85,7 +85,7 @@ def all_delays(simulation: Simulation):
 def test_where_nobody_hears_anything(simulation, nodes, groups):
     config = RunConfig(**PERFECT, nodes=nodes, groups=groups, variants="reference_tree")
     with Simulation(simulation.spark, config, engine="tasks") as ours:
-        assert all(Batches.of(s.tree_edges).frame.count() == 0 for s in ours.systems)
+        assert all(Batches.of(s.edges).frame.count() == 0 for s in ours.systems)
 
 
 @pytest.mark.parametrize(
