@@ -223,8 +223,9 @@ class _Phases:
                 report(self._simulation.spark, self._folder.out)
             else:
                 with ThreadPoolExecutor(1) as beside:
-                    beside.submit(self._end)
+                    ended = beside.submit(self._end)
                     report(None, self._folder.out)
+                ended.result()  # an error of the end is raised
         return phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
 
     def _end(self) -> None:

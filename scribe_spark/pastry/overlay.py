@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -33,7 +32,7 @@ from scribe_spark.pastry.knowledge import (
 )
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.nodes import node_vertices
-from scribe_spark.pastry.perfect_tables import bucket_digits, fill_perfectly
+from scribe_spark.pastry.perfect_tables import bucket_digits, filling_perfectly
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.batches import Batches, Table
@@ -169,16 +168,8 @@ class PastryOverlay(Overlay, GraphTables):
 
     def fill_perfectly(self, in_tasks: bool = False) -> None:
         """Fill all leaf sets, and each cell of all routing tables with the nearest fitting node."""
-        self.unfilled = partial(
-            fill_perfectly,
-            facts=self.ring.facts,
-            bounds=self.ring.bounds,
-            kernel=self.underlay.kernel,
-            routers=len(self.underlay.routers),
-            b=self.b,
-            leaf_set=self.leaf_set,
-            digits=self.digits,
-        )
+        shape = self.b, self.leaf_set, self.digits
+        self.unfilled = filling_perfectly(self.ring, self.underlay, *shape)
         if not in_tasks:
             self.fill()
 

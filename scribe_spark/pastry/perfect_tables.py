@@ -18,9 +18,9 @@ present node (according to a scalar proximity metric) is chosen".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -28,11 +28,12 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import expand, run_starts
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.pastry.states import NONE, States, ring_leaves
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, Underlay
 
 _PAIRS = 2**21  # pairs of nodes compared at once
 
@@ -362,6 +363,28 @@ def fill_perfectly(
     shared = player.share(**{f"{level}": nearest for level, nearest in enumerate(levels)})
     player.play(Fill(*of, shared))
     player.free(shared)
+
+
+def filling_perfectly(
+    ring: BucketRing,
+    underlay: Underlay,
+    b: int,
+    leaf_set: int,
+    digits: int,
+    initial: int | None = None,
+) -> Callable[[Player], None]:
+    """Return :func:`fill_perfectly` for the buckets of a ring; picklable."""
+    return partial(
+        fill_perfectly,
+        facts=ring.facts,
+        bounds=ring.bounds,
+        kernel=underlay.kernel,
+        routers=len(underlay.routers),
+        b=b,
+        leaf_set=leaf_set,
+        digits=digits,
+        initial=initial,
+    )
 
 
 def _live_ring(

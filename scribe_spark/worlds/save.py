@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +23,7 @@ from scribe_spark.engine.player import Player
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.knowledge import tables_of_knowledge
-from scribe_spark.pastry.perfect_tables import bucket_digits, fill_perfectly
+from scribe_spark.pastry.perfect_tables import bucket_digits, filling_perfectly
 from scribe_spark.pastry.states import CELLS, LEAVES, table_rows
 from scribe_spark.rounds.events import NEVER, Lives
 from scribe_spark.rounds.group_events import MEMBERS
@@ -180,18 +179,9 @@ def start_of_world(
     elif overlay == "arrivals":
         made = play_arrivals(ring, initial, kernel, rules, seed)
     elif overlay is not None:
-        routers = len(underlay.routers)
-        fill = partial(
-            fill_perfectly,
-            facts=ring.facts,
-            bounds=ring.bounds,
-            kernel=kernel,
-            routers=routers,
-            b=rules.b,
-            leaf_set=rules.leaf_set,
-            digits=bucket_digits(rules.b, initial, routers, parallelism(spark)),
-            initial=initial,
-        )
+        cores = parallelism(spark)
+        digits = bucket_digits(rules.b, initial, len(underlay.routers), cores)
+        fill = filling_perfectly(ring, underlay, rules.b, rules.leaf_set, digits, initial)
     lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
     batches = list(lives_rows(ring.bounds, lives, incarnation, 0))
     if overlay is None:  # a bucket needs a table, so that Spark plays it

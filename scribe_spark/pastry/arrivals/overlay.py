@@ -60,7 +60,7 @@ def arrivals(
     if in_tasks:
         environment = _environment(ring, rules, underlay.kernel, seed)
         sharing = OnSpark(BucketTables(ring.layout, ring.starts()))
-        waves = _plan(environment, len(ring)).waves(sharing.share)
+        waves = _waves(environment, len(ring), sharing)
         overlay.own(sharing.release)
         overlay.unfilled = partial(play_waves, environment=environment, waves=waves)
     else:
@@ -97,10 +97,9 @@ def play_arrivals(
     These are the nodes with the smallest numbers.  The caller must release the tables.
     """
     environment = _environment(ring, rules, kernel, seed)
-    plan, tables = _plan(environment, initial), BucketTables(ring.layout, ring.starts())
+    tables = BucketTables(ring.layout, ring.starts())
     sharing = OnSpark(tables)
-    waves = plan.waves(sharing.share)
-    kept = waves
+    kept = waves = _waves(environment, initial, sharing)
     if ring.layout.buckets > 1:  # a single task plays all waves anyway
         kept = [wave for wave in waves if wave.last <= _KEPT] or waves[:1]
     first = partial(play_waves, environment=environment, waves=kept)
@@ -141,6 +140,6 @@ def _environment(ring: BucketRing, rules: OverlayConfig, kernel: Kernel, seed: i
     return Environment(ring.facts, ring.bounds, rules, kernel, Observer(tuple(Kind)), seed=seed)
 
 
-def _plan(environment: Environment, initial: int) -> WavePlan:
+def _waves(environment: Environment, initial: int, sharing: OnSpark) -> list[Wave]:
     of = environment.rules, environment.seed, environment.kernel
-    return WavePlan.of_first(environment.facts.ring, initial, *of)
+    return WavePlan.of_first(environment.facts.ring, initial, *of).waves(sharing.share)
