@@ -475,6 +475,7 @@ def experiments(monkeypatch):
 
     def run(spark, config, execution, phases, progress, *, end_session):
         calls.append(("run", config, execution, phases))
+        end_session()  # beside the drawing of the page
         return types.SimpleNamespace(close=lambda: calls.append(("close",)))
 
     def run_sweep(spark, sweep, execution, progress):
@@ -496,7 +497,13 @@ def experiments(monkeypatch):
         stop=lambda: calls.append(("stop",)),
         sparkContext=types.SimpleNamespace(_gateway=None),  # no JVM of its own
     )
-    session.warmed_up = contextlib.nullcontext
+
+    @contextlib.contextmanager
+    def warmed_up(spark):
+        yield
+        calls.append(("warm",))
+
+    session.warmed_up = warmed_up
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return calls
@@ -508,8 +515,9 @@ def test_run(call, experiments):
     assert experiments == [
         ("check", config, execution),
         ("run", config, execution, PHASES),
-        ("close",),
+        ("warm",),  # a session that ends under a running job logs an error
         ("stop",),
+        ("close",),
     ]
 
 
@@ -537,6 +545,7 @@ def test_paper(call, experiments):
     assert experiments == [
         ("check_sweep", sweep, execution),
         ("run_sweep", sweep, execution),
+        ("warm",),
         ("stop",),
     ]
 
@@ -551,6 +560,7 @@ def test_sweep(call, experiments, monkeypatch):
     assert experiments == [
         ("check_sweep", swept, execution),
         ("run_sweep", swept, execution),
+        ("warm",),
         ("stop",),
     ]
 
@@ -559,7 +569,7 @@ def test_report(call, experiments):
     assert call("report", "--out", "o")[:2] == (0, "o/report.html\n")
     assert experiments == [("report", "o")]
     assert call("report", "--out", "s3a://b/o")[:2] == (0, "s3a://b/o/report.html\n")
-    assert experiments[1:] == [("report", "s3a://b/o"), ("stop",)]
+    assert experiments[1:] == [("report", "s3a://b/o"), ("warm",), ("stop",)]
 
 
 @pytest.mark.parametrize(
@@ -579,7 +589,7 @@ def test_an_error_of_a_run_is_one_line_and_stops_the_session(
     found, _, err = call("run")
     assert (found, err.count("\n")) == (code, 1)
     assert err.startswith(f"scribe-spark: {line}")
-    assert experiments[-1] == ("stop",)
+    assert experiments[-2:] == [("warm",), ("stop",)]
 
 
 #: A command that is interrupted -> the end of its last line.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -32,10 +32,11 @@ def open_session(
     make, started = partial(session, worlds=worlds), time.perf_counter()
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
     note_seconds(spark, "session", time.perf_counter() - started)
-    server, ended = abilities(spark), None
-    _open.append(spark)
+    server, ended, warm_up = abilities(spark), None, ExitStack()
+    _open.append((spark, warm_up))
     try:
-        with interruptible(server.cancel_all), warmed_up(spark):
+        warm_up.enter_context(warmed_up(spark))
+        with interruptible(server.cancel_all):
             yield spark
     except Exception:
         ended = server.how_it_ended()
@@ -49,6 +50,7 @@ def open_session(
         if ended is None:
             with deferred():
                 end_session(spark)
+        warm_up.close()
 
 
 def check_where(execution: Execution) -> None:
@@ -69,15 +71,18 @@ def _checked(make: Callable[..., Any], *given: Any) -> Any:
     return make(*given)
 
 
-#: The sessions of :func:`open_session` that have not ended.
-_open: list[Any] = []
+#: The sessions of :func:`open_session` that have not ended, each with the job that warms it up.
+_open: list[tuple[Any, ExitStack]] = []
 
 
 def end_session(spark: Any) -> None:
     """End a session of :func:`open_session`; others, and sessions that have ended, are left."""
-    if not any(one is spark for one in _open):
+    warm_ups = [warm_up for one, warm_up in _open if one is spark]
+    if not warm_ups:
         return
-    _open[:] = [one for one in _open if one is not spark]
+    _open[:] = [entry for entry in _open if entry[0] is not spark]
+    # the end of a session under a running task makes Spark log an error
+    warm_ups[0].close()
     from scribe_spark.runtime.blocks import delete_checkpoints
 
     with suppress(Exception):  # the storage may not answer, or the session may have ended
