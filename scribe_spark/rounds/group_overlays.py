@@ -211,7 +211,7 @@ class Built:
         See `GroupOverlays.edges`.
     kept : mapping of str to Columns
         The entries that nodes keep, by a name of `SystemOnBuckets.state`: ``group`` (an index;
-        NONE: no group), ``node, entries``.
+        NONE: no group), ``node, entries``; perhaps ``layer``, a number that follows the name.
     told : mapping of str to Columns
         The messages by which members build the overlay, by a kind of `SystemOnBuckets.building`:
         ``group`` (an index), ``sender, to``; perhaps ``messages``, the numbers of equal ones.
@@ -603,7 +603,8 @@ class Build(OverlayProgram):
         for name, kept in built.kept.items():
             group = np.where(kept["group"] < 0, NONE, groups[kept["group"]])
             key = key_of([group, kept["node"]], round.size)
-            tables[round.system.state[name]] = {"key": key, "entries": kept["entries"]}
+            more = {one: kept[one] for one in ("entries", "layer") if one in kept}
+            tables[round.system.state[name]] = {"key": key, **more}
         for kind, told in built.told.items():
             arrives = np.ones(len(told["to"]), dtype=bool)
             ends = told["sender"], told["to"], groups[told["group"]]

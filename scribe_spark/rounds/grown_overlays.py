@@ -33,9 +33,11 @@ from scribe_spark.rounds.group_overlays import (
     JOINS,
     MEMBERS,
     QUITS,
+    Built,
     GroupOverlays,
     Network,
     OverlayProgram,
+    Overlays,
     Remember,
 )
 from scribe_spark.rounds.observer import TRAFFIC
@@ -154,6 +156,11 @@ class Sent:
         return {kind: concatenate(rows) for kind, rows in self._rows.items()}
 
 
+def entry_tables(*kinds: str) -> dict[str, str]:
+    """Return `GrownOverlays.state` of a system whose members keep entries of these kinds."""
+    return {kind: f"entries: {kind}" for kind in kinds}
+
+
 class GrownOverlays(GroupOverlays):
     """A system that keeps an overlay of each group's members between periods; rules O10 to O12.
 
@@ -175,6 +182,16 @@ class GrownOverlays(GroupOverlays):
     handed: ClassVar[tuple[str, ...]] = ()
     counted: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
+
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        """Return the overlays with, in a run, the entries that members keep."""
+        kept = self.entries(overlays.state, network) if network.in_run and overlays.state else {}
+        kept = {name: take(rows, rows["entries"] > 0) for name, rows in kept.items()}
+        return Built(self.edges(overlays, network), kept)
+
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return the entries that members keep in a state, as in `Built.kept`; by default none."""
+        return {}
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """Play one period of the groups of a builder.

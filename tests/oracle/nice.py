@@ -12,6 +12,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from keyed import bits
 
@@ -474,6 +475,23 @@ class Group:
             "silent": sorted(self.silent.items()),
             "waiting": sorted(self.waiting.items()),
         }
+
+    def entries(self) -> dict[str, Counter[tuple[int, int, int]]]:
+        """Return what members keep (V1), by kind: (group, node, layer) -> how many."""
+        found: dict[str, Counter] = defaultdict(Counter)
+        for i in self.seats:
+            above = self.seats.get(i + 1, {})
+            for leader, members in self.clusters(i).items():
+                beside = [y for y, z in above.items() if z == above[leader] and y != leader]
+                pairs = list(combinations(members, 2))
+                for x in members:
+                    at, leads = (self.index, x, i), x == leader
+                    others = [pair for pair in pairs if x in pair]
+                    more = [] if leads else beside
+                    found["members of layer"][at] = len(others)
+                    found["leaders of layer"][at] = len([leader, *more])
+                    found["distances of layer"][at] = len([*(pairs if leads else others), *more])
+        return found
 
 
 def root_of(layers: Layers) -> int:

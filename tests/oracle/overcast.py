@@ -20,6 +20,9 @@ from keyed import draw_of
 #: A case and what comes of it, as plain data; see the end of the rules.
 Case = dict[str, Any]
 
+#: The kinds of entries that members keep.
+ENTRIES = "children", "ancestors", "certificates", "root's view", "linear nodes"
+
 DEFAULTS = {"lease": 10, "evaluation": 10, "tolerance": 0.9, "decide": "shared", "linear": 0}
 
 
@@ -448,6 +451,20 @@ class Group:
 
     # --- results
 
+    def entries(self) -> dict[str, list[list[int]]]:
+        """Return how many entries members keep, by kind (E1, E3): group, node, number."""
+        line = [x for x, it in self.members.items() if it.rank >= 0]
+        found: dict[str, dict[int, int]] = defaultdict(dict)
+        for x, it in self.members.items():
+            found["children"][x] = len(it.children)
+            found["ancestors"][x] = len(self.chain(x)) - 1
+            found["certificates" if it.rank else "root's view"][x] = len(it.table)
+            found["linear nodes"][x] = len([y for y in line if x in line and y != x])
+        return {
+            kind: sorted([self.index, x, n] for x, n in by_node.items() if n)
+            for kind, by_node in found.items()
+        }
+
     def state(self) -> dict[str, list[list[int]]]:
         """Return the state as rows."""
         g, members, children, tables = self.index, [], [], []
@@ -496,7 +513,8 @@ def play_period(groups: Sequence[Group], t: int, period: Mapping[str, list]) -> 
 def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
     """Play a case; return what comes of it, and the measures of all groups after each period."""
     groups = groups_of(case)
-    out: Case = {name: [] for name in ("states", "messages", "certificates", "moves", "measures")}
+    names = "states", "entries", "messages", "certificates", "moves", "measures"
+    out: Case = {name: [] for name in names}
     out |= {"copies": [], "receivers": []}
     for t, period in enumerate(case["periods"]):
         play_period(groups, t, period)
@@ -508,6 +526,10 @@ def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
                 name: [row for state in states for row in state[name]]
                 for name in ("members", "children", "tables")
             }
+        )
+        kept = [group.entries() for group in groups]
+        out["entries"].append(
+            {kind: sorted(row for one in kept for row in one.get(kind, ())) for kind in ENTRIES}
         )
         out["messages"].append(
             {

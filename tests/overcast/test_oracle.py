@@ -106,6 +106,10 @@ def check(case: Case) -> Counter:
         state = played.canonical()
         for name, rows in expected["states"][number].items():
             assert state[name] == rows, (number, name)
+        for kind, kept in played.system.entries(played.state, played.network).items():
+            rows = rows_of(kept, "group", "node", "entries")
+            some = [row for row in rows if row[2]]
+            assert some == expected["entries"][number][kind], (number, kind)
         sums = played.system.sums(played.state)
         assert sums == pytest.approx(expected["measures"][number], rel=1e-12), number
         for name in ("moves", "certificates"):

@@ -211,6 +211,23 @@ def copies_on_a_tree(of: Tables) -> None:
     assert edges.groupby("group").size().between(of.sizes - 1, of.sizes).all()
 
 
+def copies_of_nice(of: Tables) -> None:
+    copies_on_a_tree(of)
+    layer = of.entries("members of layer 0"), of.entries("leaders of layer 0")
+    assert (layer[0] >= 2 * of.sizes).all()  # clusters of three members or more
+    assert (layer[1] >= of.sizes).all()
+    assert (of.entries("distances of layer 0") > layer[0]).all()
+    assert (of.entries("members of layer 1") > 0).all()
+
+
+def copies_of_overcast(of: Tables) -> None:
+    copies_on_a_tree(of)
+    assert (of.entries("children") >= of.sizes - 1).all()
+    assert (of.entries("root's view") == of.sizes - 1).all()
+    # each ancestor but the root has a certificate of its descendant
+    assert (of.entries("certificates") >= of.entries("ancestors") - (of.sizes - 1)).all()
+
+
 def copies_on_all_views(of: Tables) -> None:
     payload = of.copies[of.copies["kind"] == "payload"]
     assert (payload.groupby("group").size() == of.entries("active") - (of.sizes - 1)).all()
@@ -234,8 +251,8 @@ UPLINK = {"message_size": "20KB", "uplink": "20Mbit/s"}
 RUNS = {
     "narada": Run("narada", {"narada_periods": 40}, copies=copies_of_narada),
     # the picture has all members of one group but the top leader
-    "nice": Run("nice", engines=("tasks", "jobs"), copies=copies_on_a_tree, drawn=39),
-    "overcast": Run("overcast", {"overcast_rounds": 30}, ("tasks", "jobs"), copies_on_a_tree),
+    "nice": Run("nice", engines=("tasks", "jobs"), copies=copies_of_nice, drawn=39),
+    "overcast": Run("overcast", {"overcast_rounds": 60}, ("tasks", "jobs"), copies_of_overcast),
     "plumtree": Run("plumtree", copies=copies_on_all_views, slow=False),
     "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views),
     "splitstream": Run("splitstream"),
