@@ -33,6 +33,15 @@ UNICAST = "unicast"
 #: The family of systems whose routers duplicate packets; end nodes keep no children.
 IP = "ip"
 
+#: The measures of each round of systems that name the structure of their overlays
+#: (`grown_overlays.GrownOverlays.structure`) -> their units.
+GROWN_MEASURES = {
+    "control.member": "messages per member and second",
+    "rest.mean": "own rounds, mean over groups",
+    "rest.max": "own rounds",
+    "rest.moving": "groups per group",
+}
+
 _FAMILIES = (TREE, MESH, UNICAST, IP)
 
 #: The values of `multicast.TIME` and `multicast.HOPS`; that module imports Spark.

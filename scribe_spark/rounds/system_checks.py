@@ -51,6 +51,7 @@ class CheckedSystem(SystemOnBuckets):
             "building",
             "state",
             "recodes",
+            "notes_failures",
             "sources_join",
         )
         for name in names:

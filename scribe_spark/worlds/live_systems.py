@@ -11,7 +11,7 @@ docs/rules.md, "Rounds", "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from scribe_spark.measures.multicasts import (
     SeeMulticasts,
     SystemTables,
 )
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.event_rows import (
     EVENT_NAMES,
     NODE_EVENTS,
@@ -138,7 +139,8 @@ class LiveSystems:
 
     `own` has the own rounds of systems that set their length; the others have one round per round
     of the world, which lasts `seconds`. `limits` are the user's limits of children, by node number;
-    the copies of the systems `by_hops` arrive by the clock of hops.
+    the copies of the systems `by_hops` arrive by the clock of hops.  ``application(nodes)`` returns
+    the user's application.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -146,6 +148,7 @@ class LiveSystems:
     seconds: float = NOMINAL_SECONDS
     limits: np.ndarray | None = None
     by_hops: frozenset[str] = frozenset()
+    application: Callable[[int], Any] | None = None
 
     def named(self, *, within: bool) -> tuple[str, ...]:
         """Return the systems that play within Pastry's round (`within`), or all other systems.
@@ -243,7 +246,9 @@ class SystemsInRound:
             kinds = *system.payload, *system.control
             tally = Tally(kinds, recorded=kinds if in_buckets else ())
             environment = replace(environment, observer=tally.observer)
-        now = replace(now, tally=tally, own=self._systems.own_rounds(name))
+        make = self._systems.application
+        told = None if make is None else Applications(make, len(now.ring), name)
+        now = replace(now, tally=tally, own=self._systems.own_rounds(name), applications=told)
         tables = f"{name}{OF_SYSTEM}", system.reads, system.shares
         buckets = SystemPlayer(self._player.engine, environment.facts, environment.bounds, *tables)
         taken: dict[str, Columns] = {}

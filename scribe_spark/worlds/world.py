@@ -556,6 +556,20 @@ class World:
         laid_out = self.knowledge.frame.repartition(partitions, "node")
         return PastryOverlay.of_knowledge(laid_out, self._underlay, rules.b, rules.leaf_set)
 
+    def memory(self, system: str, table: str, schema: str) -> DataFrame:
+        """Return a table that the user's applications remember.
+
+        Parameters
+        ----------
+        system : str
+            The system that calls the applications.
+        table : str
+            A name in `rounds.applications.Application.tables`.
+        schema : str
+            The columns of the table, such as ``"node bigint, failures bigint"``.
+        """
+        return self._view(views.memory_view(system, table, schema)).frame
+
     @property
     def lookups(self) -> DataFrame:
         """The lookups of the last round, with the columns that :meth:`route` returns."""

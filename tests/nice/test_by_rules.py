@@ -63,6 +63,7 @@ def check_period(played: Played, case: Case, t: int, groups: list[Group]) -> Non
     for table in "clusters", "silent", "waiting":
         rows = [(g, *row) for g, state in enumerate(states) for row in state[table]]
         assert played.rows(table) == rows, (t, table)
+    assert played.failures == sorted(row for group in groups for row in group.given_up), t
     names = "group", "node", "layer", "entries"
     for kind, kept in played.system.entries(played.state, played.network).items():
         wanted = sum((group.entries()[kind] for group in groups), Counter())

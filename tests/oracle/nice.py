@@ -84,6 +84,7 @@ class Group:
     point: int = NONE  # the RP of the period's start
     lost: dict[int, set[int]] = field(default_factory=dict)
     sent: dict[str, list[Message]] = field(default_factory=dict)
+    given_up: list[Message] = field(default_factory=list)
 
     # --- what the state says
 
@@ -151,6 +152,13 @@ class Group:
                 self.departing[x] = SILENT
                 del self.silent[x]
         self.answering = set(seated) - set(self.silent) - set(self.departing)
+        self.given_up = [
+            (self.index, y, x)
+            for row in self.first.values()
+            for x, leader in row.items()
+            for y, other in row.items()
+            if leader == other and y in self.answering and self.departing.get(x) == SILENT
+        ]
 
     def spread(self, x: int) -> int:
         """Return how many periods a node waits before it begins to join."""

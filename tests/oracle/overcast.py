@@ -109,7 +109,9 @@ class Group:
     #: What is counted in the round.
     messages: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     certificates: int = 0
+    news: int = 0  # certificates that the root did not have
     moves: int = 0
+    given_up: list[tuple[int, int]] = field(default_factory=list)  # who counts whom as dead
 
     def setting(self, name: str) -> Any:
         """Return a setting."""
@@ -186,7 +188,8 @@ class Group:
     def play(self, t: int, join: Iterable[int], quit: Iterable[int], died: Iterable[int]) -> None:
         """Play the phases of round t."""
         self.messages = {kind: [] for kind in ("probe", "adopt", "check-in")}
-        self.certificates = self.moves = 0
+        self.certificates = self.news = self.moves = 0
+        self.given_up = []
         self.change(t, set(join), {*quit, *died})
         self.count_flows()
         self.check_in(t)
@@ -229,9 +232,11 @@ class Group:
     def merge(self, told: Mapping[int, list[Certificate]]) -> None:
         """E2: write what is news to each member, in any order; count what the root is told."""
         for p, rows in told.items():
+            before = dict(self.members[p].table)
+            self.note(p, rows)
             if p == self.root():
                 self.certificates += len(rows)
-            self.note(p, rows)
+                self.news += sum(before.get(of) != row for of, row in self.members[p].table.items())
 
     def note(self, p: int, rows: list[Certificate]) -> None:
         """Write what is news to a member."""
@@ -251,6 +256,7 @@ class Group:
             it = self.members[x]
             self.send("check-in", x, it.parent)
             if it.parent not in self.members:
+                self.given_up.append((x, it.parent))
                 self.search(x, chains[x])
                 continue
             children = self.members[it.parent].children
@@ -282,6 +288,7 @@ class Group:
             for c, (last, number) in list(it.children.items()):
                 if t - last >= self.setting("lease"):
                     del it.children[c]
+                    self.given_up.append((p, c))
                     self.note(p, [Certificate(c, number, p, False)])
 
     # --- decisions (E9 to E11)
@@ -513,7 +520,7 @@ def play_period(groups: Sequence[Group], t: int, period: Mapping[str, list]) -> 
 def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
     """Play a case; return what comes of it, and the measures of all groups after each period."""
     groups = groups_of(case)
-    names = "states", "entries", "messages", "certificates", "moves", "measures"
+    names = "states", "entries", "messages", "given_up", "certificates", "news", "moves", "measures"
     out: Case = {name: [] for name in names}
     out |= {"copies": [], "receivers": []}
     for t, period in enumerate(case["periods"]):
@@ -537,7 +544,9 @@ def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
                 for kind in ("probe", "adopt", "check-in")
             }
         )
+        out["given_up"].append(sorted((g.index, *pair) for g in groups for pair in g.given_up))
         out["certificates"].append([group.certificates for group in groups])
+        out["news"].append([group.news for group in groups])
         out["moves"].append([group.moves for group in groups])
         sums: dict[str, float] = defaultdict(float)
         for group in groups:

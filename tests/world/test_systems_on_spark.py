@@ -297,10 +297,18 @@ STRIPES = {"systems": "splitstream", "nodes": 100, "groups": 1}
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"nice_k": 1}, "nice_k = 1: must be at least 2"),
+        ({"nice_newcomers": 0}, "nice_newcomers = 0: must be at least 1"),
+        ({"nice_period_seconds": 0.0}, "nice_period_seconds = 0.0: must be at least 0.001"),
+        ({"narada_contacts": 1_025}, "narada_contacts = 1025: must be at most 1024"),
+        ({"overcast_round_seconds": 0.0}, "overcast_round_seconds = 0.0: must be at least 0.001"),
         ({"overcast_lease": 3}, "overcast_lease = 3: must be at least 4"),
         ({"overcast_tolerance": 0.0}, "overcast_tolerance = 0.0: must be at least 0.01"),
         ({"overcast_decide": "delay"}, "overcast_decide = 'delay': must be one of shared"),
-        ({"transit_rate": "0Mbit/s"}, "transit_rate = '0Mbit/s': must be above 0"),
+        *(
+            ({f"{link}_rate": "0Mbit/s"}, f"{link}_rate = '0Mbit/s': must be above 0")
+            for link in ("transit", "transit_stub", "stub")
+        ),
         ({"plumtree_active": 1}, "plumtree_active = 1: must be at least 2"),
         ({"plumtree_growth": 1.0}, "plumtree_growth = 1.0: must be at least 1.1"),
         ({"plumtree_rules": "babel"}, "plumtree_rules = 'babel': must be one of paper, iroh"),
@@ -347,5 +355,5 @@ def test_a_group_of_a_table_that_is_too_large_is_refused_in_one_line(spark, tmp_
     config = WorldConfig(
         **NETWORK, nodes=1_100, members=str(tmp_path / "members.csv"), systems="narada", rounds=2
     )
-    with pytest.raises(InputError, match=r"^systems = 'narada': has a group of 1,025 members; "):
+    with pytest.raises(InputError, match=r"^systems = 'narada': has 1,025 members in group 1; "):
         play(spark, tmp_path / "out", config, buckets=2)

@@ -17,7 +17,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
 from scribe_spark.systems.narada import VECTOR_BYTES
-from scribe_spark.systems.narada.meshes import TABLES, Meshes
+from scribe_spark.systems.narada.meshes import LINKS, TABLES, Meshes
 from scribe_spark.systems.narada.period import NaradaPeriod
 from scribe_spark.underlay.protocol import node_delays
 
@@ -30,7 +30,9 @@ class Narada(GrownOverlays):
     """Narada by rules D1 to D14; `rules` is the section ``narada`` of the config."""
 
     rules: NaradaConfig
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = TABLES
+    structure: ClassVar[tuple[str, ...]] = (LINKS, "group", "node", "peer")
     counted: ClassVar[tuple[str, ...]] = (VECTOR_BYTES,)
     state: ClassVar[Mapping[str, str]] = entry_tables("neighbours", "members")
 

@@ -33,7 +33,9 @@ class Nice(GrownOverlays):
     """NICE by rules V1 to V9; `rules` is the section ``nice`` of the config."""
 
     rules: NiceConfig
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)
+    structure: ClassVar[tuple[str, ...]] = (CLUSTERS, "group", "layer", "leader", "node")
     carried: ClassVar[tuple[str, ...]] = ("layer",)
     counted: ClassVar[tuple[str, ...]] = (*EVENTS, "control_bytes")
     state: ClassVar[Mapping[str, str]] = entry_tables(

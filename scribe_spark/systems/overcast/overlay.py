@@ -47,8 +47,10 @@ class Overcast(GrownOverlays):
 
     rules: OvercastConfig
 
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, _MEASURED)
-    counted: ClassVar[tuple[str, ...]] = ("moves", "certificates")
+    structure: ClassVar[tuple[str, ...]] = (MEMBERS, "group", "node", "parent", "alive")
+    counted: ClassVar[tuple[str, ...]] = ("moves", "certificates", "certificates.news")
     control: ClassVar[tuple[str, ...]] = (PROBE, ADOPT, CHECK_IN)
     state: ClassVar[Mapping[str, str]] = entry_tables(
         "children", "ancestors", "certificates", "root's view", "linear nodes"
@@ -63,7 +65,10 @@ class Overcast(GrownOverlays):
         """Play one round of Overcast; see `GrownOverlays.play_period`."""
         round = Round(self.rules, state, period)
         sent = round.play()
-        period.counts.update(moves=round.moves, certificates=round.told_to_root)
+        told, news = round.told_to_root, round.news_to_root
+        period.counts.update(
+            {"moves": round.moves, "certificates": told, "certificates.news": news}
+        )
         state.update(round.tables())
         if period.ends_round:
             state[_MEASURED] = measured(state, period.network)
