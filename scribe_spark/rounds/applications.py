@@ -1,7 +1,11 @@
 """Users' applications of the systems of a world: their memory, and the upcall of failures.
 
 A system notes the failures that nodes notice (:func:`note_failures`); at the end of a round of the
-world, the application of each bucket is told those of its nodes (:class:`TellApplication`); rule O14.
+world, the application of each bucket is told those of its nodes (:class:`TellApplication`).
+
+References
+----------
+docs/rules.md, O14.
 """
 
 from __future__ import annotations

@@ -54,12 +54,12 @@ def test_nodes_tell_which_neighbours_they_have_given_up(spark):
             world.step()
         for system in SYSTEMS:
             told = world.memory(system, "deaths", schema).toPandas()
-            assert set(told["round"]) <= {1, 2, 3}
-            assert len(told)
-            assert not dead & set(told["node"])
-            lost = set(told["neighbour"])
+            after = told[told["round"] >= 1]
+            lost = set(after["neighbour"])
+            assert lost & dead
+            assert not dead & set(after["node"])
             # a parent of Overcast also gives up children that have moved
-            assert lost & dead if system == "overcast" else lost <= dead
+            assert system == "overcast" or (lost <= dead and len(after) == len(told))
         world.release()
 
 
