@@ -267,7 +267,8 @@ def _play(
     of = SystemTables(name, live, measured)
     if now.links is not None:
         of = replace(of, parts=now.links.parts)
-    player.play(_WriteViews(bounds, nodes, live, of, _first_of_trees(now, done), wanted))
+    first = _first_of_trees(live, now, done)
+    player.play(_WriteViews(bounds, nodes, live, of, first, wanted))
     player.free_shared()
 
 
@@ -282,11 +283,12 @@ def _add_times(
         time_round(player, *network, begun, (CARRIED, DELIVERED), live.merged, True, late)
 
 
-def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
-    """Return the first publication of each tree: by default, of each group and source."""
+def _first_of_trees(live: SystemOnBuckets, now: LivingRound, done: SystemRound) -> np.ndarray:
+    """Return the first publication of each tree of each group and source."""
     if done.begun is not None and len(done.begun):
         return np.unique(done.begun.along)
-    ends = np.column_stack([now.publish.group, now.publish.node])
+    ends = now.publish.group, now.publish.node
+    ends = np.column_stack([*ends, live.trees(now.number, *ends)])
     return np.sort(np.unique(ends, axis=0, return_index=True)[1])
 
 

@@ -783,6 +783,21 @@ class SystemOnBuckets:
         """
         return None
 
+    def trees(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """Return the number of the tree down which each publication of a round goes: int64, (p,).
+
+        By default, a source has one tree in each of its groups, 0.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round of the world; 0 in a run.
+        group, source : ndarray of int64, shape (p,)
+            The index of the group and the position of the source of each publication, in the order
+            of `LivingRound.publish`.
+        """
+        return np.zeros(len(group), dtype=np.int64)
+
     # --- rounds
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:

@@ -691,11 +691,37 @@ class Channel:
             "ancestors": {str(x): self.nodes[x].ancestors for x in nodes if self.alive[x]},
             "children": {str(x): [sorted(one) for one in self.nodes[x].children] for x in nodes},
             "spare_parents": {str(x): self.nodes[x].spare_parent for x in nodes},
+            "entries": {str(x): self.entries(x) for x in nodes if self.alive[x]},
             "messages": {
                 kind: sorted(map(list, sent)) for kind, sent in sorted(self.messages.items())
             },
             "hops": self.last_event,
         }
+
+    def entries(self, x: int) -> Case:
+        """Return how many entries of each kind a live node keeps."""
+        node = self.nodes[x]
+        roots = [self.is_root(x, s) for s in self.all()]
+        below = [one for one in self.nodes.values() if one.spare_parent == x]
+        return {
+            "children": node.degree,
+            "parents": sum(self.parent_of(x, s) >= 0 for s in self.all()),
+            "ancestors": sum(map(len, node.ancestors)),
+            "spare children": len(below),
+            "spare parents": int(node.spare_parent >= 0),
+            "waiting": sum(self.parent_of(x, s) < 0 and not roots[s] for s in self.all()),
+        }
+
+    def lacking(self) -> list[int]:
+        """Return how many stripes do not reach each live node: its way up ends elsewhere."""
+        return [sum(not self.is_reached(x, s) for s in self.all()) for x, _ in self.living()]
+
+    def is_reached(self, x: int, s: int) -> bool:
+        """Tell whether the way from a node up to the root of a stripe leads over live nodes."""
+        way = [x]
+        while (up := self.parent_of(way[-1], s)) >= 0 and up not in way:
+            way.append(up)
+        return up < 0 and self.is_root(way[-1], s) and all(self.alive[one] for one in way)
 
     def copies(self, source: int, rank: int) -> list[tuple[int, int]]:
         """Return (sender, to) of all copies that are sent of a publication of the period (L11)."""

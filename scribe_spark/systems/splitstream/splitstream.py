@@ -17,7 +17,9 @@ import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
+    divided,
     find_sorted,
+    index_in_run,
     rank_in_group,
     run_starts,
     whole_numbers,
@@ -26,11 +28,20 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.group_overlays import Built, Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL
-from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, open_channels
+from scribe_spark.systems.splitstream.channels import (
+    CHANNELS,
+    MEASURED,
+    NODES,
+    QUOTIENTS,
+    ChannelNodes,
+    Setting,
+    measured,
+    open_channels,
+)
 from scribe_spark.systems.splitstream.forest import Forest
 from scribe_spark.systems.splitstream.protocol import Hops
 from scribe_spark.systems.splitstream.routes import ROUTES, FindRoutes, Routes
@@ -51,6 +62,12 @@ class SplitStream(GrownOverlays):
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
     control: ClassVar[tuple[str, ...]] = CONTROL
+    state: ClassVar[Mapping[str, str]] = {
+        kind: f"splitstream {kind}"
+        for kind in (
+            *("children", "parents", "ancestors", "spare children", "spare parents", "waiting"),
+        )
+    }
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
@@ -68,27 +85,34 @@ class SplitStream(GrownOverlays):
             hops.play()
             begun.nodes = forest.nodes_after()
             period.counts.update(hops.counts)
+        if not period.network.in_run:
+            begun.channels |= measured(begun, state.get(CHANNELS), setting)
         state[NODES], state[CHANNELS] = begun.nodes.to_state(size), begun.channels
         return begun.sent.by_kind()
 
-    @property
-    def ways(self) -> int:
-        """The number of stripes: a source's publications take the stripes in turn (L11)."""
-        return self.rules.stripes
+    def trees(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """Return the stripes of publications: a group's sources take them in turn (L11)."""
+        stripes = self.rules.stripes
+        of_source = key_of([group, source], 1 + int(source.max(initial=0)))
+        way = of_source * stripes + rank_in_group(of_source) % stripes
+        _, first, of = np.unique(way, return_index=True, return_inverse=True)
+        return (number + index_in_run(group[first])[of]) % stripes
+
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        """Return the edges of publications and, in a run, what nodes keep of channels."""
+        nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
+        kept = kept_by_nodes(nodes, channels, len(network.ring)) if network.in_run and nodes else {}
+        return Built(self.edges(overlays, network), kept)
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of the stripe down which each publication goes: rule L11.
+        """Return the edges of the stripe down which each publication goes.
 
         See `GroupOverlays.edges`.
         """
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
         if not channels:
             return {name: whole_numbers() for name in ("publication", "node", "peer")}
-        # the stripe and its root
-        order = np.lexsort((overlays.source, overlays.of))
-        rank = rank_in_group(overlays.of[order])[np.argsort(order)]
-        row = find_sorted(channels["group"], overlays.of)
-        stripe = (channels["period"][row] + rank) % self.rules.stripes
+        row, stripe = find_sorted(channels["group"], overlays.of), overlays.tree
         root = np.where(row < 0, NONE, channels["root"][row, stripe].astype(np.int64))
         rows = {"group": nodes["group"], "row": np.arange(len(nodes["node"]))}
         each = overlays.each_publication(rows)
@@ -124,36 +148,37 @@ class SplitStream(GrownOverlays):
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return sums over channels, by name.
-
-        ``members`` are live nodes, ``at_most_one`` those interior in at most one stripe,
-        ``interior`` the pairs of a live node and a stripe in which the node is interior, and
-        ``open`` the missing parents of nodes that are no roots.
-        """
-        nodes, stripes = state[NODES], self.rules.stripes
-        living = nodes["died"] < 0
-        node, group = nodes["node"], nodes["group"]
-        size = int(node.max(initial=0)) + 1
-        row, stripe = np.nonzero(nodes["parent"] >= 0)
-        key = group * size + node
-        above = find_sorted(key, group[row] * size + nodes["parent"][row, stripe])
-        children = np.zeros((len(key), stripes), dtype=bool)
-        children[above, stripe] = True
-        interior = children[living].sum(axis=1)
-        roots = len(state[CHANNELS]["group"]) * stripes
-        return {
-            "members": float(np.count_nonzero(living)),
-            "at_most_one": float(np.count_nonzero(interior <= 1)),
-            "interior": float(interior.sum()),
-            "trees": float(roots),
-            "open": float(np.count_nonzero(nodes["parent"][living] < 0) - roots),
-        }
+        """Return the sums of `channels.measured` over channels, by name."""
+        rows = state.get(CHANNELS, {})
+        return {name: float(rows[name].sum()) for name in MEASURED if name in rows}
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the measures of a round."""
-        members, trees = (max(1.0, sums.get(name, 1.0)) for name in ("members", "trees"))
+        """See `GrownOverlays.measures_of`; a quotient by 0 is 0."""
         return {
-            "interior.one": sums.get("at_most_one", 0.0) / members,
-            "interior.nodes": sums.get("interior", 0.0) / trees,
-            "open": sums.get("open", 0.0),
+            name: sums.get(above, 0.0) / (max(1.0, sums.get(below, 0.0)) if below else 1.0)
+            for name, (above, below) in QUOTIENTS.items()
         }
+
+
+def kept_by_nodes(nodes: Columns, channels: Columns, size: int) -> dict[str, Columns]:
+    """Return the numbers of entries that nodes keep of channels, by kind (`SplitStream.state`).
+
+    `nodes` and `channels` are the tables of the state, `size` is the number of the network's nodes.
+    """
+    of = ChannelNodes.from_state({NODES: nodes}, NODES, size)
+    group, _ = divided(of.key, size)
+    parents = np.c_[of.parent, of.spare_parent]
+    row, stripe = np.nonzero(parents >= 0)
+    above = find_sorted(of.key, group[row] * size + parents[row, stripe])
+    is_spare = stripe == of.parent.shape[1]
+    waits = (of.parent < 0) & ~of.hold_roots(channels, size)[:, : of.parent.shape[1]]
+    entries = {
+        "children": np.bincount(above[~is_spare], minlength=len(of)),
+        "parents": (of.parent >= 0).sum(axis=1),
+        "ancestors": (of.ancestors >= 0).sum(axis=(1, 2)),
+        "spare children": np.bincount(above[is_spare & (above >= 0)], minlength=len(of)),
+        "spare parents": (of.spare_parent >= 0).astype(np.int64),
+        "waiting": waits.sum(axis=1),
+    }
+    ends = {"group": group, "node": nodes["node"]}
+    return {kind: {**ends, "entries": count} for kind, count in entries.items()}
