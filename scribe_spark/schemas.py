@@ -289,8 +289,23 @@ SCHEDULE = _schema(publication=_LONG, group=_LONG, node=_LONG, time_ms=_DOUBLE, 
 #: The payload bytes on each directed link that carries any.
 LINK_BYTES = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, bytes=_LONG)
 
-#: The further tables of a run with a schedule; `link_bytes` only if publications have sizes.
-SCHEDULE_CONTRACT: dict[str, StructType] = {"schedule": SCHEDULE, "link_bytes": LINK_BYTES}
+#: A measure of each tree of a system whose groups have several trees (`measures.trees`): the number
+#: of values, their mean, and percentiles by nearest rank.
+BY_TREE = _schema(
+    system=_STRING,
+    tree=_LONG,
+    measure=_STRING,
+    count=_LONG,
+    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
+)
+
+#: The further tables of a run with a schedule; `link_bytes` only if publications have sizes,
+#: `by_tree` only with a system whose groups have several trees.
+SCHEDULE_CONTRACT: dict[str, StructType] = {
+    "schedule": SCHEDULE,
+    "link_bytes": LINK_BYTES,
+    "by_tree": BY_TREE,
+}
 
 #: The tables of a world, besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}

@@ -288,8 +288,8 @@ def _first_of_trees(live: SystemOnBuckets, now: LivingRound, done: SystemRound) 
     if done.begun is not None and len(done.begun):
         return np.unique(done.begun.along)
     ends = now.publish.group, now.publish.node
-    ends = np.column_stack([*ends, live.trees(now.number, *ends)])
-    return np.sort(np.unique(ends, axis=0, return_index=True)[1])
+    of_tree = np.column_stack([*ends, live.trees_of(now.number, *ends)])
+    return np.sort(np.unique(of_tree, axis=0, return_index=True)[1])
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class Overlays:
         The tables of `grown_overlays.GrownOverlays`; the column ``group`` has the indices of these
         overlays.
     tree : ndarray of int64, shape (p,)
-        The tree of each publication: `SystemOnBuckets.trees`.
+        The tree of each publication: `SystemOnBuckets.trees_of`.
     """
 
     number: np.ndarray
@@ -361,7 +361,7 @@ class GroupOverlays(SystemOnBuckets):
         made = self.shared_in_run(Network(now.ring, *facts), player) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = now.publish.group, now.publish.node
-        tree = self.trees(now.number, *ends)
+        tree = self.trees_of(now.number, *ends)
         trees = 1 + int(tree.max(initial=0))
         topic = mixed_key([*ends, tree], [len(now.ring), trees])
         topic, first, of = np.unique(topic, return_index=True, return_inverse=True)

@@ -783,7 +783,7 @@ class SystemOnBuckets:
         """
         return None
 
-    def trees(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
         """Return the number of the tree down which each publication of a round goes: int64, (p,).
 
         By default, a source has one tree in each of its groups, 0.

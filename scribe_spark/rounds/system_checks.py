@@ -94,9 +94,9 @@ class CheckedSystem(SystemOnBuckets):
         """The number of own rounds of a run before the own round with its publications."""
         return self.system.rounds_before
 
-    def trees(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-        """See `SystemOnBuckets.trees`."""
-        return self.system.trees(number, group, source)
+    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """See `SystemOnBuckets.trees_of`."""
+        return self.system.trees_of(number, group, source)
 
     def stays(self, name: str) -> bool:
         """Return True if the user's system keeps a table of a bucket until the next round.

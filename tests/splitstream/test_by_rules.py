@@ -24,7 +24,6 @@ from scribe_spark.systems.splitstream.splitstream import SplitStream, kept_by_no
 from splitstream import played
 from splitstream.played import Rules, play
 
-
 LACKS = "lost", "lost.nodes", "lost.mean", "converging", "converged", "converged.rounds"
 
 

@@ -288,6 +288,46 @@ def test_a_run_reaches_each_member_once(spark, tmp_path, case):
     assert all(one[f"{case.system}.reached"] == 1 for one in metrics)
 
 
+def test_a_run_measures_each_tree(spark, tmp_path):
+    """One publication of each group in each stripe: the measures of trees, from other tables."""
+    config = RunConfig(**GROUPS["splitstream"], publications=16, interval="30ms")
+    run(spark, config, Execution(out=str(tmp_path), master="local[2]"), PHASES)
+    known = table(tmp_path, "by_tree").set_index(["tree", "measure"])
+    assert {*known.pop("system")} == {"splitstream"}
+    of_base, of = (
+        table(tmp_path, "deliveries").query(f"system == '{name}'")
+        for name in ("ip_multicast", "splitstream")
+    )
+    tree = table(tmp_path, "schedule").groupby("group").cumcount()
+    assert {*tree} == {*range(16)}
+    both = of.merge(of_base, on=["publication", "group", "node"], suffixes=("", "_base"))
+    copies = table(tmp_path, "copies").query("system == 'splitstream'")
+    copies = copies.assign(tree=tree[copies["publication"]].to_numpy())
+    ends = ["delay_ms", "delay_ms_base"]
+    for number, rows in both.groupby(tree[both["publication"]].to_numpy()):
+        groups = rows.groupby("group")[ends]
+        rad, rmd = (sums[ends[0]] / sums[ends[1]] for sums in (groups.mean(), groups.max()))
+        mine = copies[copies["tree"] == number]
+        sent = mine.groupby("sender").size().reindex(range(60), fill_value=0)
+        tables = mine.groupby("sender")["group"].nunique().reindex(range(60), fill_value=0)
+        for measure, values in {
+            **{"delay_ms": rows["delay_ms"], "hops": rows["hops"], "rad": rad, "rmd": rmd},
+            **{"rdp": rows["delay_ms"] / rows["delay_ms_base"]},
+            **{"children_entries": sent, "children_tables": tables},
+        }.items():
+            found = known.loc[number, measure]
+            wanted = len(values), values.mean(), values.max()
+            assert tuple(found[["count", "mean", "max"]]) == pytest.approx(wanted, abs=0.001)
+    packets = table(tmp_path, "link_stress").query("system == 'splitstream'")["packets"].sum()
+    on_links = known.xs("link_stress", level="measure")
+    assert (on_links["count"] * on_links["mean"]).sum() == pytest.approx(packets, rel=0.001)
+    numbers = json.loads((tmp_path / "metrics.json").read_text("utf-8"))
+    metrics = {row["name"]: row["value"] for row in numbers}
+    means = known.xs("rad", level="measure")["mean"]
+    ends = [metrics[f"splitstream.by_tree.rad.{end}"] for end in ("least", "greatest")]
+    assert ends == [means.min(), means.max()]
+
+
 # --- refused settings
 
 #: A config of SplitStream, whose stripes depend on the digits of Pastry.

@@ -69,6 +69,7 @@ SPLITSTREAM = System(
     requested=True,
     config="scribe_spark.systems.splitstream.config:SplitStreamConfig",
     control=True,
+    several_trees=True,
     over_pastry=True,
     world=lambda config: _SPLITSTREAM(config.splitstream.for_tasks(), config.overlay.b),
     world_measures=MEASURES,

@@ -34,15 +34,15 @@ from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
 
-#: The tables of the state: `ChannelNodes`, with ``group, node`` as key; and channels: ``group``, the
-#: ``root`` of each id and, in a world, ``since``, the period from which nodes lack stripes (NONE:
-#: all have all), and `MEASURED`.
+#: The tables of the state: `ChannelNodes`, with ``group, node`` as key; and channels: ``group``,
+#: the ``root`` of each id and, in a world, ``since``, the period from which nodes lack stripes
+#: (NONE: all have all), and `MEASURED`.
 NODES, CHANNELS = "nodes", "channels"
 
-#: The numbers of a channel at the end of a period: live nodes, those interior in at most one stripe,
-#: and the pairs (node, stripe) in which they are interior; stripes; pairs without a parent; pairs
-#: that no publication reaches, nodes with such pairs; 1 if there are some; 1 if there were some in
-#: the period before only, and the number of periods with some.
+#: The numbers of a channel at the end of a period: live nodes, those interior in at most one
+#: stripe, and the pairs (node, stripe) in which they are interior; stripes; pairs without a parent;
+#: pairs that no publication reaches, nodes with such pairs; 1 if there are some; 1 if the period
+#: before was the last one with some, and the number of periods with some.
 MEASURED = (
     *("members", "at_most_one", "interior", "trees", "open"),
     *("lost", "hit", "converging", "converged", "took"),

@@ -86,11 +86,11 @@ class SplitStream(GrownOverlays):
             begun.nodes = forest.nodes_after()
             period.counts.update(hops.counts)
         if not period.network.in_run:
-            begun.channels |= measured(begun, state.get(CHANNELS), setting)
+            begun.channels = {**begun.channels, **measured(begun, state.get(CHANNELS), setting)}
         state[NODES], state[CHANNELS] = begun.nodes.to_state(size), begun.channels
         return begun.sent.by_kind()
 
-    def trees(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
         """Return the stripes of publications: a group's sources take them in turn (L11)."""
         stripes = self.rules.stripes
         of_source = key_of([group, source], 1 + int(source.max(initial=0)))
