@@ -1,4 +1,4 @@
-"""SplitStream in plain Python, message by message: rules L1 to L11.
+"""SplitStream in plain Python, message by message: rules L1 to L12.
 
 A `Channel` plays the periods of one group; `play` plays a case, `random_case` draws one, and
 `check` tells what holds after each period.  Nodes are positions, -1 stands for none.
@@ -117,6 +117,7 @@ class Channel:
         self.alive: list[bool] = []
         self.routes: dict[str, dict[str, list[int]]] = {}
         self.messages: dict[str, list[tuple[int, int]]] = {}
+        self.given_up: list[tuple[int, int]] = []  # who counts whom as dead
         self.waves: list[list[int]] = []
         self.tree: set[int] = set()  # the spare tree of the hop before
         self.replies: dict[int, list[Reply]] = {}
@@ -190,7 +191,7 @@ class Channel:
         """Play one period (L1, L2)."""
         self.period, self.hop, self.last_event = period["P"], 0, 0
         self.alive, self.routes = period["alive"], period["routes"]
-        self.messages, self.tree = {}, set()
+        self.messages, self.tree, self.given_up = {}, set(), []
         self.replies, self.requests, self.asks = {}, {}, {}
         for node in self.nodes.values():
             node.fails = [0] * self.stripes
@@ -288,6 +289,10 @@ class Channel:
 
     def remove(self, gone: set[int], told: set[int]) -> None:
         """Remove nodes from the channel; some tell their parents and children so."""
+        for y, node in self.living():
+            near = {*node.parent, *(c for below in node.children for c in below)}
+            if y not in gone:
+                self.given_up += [(y, x) for x in sorted(near & gone - told)]
         for x in sorted(told):
             for s in self.all():
                 if self.nodes[x].parent[s] >= 0:
@@ -691,6 +696,7 @@ class Channel:
             "ancestors": {str(x): self.nodes[x].ancestors for x in nodes if self.alive[x]},
             "children": {str(x): [sorted(one) for one in self.nodes[x].children] for x in nodes},
             "spare_parents": {str(x): self.nodes[x].spare_parent for x in nodes},
+            "given_up": sorted(self.given_up),
             "entries": {str(x): self.entries(x) for x in nodes if self.alive[x]},
             "messages": {
                 kind: sorted(map(list, sent)) for kind, sent in sorted(self.messages.items())

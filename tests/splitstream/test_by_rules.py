@@ -1,9 +1,10 @@
-"""SplitStream beside an oracle that was written from the rules alone: docs/rules.md, L1 to L11."""
+"""SplitStream beside an oracle that was written from the rules alone: docs/rules.md, L1 to L12."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.splitstream.channels import CHANNELS, NODES
 from scribe_spark.systems.splitstream.forest import ENDLESS
 from scribe_spark.systems.splitstream.routes import ROUTES
-from scribe_spark.systems.splitstream.splitstream import SplitStream, kept_by_nodes
+from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream import played
 from splitstream.played import Rules, play
 
@@ -165,23 +166,28 @@ class InProcess:
         sent = self.system.play_period(self.state, given)
         return state_of(self.state, self.case["S"], given.alive) | {
             "messages": {
-                kind: sorted(
-                    map(list, zip(rows["sender"].tolist(), rows["to"].tolist(), strict=True))
-                )
+                kind: sorted(map(list, pairs(rows["sender"], rows["to"])))
                 for kind, rows in sorted(sent.items())
                 if len(rows["to"])
             },
             "hops": given.counts.get("hops", 0),
+            "given_up": sorted(pair for _, *ends in given.failures for pair in pairs(*ends)),
         }
+
+
+def pairs(one: np.ndarray, other: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs of numbers."""
+    return list(zip(one.tolist(), other.tolist(), strict=True))
 
 
 def state_of(state: dict[str, Columns], stripes: int, alive: np.ndarray) -> dict[str, Any]:
     """Return the state of a group after a period, in the form of `Channel.outputs`."""
     nodes = state[NODES]
     at = nodes["node"].tolist()
+    entries = SplitStream(Rules(stripes)).entries(state, SimpleNamespace(ring=alive))
     kept = {
         kind: dict(zip(rows["node"].tolist(), rows["entries"].tolist(), strict=True))
-        for kind, rows in kept_by_nodes(nodes, state[CHANNELS], len(alive)).items()
+        for kind, rows in entries.items()
     }
     parent = dict(zip(at, nodes["parent"].tolist(), strict=True))
     lists = nodes["ancestors"].tolist()

@@ -19,7 +19,7 @@ CONFIG: dict[str, Any] = {
     **{"nodes": 40, "groups": 2, "group_size": 20, "rounds": 4, "round_seconds": 60.0},
     **{"generator": "mass-failure", "event_round": 1, "share": 0.2, "narada_join_periods": 2},
 }
-SYSTEMS = "nice", "overcast", "narada"
+SYSTEMS = "nice", "overcast", "narada", "splitstream"
 NAMES = "round", "group", "node", "neighbour"
 
 

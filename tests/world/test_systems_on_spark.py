@@ -228,6 +228,14 @@ def copies_of_overcast(of: Tables) -> None:
     assert (of.entries("certificates") >= of.entries("ancestors") - (of.sizes - 1)).all()
 
 
+def copies_of_splitstream(of: Tables) -> None:
+    pairs = of.entries("parents")
+    assert (pairs == of.entries("children")).all()
+    assert (pairs >= 16 * (of.sizes - 1)).all()  # roots of stripes may be no members
+    assert (of.entries("ancestors") > pairs).all()
+    assert (of.entries("spare parents") == of.entries("spare children")).all()
+
+
 def copies_on_all_views(of: Tables) -> None:
     payload = of.copies[of.copies["kind"] == "payload"]
     assert (payload.groupby("group").size() == of.entries("active") - (of.sizes - 1)).all()
@@ -255,7 +263,7 @@ RUNS = {
     "overcast": Run("overcast", {"overcast_rounds": 60}, ("tasks", "jobs"), copies_of_overcast),
     "plumtree": Run("plumtree", copies=copies_on_all_views, slow=False),
     "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views),
-    "splitstream": Run("splitstream"),
+    "splitstream": Run("splitstream", copies=copies_of_splitstream),
     "splitstream, sizes": Run("splitstream", UPLINK),
 }
 

@@ -189,7 +189,7 @@ def open_channels(state: Mapping[str, Columns], setting: Setting) -> OpenChannel
     gone = left | noticed | useless
     moved = nodes.key[gone] // size
     if gone.any():
-        _remove(nodes, gone, left | useless, size, sent)
+        _remove(nodes, gone, left | useless, period, sent)
     # 4. who comes
     new = distinct(np.r_[joins, roots])
     new = new[~nodes.has(new)]
@@ -225,11 +225,15 @@ def _choose_roots(
     return {"group": groups, "root": root}, root != before
 
 
-def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
+def _remove(
+    nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, period: Period, sent: Sent
+) -> None:
     """Remove the nodes that `gone` marks; their children lose their parents.
 
     Nodes that `told` marks tell their parents and children, which counts messages in `sent`.
+    Parents and children give up the others.
     """
+    size = len(period.alive)
     group, node = divided(nodes.key, size)
     row, stripe = np.nonzero(nodes.parent >= 0)
     parent = nodes.parent[row, stripe]
@@ -237,6 +241,10 @@ def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, 
     leaves, is_left = told[row], told[above]
     sent.note(LEAVE, group[row[leaves]], node[row[leaves]], parent[leaves])
     sent.note(DROP, group[row[is_left]], parent[is_left], node[row[is_left]])
+    at, peer = np.r_[row, above], np.r_[above, row]
+    some = (period.alive[node] & ~gone)[at] & (gone & ~told)[peer]
+    noticed = distinct(key_of([nodes.key[at[some]], node[peer[some]]], size))
+    period.give_up(*divided(noticed // size, size), noticed % size)
     nodes.parent = nodes.parent.copy()
     nodes.parent[row[gone[above]], stripe[gone[above]]] = NONE
     nodes.keep(~gone)

@@ -4,7 +4,7 @@ A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes
 Pastry's tables), opens them (`channels.open_channels`), and plays hops until nothing moves
 (`protocol.Hops`).  Publications go down the tree of one stripe each.
 
-Rules: docs/rules.md, L1 to L11.
+Rules: docs/rules.md, L1 to L12.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.rounds.group_overlays import Built, Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL
 from scribe_spark.systems.splitstream.channels import (
@@ -62,12 +62,10 @@ class SplitStream(GrownOverlays):
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
     control: ClassVar[tuple[str, ...]] = CONTROL
-    state: ClassVar[Mapping[str, str]] = {
-        kind: f"splitstream {kind}"
-        for kind in (
-            *("children", "parents", "ancestors", "spare children", "spare parents", "waiting"),
-        )
-    }
+    notes_failures: ClassVar[bool] = True
+    state: ClassVar[Mapping[str, str]] = entry_tables(
+        *("children", "parents", "ancestors", "spare children", "spare parents", "waiting")
+    )
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
@@ -98,12 +96,6 @@ class SplitStream(GrownOverlays):
         _, first, of = np.unique(way, return_index=True, return_inverse=True)
         return (number + index_in_run(group[first])[of]) % stripes
 
-    def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the edges of publications and, in a run, what nodes keep of channels."""
-        nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
-        kept = kept_by_nodes(nodes, channels, len(network.ring)) if network.in_run and nodes else {}
-        return Built(self.edges(overlays, network), kept)
-
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the stripe down which each publication goes.
 
@@ -120,6 +112,31 @@ class SplitStream(GrownOverlays):
         ends = {"node": nodes["parent"][at, stripe[publication]], "peer": nodes["node"][at]}
         down = take({"publication": publication, **ends}, ends["node"] >= 0)
         return overlays.from_sources(down, root)
+
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return the numbers of entries that nodes keep of channels; see `GrownOverlays.entries`.
+
+        ``waiting`` are the stripes without a parent, of which the node is not the root.
+        """
+        of = ChannelNodes.from_state(state, NODES, size := len(network.ring))
+        (group, node), stripes = divided(of.key, size), self.rules.stripes
+        parents = np.c_[of.parent, of.spare_parent]
+        row, stripe = np.nonzero(parents >= 0)
+        above = find_sorted(of.key, group[row] * size + parents[row, stripe])
+        spare = (stripe == stripes) & (above >= 0)
+        waits = (of.parent < 0) & ~of.hold_roots(state[CHANNELS], size)[:, :stripes]
+        counts = (
+            np.bincount(above[stripe < stripes], minlength=len(of)),
+            (of.parent >= 0).sum(axis=1),
+            (of.ancestors >= 0).sum(axis=(1, 2)),
+            np.bincount(above[spare], minlength=len(of)),
+            (of.spare_parent >= 0).astype(np.int64),
+            waits.sum(axis=1),
+        )
+        ends = {"group": group, "node": node}
+        return {
+            kind: {**ends, "entries": count} for kind, count in zip(self.state, counts, strict=True)
+        }
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges above and below one node of each group, for a picture.
@@ -158,27 +175,3 @@ class SplitStream(GrownOverlays):
             name: sums.get(above, 0.0) / (max(1.0, sums.get(below, 0.0)) if below else 1.0)
             for name, (above, below) in QUOTIENTS.items()
         }
-
-
-def kept_by_nodes(nodes: Columns, channels: Columns, size: int) -> dict[str, Columns]:
-    """Return the numbers of entries that nodes keep of channels, by kind (`SplitStream.state`).
-
-    `nodes` and `channels` are the tables of the state, `size` is the number of the network's nodes.
-    """
-    of = ChannelNodes.from_state({NODES: nodes}, NODES, size)
-    group, _ = divided(of.key, size)
-    parents = np.c_[of.parent, of.spare_parent]
-    row, stripe = np.nonzero(parents >= 0)
-    above = find_sorted(of.key, group[row] * size + parents[row, stripe])
-    is_spare = stripe == of.parent.shape[1]
-    waits = (of.parent < 0) & ~of.hold_roots(channels, size)[:, : of.parent.shape[1]]
-    entries = {
-        "children": np.bincount(above[~is_spare], minlength=len(of)),
-        "parents": (of.parent >= 0).sum(axis=1),
-        "ancestors": (of.ancestors >= 0).sum(axis=(1, 2)),
-        "spare children": np.bincount(above[is_spare & (above >= 0)], minlength=len(of)),
-        "spare parents": (of.spare_parent >= 0).astype(np.int64),
-        "waiting": waits.sum(axis=1),
-    }
-    ends = {"group": group, "node": nodes["node"]}
-    return {kind: {**ends, "entries": count} for kind, count in entries.items()}
