@@ -256,8 +256,8 @@ BYTES = _schema(
 #: The further table of a run whose publications have a size.
 BYTES_CONTRACT: dict[str, StructType] = {"bytes": BYTES}
 
-#: A measure of the nodes of each class or region (`by` is ``class`` or ``region``): the number of
-#: values, their mean, and percentiles by nearest rank.
+#: A measure of the nodes of each class or region, or in a round of each tree (`by` is ``class``,
+#: ``region`` or ``tree``): the number of values, their mean, and percentiles by nearest rank.
 BY_PART = _schema(
     **dict.fromkeys(("by", "part", "system", "measure"), _STRING),
     count=_LONG,
@@ -317,7 +317,8 @@ GROUPS_CONTRACT: dict[str, StructType] = {
     "watched_trees": WATCHED_TREES,
 }
 
-#: That of a world whose publications have a size, where there are classes or regions of nodes.
+#: That of a world whose publications have a size, where there are classes or regions of nodes, or
+#: of one with a schedule and a system whose groups have several trees.
 ROUND_PARTS_CONTRACT: dict[str, StructType] = {"rounds_by_part": ROUNDS_BY_PART}
 
 #: The tables that the experiments on the reference tree leave.

@@ -138,7 +138,8 @@ def _with_application(
             raise InputError("application", getattr(application, "__name__", "made"), remedy)
         systems[SCRIBE] = replace(scribe, application=application)
     elif not any(one.notes_failures for one in systems.values()):
-        remedy = "call no application; give groups, and scribe, splitstream, nice, overcast or narada"
+        callers = "scribe, splitstream, nice, overcast or narada"
+        remedy = f"call no application; give groups, and {callers}"
         raise InputError("systems", ",".join(config.trees.systems), remedy)
     of_world = replace(protocols.systems, systems=systems, application=application)
     return replace(protocols, systems=of_world)

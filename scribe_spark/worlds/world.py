@@ -143,8 +143,8 @@ class World:
         Small trees before and after failures in these rounds: ``round, moment, group, node,
         parent, member, root, orphan, alive``.
     by_part : pandas.DataFrame
-        Measures of the nodes of each class or region in these rounds, if publications have a size:
-        the columns of the table ``rounds_by_part``.
+        Measures of the nodes of each class or region in these rounds, if publications have a size,
+        and of each tree, with a schedule: the columns of the table ``rounds_by_part``.
     extra_joins : pandas.DataFrame
         The JOINs that the bottleneck remover added in these rounds: ``group, parent, child,
         parent_router, child_router, probes``.

@@ -95,6 +95,12 @@ def of_splitstream(value: Value) -> bool:
     return value("open", 0) == value("open", 5) == 0 and lost[0] == 0 < lost[1]
 
 
+def of_stripes(value: Value) -> bool:
+    return (
+        0 == value("open", 5) == value("lost", 5) < value("lost", 2) < value("lost.nodes", 2) * 16
+    )
+
+
 class World(NamedTuple):
     """A world: its system, its settings, the ways in which it is played, and its measures."""
 
@@ -130,6 +136,7 @@ CASES = {
     "splitstream, matched": World(
         "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
     ),
+    "splitstream, schedule": World("splitstream", SCHEDULED, "jobs stopped", of_stripes),
 }
 
 
@@ -163,11 +170,25 @@ def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, 
             play_with_a_stop(spark, tmp_path / way, config)
         else:
             play(spark, tmp_path / way, config, **WAYS[way])
-        for name in ("rounds", "publications"):
+        by_tree = () if world.shows is not of_stripes else ("rounds_by_part",)
+        for name in ("rounds", "publications", *by_tree):
             one = table(tmp_path / "one", name)
             pd.testing.assert_frame_equal(table(tmp_path / way, name), one)
+        if by_tree:
+            check_stripes(tmp_path / way)
     values = table(tmp_path / "one", "rounds").set_index(["measure", "round"])["value"]
     assert world.shows(lambda name, of: values.get((f"{world.system}.{name}", of), 0))
+
+
+def check_stripes(out: Path) -> None:
+    """The deliveries of all stripes of a round are those of the round."""
+    rows, rounds = table(out, "rounds_by_part"), table(out, "rounds")
+    assert rows["part"].nunique() > 3
+    for number, hops in rows[rows["measure"] == "hops"].groupby("round"):
+        mine = rounds[rounds["round"] == number].set_index("measure")["value"]
+        mean = (hops["count"] * hops["mean"]).sum() / hops["count"].sum()
+        assert mean == pytest.approx(mine["splitstream.depth.mean"], abs=0.001)
+        assert hops["max"].max() == mine["splitstream.depth.max"]
 
 
 # --- runs
