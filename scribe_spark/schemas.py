@@ -256,8 +256,8 @@ BYTES = _schema(
 #: The further table of a run whose publications have a size.
 BYTES_CONTRACT: dict[str, StructType] = {"bytes": BYTES}
 
-#: A measure of the nodes of each class or region (`by` is ``class`` or ``region``): the number of
-#: values, their mean, and percentiles by nearest rank.
+#: A measure of the nodes of each class or region, or in a round of each tree (`by` is ``class``,
+#: ``region`` or ``tree``): the number of values, their mean, and percentiles by nearest rank.
 BY_PART = _schema(
     **dict.fromkeys(("by", "part", "system", "measure"), _STRING),
     count=_LONG,
@@ -289,8 +289,23 @@ SCHEDULE = _schema(publication=_LONG, group=_LONG, node=_LONG, time_ms=_DOUBLE, 
 #: The payload bytes on each directed link that carries any.
 LINK_BYTES = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, bytes=_LONG)
 
-#: The further tables of a run with a schedule; `link_bytes` only if publications have sizes.
-SCHEDULE_CONTRACT: dict[str, StructType] = {"schedule": SCHEDULE, "link_bytes": LINK_BYTES}
+#: A measure of each tree of a system whose groups have several trees (`measures.trees`): the number
+#: of values, their mean, and percentiles by nearest rank.
+BY_TREE = _schema(
+    system=_STRING,
+    tree=_LONG,
+    measure=_STRING,
+    count=_LONG,
+    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
+)
+
+#: The further tables of a run with a schedule; `link_bytes` only if publications have sizes,
+#: `by_tree` only with a system whose groups have several trees.
+SCHEDULE_CONTRACT: dict[str, StructType] = {
+    "schedule": SCHEDULE,
+    "link_bytes": LINK_BYTES,
+    "by_tree": BY_TREE,
+}
 
 #: The tables of a world, besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
@@ -302,7 +317,8 @@ GROUPS_CONTRACT: dict[str, StructType] = {
     "watched_trees": WATCHED_TREES,
 }
 
-#: That of a world whose publications have a size, where there are classes or regions of nodes.
+#: That of a world whose publications have a size, where there are classes or regions of nodes, or
+#: of one with a schedule and a system whose groups have several trees.
 ROUND_PARTS_CONTRACT: dict[str, StructType] = {"rounds_by_part": ROUNDS_BY_PART}
 
 #: The tables that the experiments on the reference tree leave.

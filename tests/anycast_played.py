@@ -16,9 +16,9 @@ from split_states import empty_state, split_state, tables_of
 
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.packing import Columns
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Lives
 from scribe_spark.systems.scribe import anycast
-from scribe_spark.systems.scribe.scribe import Applications
 from scribe_spark.systems.scribe.state import NOTHING
 from scribe_spark.systems.scribe.trees import settled_environment, settled_round
 from scribe_spark.systems.scribe.upcalls import Application, Calls

@@ -17,6 +17,7 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
 from scribe_spark.pastry.states import MESSAGE_KINDS
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events, check_events
 from scribe_spark.rounds.group_events import (
     MEMBERS,
@@ -36,7 +37,6 @@ from scribe_spark.systems.scribe.scribe import (
     REFUSED,
     REFUSED_KINDS,
     SCRIBE_KINDS,
-    Applications,
     ChildLimits,
     RoundOfGroups,
 )

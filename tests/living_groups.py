@@ -34,6 +34,7 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.round import RoundResult
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.player import Environment, RoundPlayer
@@ -52,7 +53,7 @@ from scribe_spark.systems.scribe.multicast import DELIVERIES
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.root import MADE
-from scribe_spark.systems.scribe.scribe import Applications, ChildLimits, RoundOfGroups
+from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
 from scribe_spark.systems.scribe.sources import FATES, Sent
 from scribe_spark.systems.scribe.state import CAUSES, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application

@@ -54,6 +54,7 @@ class PlayedPeriods:
         self.state: dict[str, Columns] = {}
         self.counts: dict[str, int] = {}
         self.sent: dict[str, Columns] = {}
+        self.failures: list[tuple[int, ...]] = []  # who has given up whom: group, node, neighbour
 
     def play(
         self,
@@ -76,6 +77,8 @@ class PlayedPeriods:
         if self.drops_empty:
             self.state = {name: rows for name, rows in self.state.items() if count_rows(rows)}
         self.counts, self.number = period.counts, self.number + 1
+        rows = (zip(*(end.tolist() for end in ends), strict=True) for ends in period.failures)
+        self.failures = sorted(row for some in rows for row in some)
         return self
 
     def edges(self, sources: Rows) -> Columns:

@@ -238,8 +238,11 @@ def _name(name: object) -> str:
     return text if is_plain else shown(name, _LONGEST_NAME)
 
 
-def refuse_large_group(system: str, members: int, most: int, why: str) -> None:
-    """Refuse a group with more members than a system (a name) supports; `why` ends the message."""
+def refuse_large_group(system: str, group: int, members: int, most: int, why: str) -> None:
+    """Refuse a group (its number) with more than the `most` members that a system supports.
+
+    `why` gives the reason.
+    """
     if members > most:
-        remedy = f"has a group of {members:,} members; must be at most {most:,}, since {why}"
+        remedy = f"has {members:,} members in group {group}; must be at most {most:,}, since {why}"
         raise InputError("systems", system, f"{remedy}; give smaller groups, or leave {system} out")

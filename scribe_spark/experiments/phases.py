@@ -48,6 +48,7 @@ from scribe_spark.measures.metrics import (
 from scribe_spark.measures.parts import count_by_part, latencies_by_part, measures_by_part
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
+from scribe_spark.measures.trees import measures_by_tree, trees_of_publications
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
@@ -159,6 +160,8 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             split = count_by_part(run, parts)
             of_parts = {"by_part": measures_by_part(split, run.asked)}
             yield of_parts | {"part_latencies": latencies_by_part(split)}
+        if trees := trees_of_publications(run):
+            yield {"by_tree": measures_by_tree(run, trees)}
         spread = measure_distributions(run, replaced_figures(simulation.config))
         of_latency = {"latency": latency_rows(latencies, published=schedule)}
         of_latency["latency_counts"] = latency_counts(latencies)

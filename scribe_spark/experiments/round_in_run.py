@@ -16,6 +16,7 @@ import pyarrow as pa
 from scribe_spark.bandwidth.rounds import time_round
 from scribe_spark.bandwidth.runs import links_of, player_of
 from scribe_spark.core.arrays import (
+    NONE,
     distinct,
     divided,
     find_sorted,
@@ -166,7 +167,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         view(_DELIVERIES, DELIVERIES + more),
         merged=live.merged,
         copies=view(_COPIES, COPIES + more, copies) if tables_of_run.copies else None,
-        state=view(_STATE, STATE, partial(_named_kinds, tuple(live.state))) if live.state else None,
+        state=view(_STATE, STATE, partial(_state, tuple(live.state))) if live.state else None,
         control=view(_CONTROL, CONTROL, partial(_named_kinds, _control(live)))
         if _control(live)
         else None,
@@ -266,7 +267,8 @@ def _play(
     of = SystemTables(name, live, measured)
     if now.links is not None:
         of = replace(of, parts=now.links.parts)
-    player.play(_WriteViews(bounds, nodes, live, of, _first_of_trees(now, done), wanted))
+    first = _first_of_trees(live, now, done)
+    player.play(_WriteViews(bounds, nodes, live, of, first, wanted))
     player.free_shared()
 
 
@@ -281,12 +283,13 @@ def _add_times(
         time_round(player, *network, begun, (CARRIED, DELIVERED), live.merged, True, late)
 
 
-def _first_of_trees(now: LivingRound, done: SystemRound) -> np.ndarray:
-    """Return the first publication of each tree: by default, of each group and source."""
+def _first_of_trees(live: SystemOnBuckets, now: LivingRound, done: SystemRound) -> np.ndarray:
+    """Return the first publication of each tree of each group and source."""
     if done.begun is not None and len(done.begun):
         return np.unique(done.begun.along)
-    ends = np.column_stack([now.publish.group, now.publish.node])
-    return np.sort(np.unique(ends, axis=0, return_index=True)[1])
+    ends = now.publish.group, now.publish.node
+    of_tree = np.column_stack([*ends, live.trees_of(now.number, *ends)])
+    return np.sort(np.unique(of_tree, axis=0, return_index=True)[1])
 
 
 @dataclass(frozen=True)
@@ -350,8 +353,9 @@ class _WriteViews:
             if "entries" in tables[name]:
                 place, entries = key, tables[name]["entries"]
             group, node = np.divmod(place, self.size)
-            codes = np.full(len(place), kind)
-            parts.append({"group": group, "node": node, "kind": codes, "entries": entries})
+            layer = tables[name].get("layer", np.full(len(place), NONE))
+            rows = {"group": group, "node": node, "layer": layer, "entries": entries}
+            parts.append({"kind": np.full(len(place), kind), **rows})
         return concatenate(parts) if parts else {}
 
     def _control(self, tables: Tables) -> Columns:
@@ -386,6 +390,13 @@ def _copies(
     renamed = {"receiver": copies["to"], "hop": copies["hops"], "sent_us": sent_us}
     named = _named_kinds(kinds, copies) if "kind" in copies else {"kind": PAYLOAD}
     return {**copies, **named, **renamed}
+
+
+def _state(kinds: tuple[str, ...], rows: Columns) -> dict[str, Any]:
+    """Name the kinds of entries; those of a layer are named after it."""
+    layer, of = np.unique(rows["layer"], return_inverse=True)
+    every = [kind if n < 0 else f"{kind} {n}" for n in layer.tolist() for kind in kinds]
+    return _named_kinds(tuple(every), {**rows, "kind": rows["kind"] + of * len(kinds)})
 
 
 def _named_kinds(kinds: tuple[str, ...], rows: Columns) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.report.page import Report
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.systems.registry import SCRIBE
+from scribe_spark.systems.registry import SCRIBE, played_systems
 from scribe_spark.systems.scribe.measures import all_told
 from scribe_spark.worlds.events import written_events
 from scribe_spark.worlds.played import EventFiles, Played
@@ -354,9 +354,11 @@ class _WorldRun:
 
     @property
     def _is_split(self) -> bool:
-        """True if measures are split by classes or regions."""
+        """True if measures are split by classes, regions or trees."""
         measured = self.config.bandwidth.on or self.config.coverage.on
-        return measured and bool(self.simulation.node_parts)
+        has_trees = any(system.several_trees for system in played_systems(self.config))
+        of_trees = has_trees and self.config.bandwidth.several
+        return of_trees or (measured and bool(self.simulation.node_parts))
 
     def _by_part(self) -> pd.DataFrame:
         """Return `schemas.ROUNDS_BY_PART` of all rounds so far."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,7 @@ def make_world(
     simulation: Stages,
     config: WorldConfig,
     events: DataFrame | None = None,
-    application: Callable[[int], Application] | None = None,
+    application: Callable[[int], Any] | None = None,
     buckets: int = 1,
     engine: str | None = None,
     event_files: EventFiles | None = None,
@@ -80,8 +81,9 @@ def make_world(
     events : DataFrame, optional
         The events, ``round, node, event, group``; by default they are made from the config.
     application : callable, optional
-        ``application(nodes)`` returns your own Scribe application for a number of nodes, for
-        example the class of the application.  It must be picklable.
+        ``application(nodes)`` returns your own application (`rounds.applications`; with Scribe, one
+        of `systems.scribe.upcalls`) for a number of nodes, for example the class of the
+        application.  It must be picklable.
     buckets : int
         The number of buckets.
     engine : str, optional
@@ -92,8 +94,8 @@ def make_world(
     Raises
     ------
     InputError
-        An application is used without groups, or together with reliable delivery, which is itself
-        an application.
+        No system of the world calls an application, or the delivery is reliable, which is itself an
+        application.
 
     Examples
     --------
@@ -105,15 +107,7 @@ def make_world(
     """
     protocols = protocols_of(simulation, config)
     if application is not None:
-        config.refuse_jitter()
-        systems = protocols.systems.systems
-        scribe = systems.get(SCRIBE)
-        if not isinstance(scribe, LiveScribe) or scribe.rules.reliable:
-            what = "is an application itself" if scribe else "has no effect without Scribe"
-            remedy = f"{what}; your application needs groups, Scribe and best-effort delivery"
-            raise InputError("delivery", config.scribe.delivery, remedy)
-        systems = {**systems, SCRIBE: replace(scribe, application=application)}
-        protocols = replace(protocols, systems=replace(protocols.systems, systems=systems))
+        protocols = _with_application(protocols, config, application)
     return World.start(
         simulation.node_rows,
         extent_of(config).initial,
@@ -126,6 +120,29 @@ def make_world(
         event_files,
         saved_knowledge(simulation.spark, config),
     )
+
+
+def _with_application(
+    protocols: Protocols, config: WorldConfig, application: Callable[[int], Any]
+) -> Protocols:
+    """Return protocols whose systems call a user's application."""
+    config.refuse_jitter()
+    systems = dict(protocols.systems.systems)
+    scribe = systems.get(SCRIBE)
+    if isinstance(scribe, LiveScribe):
+        if scribe.rules.reliable:
+            remedy = "is an application itself; your application needs best-effort delivery"
+            raise InputError("delivery", config.scribe.delivery, remedy)
+        if not isinstance(application(config.overlay.nodes), Application):
+            remedy = "must be an application of Scribe (systems.scribe.upcalls), which is played"
+            raise InputError("application", getattr(application, "__name__", "made"), remedy)
+        systems[SCRIBE] = replace(scribe, application=application)
+    elif not any(one.notes_failures for one in systems.values()):
+        callers = "scribe, splitstream, nice, overcast or narada"
+        remedy = f"call no application; give groups, and {callers}"
+        raise InputError("systems", ",".join(config.trees.systems), remedy)
+    of_world = replace(protocols.systems, systems=systems, application=application)
+    return replace(protocols, systems=of_world)
 
 
 def protocols_of(simulation: Stages, config: WorldConfig) -> Protocols:

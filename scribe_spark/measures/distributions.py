@@ -18,7 +18,8 @@ from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Siz
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems.registry import System
 
-_COUNTED = "system string, measure string, value double, count bigint"
+#: The columns of counted values.
+COUNTED = "system string, measure string, value double, count bigint"
 
 #: The value of the column `system` for measures that do not depend on the system.
 ALL_SYSTEMS = "all"
@@ -56,7 +57,7 @@ def values_in(table: Batches, column: str, times: int = 1) -> Batches:
     return table.each(values, "system string, value double")
 
 
-def _count(measure: str) -> BatchKernel:
+def count_values_of(measure: str) -> BatchKernel:
     """Return the kernel that counts the rows with each value, by system."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -88,7 +89,7 @@ def distributions(
             if isinstance(values, pd.DataFrame):
                 counted.append(values.assign(measure=name))
             elif values is not None:
-                in_spark.append(Batches.of(values).then(_count(name), _COUNTED))
+                in_spark.append(Batches.of(values).then(count_values_of(name), COUNTED))
     if in_spark:  # all of them in one job
         every = Batches.union(in_spark).to_arrow().to_pandas()
         keys = ["system", "measure", "value"]

@@ -30,6 +30,7 @@ from scribe_spark.measures.message_bytes import BYTES
 from scribe_spark.measures.node_stress import NODE_STRESS
 from scribe_spark.measures.overlay import NETWORK, OVERLAY
 from scribe_spark.measures.published import PublishedNumber
+from scribe_spark.measures.trees import TREES
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system
 
@@ -38,6 +39,7 @@ _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
     *(DUPLICATES, PARTS, STATE, MESH_LINKS, CONTROL, FAILURES, LATENCY_MEASURE, COVERAGE, BYTES),
+    TREES,
 )
 
 

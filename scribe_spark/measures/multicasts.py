@@ -138,6 +138,8 @@ class SystemTables:
         The baselines whose packets on links are counted for the same multicasts.
     parts : Parts
         The parts of publications; then each multicast is one part.
+    tree : ndarray of int64, shape (p,), or None
+        The tree of each multicast, in a system whose groups have several trees.
     """
 
     name: str
@@ -146,6 +148,13 @@ class SystemTables:
     by_hops: bool = False
     beside: tuple[str, ...] = ()
     parts: Parts = field(default_factory=Parts)
+    tree: np.ndarray | None = None
+
+    @property
+    def trees(self) -> tuple[NodeParts, ...]:
+        """The division of deliveries by the numbers of trees; none without several trees."""
+        names = () if self.tree is None else tuple(map(str, range(1 + self.tree.max(initial=0))))
+        return (NodeParts("tree", names, np.asarray),) if names else ()
 
     @property
     def publications(self) -> int:
@@ -386,13 +395,13 @@ class MulticastMeasures:
             rows[GROUP_OF] = of.multicasts.group[rows["group"]]
         return found
 
-    def by_part(self, taken: Mapping[str, Columns], system: str) -> list[dict[str, Any]]:
-        """Return delays, hops and coverage by class and region, as rows of `schemas.BY_PART`."""
+    def by_part(self, taken: Mapping[str, Columns], of: SystemTables) -> list[dict[str, Any]]:
+        """Return delays, hops and coverage by class, region and tree: rows of `schemas.BY_PART`."""
         counted = Counted(taken.get(_COUNTED, {}))
         units = {"delay_ms": MICROSECONDS, "hops": 1}
-        rows = rows_of_parts(counted, self.parts, system, units)
+        rows = rows_of_parts(counted, (*self.parts, *of.trees), of.name, units)
         if self.asked is not None:
-            rows += coverage_rows_of_parts(counted, self.parts, system, self.asked)
+            rows += coverage_rows_of_parts(counted, self.parts, of.name, self.asked)
         return rows
 
     def coverage_tables(
@@ -529,6 +538,8 @@ class MeasureMulticasts(NodeProgram):
         number = self.environment.facts.ring.node[found.node]
         for name, values in (("delay_ms", found.delay_us), ("hops", found.hops)):
             count_in_parts(counts, self.measured.parts, name, number, values)
+            if self.of.tree is not None:
+                count_in_parts(counts, self.of.trees, name, self.of.tree[found.of], values)
         asked, ring = self.measured.asked, self.environment.facts.ring
         if asked is not None:
             everyone = ring.node[mine.expected[1]]

@@ -188,7 +188,8 @@ def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.Pag
         columns = [page.Cell(label_of(s), note=name) for s in systems for name in _PART_PERCENTILES]
         words = _BY_PART.format(by=by, table=table)
         parts: page.PageParts = [words, page.PageTable((str(by).capitalize(), *columns), cells)]
-        found.append(page.PageSection(f"by-{by}", f"Latency by {by} of nodes", parts, ""))
+        title = f"Latency by {by}" + " of nodes" * (by != "tree")
+        found.append(page.PageSection(f"by-{by}", title, parts, ""))
     return found
 
 

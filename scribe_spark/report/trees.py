@@ -211,9 +211,17 @@ def node_by_node(
 
 
 def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
-    """Yield the numbers of a few nodes, as elements: those of large subtrees first."""
+    """Yield the numbers of a few nodes, as elements: those of large subtrees first.
+
+    A number stands at that corner of its node where it covers the fewest marks.
+    """
     assert tree.value is not None
-    below = tree.below
+    below, marks = tree.below, np.array(at)
+
+    def covered(corner: tuple[float, float]) -> int:
+        away = marks - corner - np.array([wide / 2, -2.5])
+        return int((abs(away) < [wide / 2 + 2, 4.5]).all(axis=1).sum())
+
     changes = ~np.isclose(tree.value[below], tree.value[tree.parent[below]])
     some = below[changes & np.isfinite(tree.value[below])]
     yield f'<g {TEXT} style="{HALO}">\n'
@@ -221,10 +229,16 @@ def _numbers(tree: GroupTree, at: list[tuple[float, float]]) -> Iterator[str]:
     for index in some[np.argsort(-subtree_sizes(tree)[some], kind="stable")].tolist():
         (x, y), words = at[index], as_text(float(f"{tree.value[index]:.3g}"))
         wide = 4.4 * len(words)
-        if all(abs(y - b) > 7 or x > a + w or x + wide < a for a, b, w in taken):
-            taken.append((x, y, wide))
-            at_words = f'x="{coordinate(x + 3)}" y="{coordinate(y - 2)}"'
-            yield f"<text {at_words}>{words}</text>\n"
+        free = [
+            (left, line)
+            for left in (x + 3, x - 3 - wide)
+            for line in (y - 2, y + 7)
+            if all(abs(line - b) > 7 or left > a + w or left + wide < a for a, b, w in taken)
+        ]
+        if free:
+            left, line = min(free, key=covered)
+            taken.append((left, line, wide))
+            yield f'<text x="{coordinate(left)}" y="{coordinate(line)}">{words}</text>\n'
         if len(taken) == MOST_NUMBERS:
             break
     yield "</g>\n"

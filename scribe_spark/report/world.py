@@ -87,6 +87,12 @@ _OF_SYSTEMS = {
         "messages on a directed link, in rounds in which it is measured",
     ),
     "publications.duplicates": ("Duplicates", "copies"),
+    "lost": ("Stripes that do not reach live nodes", "stripes of a node"),
+    "converging": ("Groups in which a stripe does not reach all live nodes", "groups"),
+    "converged.rounds": (
+        "Rounds until all stripes reached all live nodes again, mean",
+        "rounds, of the groups in which they now do",
+    ),
     "publications.open": ("Open deliveries at the end of the world", "deliveries"),
 }
 

@@ -33,6 +33,15 @@ UNICAST = "unicast"
 #: The family of systems whose routers duplicate packets; end nodes keep no children.
 IP = "ip"
 
+#: The measures of each round of systems that name the structure of their overlays
+#: (`grown_overlays.GrownOverlays.structure`) -> their units.
+GROWN_MEASURES = {
+    "control.member": "messages per member and second",
+    "rest.mean": "own rounds, mean over groups",
+    "rest.max": "own rounds",
+    "rest.moving": "groups per group",
+}
+
 _FAMILIES = (TREE, MESH, UNICAST, IP)
 
 #: The values of `multicast.TIME` and `multicast.HOPS`; that module imports Spark.
@@ -152,6 +161,9 @@ class System:
         The system beside which the report shows the costs of failures.
     picture : Picture or None
         How the report draws the edges that the system hands over as `Multicast.picture`.
+    several_trees : bool
+        True if a group has several trees (`rounds.system.SystemOnBuckets.trees_of`); a run with a
+        schedule then has the measures of each tree.
     """
 
     name: str
@@ -181,6 +193,7 @@ class System:
     failure_costs: Callable[[Any], DataFrame] | None = None
     failures_beside: str | None = None
     picture: Picture | None = None
+    several_trees: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):

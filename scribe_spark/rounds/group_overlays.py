@@ -30,15 +30,15 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
     distinct,
+    divided,
     expand,
     find_sorted,
     index_in_run,
     index_sorted,
-    rank_in_group,
     read_table,
     whole_numbers,
 )
-from scribe_spark.core.keys import key_of
+from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.dissemination import (
     ARRIVALS,
     ARRIVED_COPIES,
@@ -107,8 +107,8 @@ class Overlays:
         The members of the overlays: the index of the group and the position of the node, ascending
         by both.  Sources are included, and also dead nodes whose death is not known.
     of, source : ndarray of int64, shape (p,)
-        The publications with different sources, or on different ways of a source (in their order):
-        the index of the group and the position of the source.
+        The publications with different sources, or in different trees of a source: the index of the
+        group and the position of the source, ascending.
     key_hi : ndarray of uint64, shape (g,), or None
         The first halves of the groupIds, in a run.
     is_member : ndarray of bool, shape (m,), or None
@@ -118,6 +118,8 @@ class Overlays:
     state : mapping of str to Columns
         The tables of `grown_overlays.GrownOverlays`; the column ``group`` has the indices of these
         overlays.
+    tree : ndarray of int64, shape (p,)
+        The tree of each publication: `SystemOnBuckets.trees_of`.
     """
 
     number: np.ndarray
@@ -129,6 +131,7 @@ class Overlays:
     is_member: np.ndarray | None = None
     is_first: bool = False
     state: Mapping[str, Columns] = field(default_factory=dict)
+    tree: np.ndarray = field(default_factory=whole_numbers)
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
         """Return the edges of groups' overlays, repeated for each publication of their group.
@@ -211,7 +214,7 @@ class Built:
         See `GroupOverlays.edges`.
     kept : mapping of str to Columns
         The entries that nodes keep, by a name of `SystemOnBuckets.state`: ``group`` (an index;
-        NONE: no group), ``node, entries``.
+        NONE: no group), ``node, entries``; perhaps ``layer``, a number that follows the name.
     told : mapping of str to Columns
         The messages by which members build the overlay, by a kind of `SystemOnBuckets.building`:
         ``group`` (an index), ``sender, to``; perhaps ``messages``, the numbers of equal ones.
@@ -290,11 +293,6 @@ class GroupOverlays(SystemOnBuckets):
     processing_us: int = 0
 
     @property
-    def ways(self) -> int:
-        """The number of trees that a source's publications use in turn; 1 by default."""
-        return 1
-
-    @property
     def payload(self) -> tuple[str, ...]:
         """The kinds of messages that are copies of publications."""
         return (PAYLOAD,)
@@ -362,12 +360,15 @@ class GroupOverlays(SystemOnBuckets):
         facts = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
         made = self.shared_in_run(Network(now.ring, *facts), player) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
-        ends = key_of([now.publish.group, now.publish.node], len(now.ring))
-        way = rank_in_group(ends) % self.ways
-        topic, first, of = np.unique(ends * self.ways + way, return_index=True, return_inverse=True)
+        ends = now.publish.group, now.publish.node
+        tree = self.trees_of(now.number, *ends)
+        trees = 1 + int(tree.max(initial=0))
+        topic = mixed_key([*ends, tree], [len(now.ring), trees])
+        topic, first, of = np.unique(topic, return_index=True, return_inverse=True)
+        of_source, tree = divided(topic, trees)
         return OverlayRound(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
-            *(Multicasts.of_round(now), *np.divmod(topic // self.ways, len(now.ring)), of),
+            *(Multicasts.of_round(now), *divided(of_source, len(now.ring)), of, tree),
             now.key_hi,
             *((*facts, shared),),
             now.watched,
@@ -447,12 +448,13 @@ class OverlayRound:
     number: np.ndarray  # (G,): the numbers of the groups
     publish: Publishing
     multicasts: Multicasts  # the measured publications
-    #: The topics, which are the different sources of each group, and the ways of their
-    #: publications: the index of the group and the position of the source, ascending; and the topic
-    #: of each publication.
+    #: The topics, which are the different sources of each group, and the trees of their
+    #: publications: the index of the group and the position of the source, ascending; the topic of
+    #: each publication; and the tree of each topic.
     published: np.ndarray
     source: np.ndarray
     of: np.ndarray
+    tree: np.ndarray
     key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
     network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
     watched: np.ndarray  # in a run, the index of the group with a picture
@@ -570,6 +572,7 @@ class Build(OverlayProgram):
             find_sorted(np.sort(members), place) >= 0,
             bool(mine[0] == 0),
             round.system.state_of(tables, groups),
+            round.tree[mine],
         )
         network = Network(round.facts.ring, *round.network)
         built = round.system.build(overlays, network)
@@ -603,7 +606,8 @@ class Build(OverlayProgram):
         for name, kept in built.kept.items():
             group = np.where(kept["group"] < 0, NONE, groups[kept["group"]])
             key = key_of([group, kept["node"]], round.size)
-            tables[round.system.state[name]] = {"key": key, "entries": kept["entries"]}
+            more = {one: kept[one] for one in ("entries", "layer") if one in kept}
+            tables[round.system.state[name]] = {"key": key, **more}
         for kind, told in built.told.items():
             arrives = np.ones(len(told["to"]), dtype=bool)
             ends = told["sender"], told["to"], groups[told["group"]]

@@ -23,22 +23,27 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import SortedTable, divided, find_sorted, whole_numbers
+from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
+from scribe_spark.rounds.applications import note_failures
 from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
 from scribe_spark.rounds.group_overlays import (
     JOINS,
     MEMBERS,
     QUITS,
+    Built,
     GroupOverlays,
     Network,
     OverlayProgram,
+    Overlays,
     Remember,
 )
 from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.rest import REST_COUNTS, count_rest, note_rest, rest_measures, rows_of
 from scribe_spark.rounds.system import (
     LivingRound,
     OwnRounds,
@@ -87,6 +92,8 @@ class Period:
         The tables that the system's programs have handed to the builder (`GrownOverlays.handed`).
     counts : Counter of str
         The system adds to the numbers of `GrownOverlays.counted`.
+    failures : list of tuple of ndarray
+        The neighbours that members have given up (:meth:`give_up`).
     """
 
     number: int
@@ -103,6 +110,19 @@ class Period:
     network: Network
     handed: Mapping[str, Columns] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
+
+    def refuse_large_groups(self, system: str, group: np.ndarray, most: int, why: str) -> None:
+        """Refuse groups of a system with more than `most` members; `group` has that of each."""
+        size = np.bincount(group, minlength=1)
+        largest = int(size.argmax())
+        if size[largest]:
+            given = int(self.group_number[largest]), int(size[largest])
+            refuse_large_group(system, *given, most, why)
+
+    def give_up(self, group: np.ndarray, node: np.ndarray, neighbour: np.ndarray) -> None:
+        """Note that nodes count neighbours as dead; users' applications are told."""
+        self.failures.append((group, node, neighbour))
 
     def draw(
         self, purpose: str, group: np.ndarray, node: np.ndarray, *more: np.ndarray | int
@@ -154,6 +174,11 @@ class Sent:
         return {kind: concatenate(rows) for kind, rows in self._rows.items()}
 
 
+def entry_tables(*kinds: str) -> dict[str, str]:
+    """Return `GrownOverlays.state` of a system whose members keep entries of these kinds."""
+    return {kind: f"entries: {kind}" for kind in kinds}
+
+
 class GrownOverlays(GroupOverlays):
     """A system that keeps an overlay of each group's members between periods; rules O10 to O12.
 
@@ -169,12 +194,27 @@ class GrownOverlays(GroupOverlays):
         period.
     counted : tuple of str
         The names of numbers that are added over the periods of a round of the world.
+    structure : tuple of str
+        The table of the state whose rows are the overlay's, and columns of it: ``group``, ``node``
+        and others.  Then rounds have the measures `declaration.GROWN_MEASURES`, and :meth:`sums`
+        needs the number of ``members``.
     """
 
     tables: ClassVar[tuple[str, ...]] = ()
     handed: ClassVar[tuple[str, ...]] = ()
     counted: ClassVar[tuple[str, ...]] = ()
+    structure: ClassVar[tuple[str, ...]] = ()
     state: ClassVar[Mapping[str, str]] = {}
+
+    def build(self, overlays: Overlays, network: Network) -> Built:
+        """Return the overlays with, in a run, the entries that members keep."""
+        kept = self.entries(overlays.state, network) if network.in_run and overlays.state else {}
+        kept = {name: take(rows, rows["entries"] > 0) for name, rows in kept.items()}
+        return Built(self.edges(overlays, network), kept)
+
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return the entries that members keep in a state, as in `Built.kept`; by default none."""
+        return {}
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """Play one period of the groups of a builder.
@@ -246,12 +286,18 @@ class GrownOverlays(GroupOverlays):
         else:
             count_messages(player, now)
             done = SystemRound({}, Publications())
-        taken = player.take(_COUNTS, _SUMS)
+        taken = player.take(_COUNTS, _SUMS, REST_COUNTS)
         counts, sums = (
             {name: float(column.sum()) for name, column in taken.get(table, {}).items()}
             for table in (_COUNTS, _SUMS)
         )
         measures = self.measures_of(sums) if now.ends_round else {}
+        if self.structure and now.ends_round:
+            told = now.tally.by_kind()
+            sent = sum(told.get(kind, 0) for kind in self.control)
+            member_seconds = max(1.0, sums.get("members", 0.0)) * now.own.world_us / 1_000_000
+            measures = {**measures, "control.member": sent / member_seconds}
+            measures |= rest_measures(taken.get(REST_COUNTS, {}))
         return replace(done, measures=measures, counts=dict.fromkeys(self.counted, 0.0) | counts)
 
 
@@ -324,11 +370,19 @@ class _PlayPeriod(BuilderProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Change the tables of the state, and count messages; send nothing."""
         system, changes = self.system, [name for name in (_JOINED, _QUIT) if name in tables]
+        follows = bool(system.structure) and not self.round.observer.groups
         handed = {name: tables.pop(name) for name in system.handed if name in tables}
         state = _state(system, tables)
         if state or handed or changes:
             period = self.period(tables, handed)
+            before = rows_of(state, system.structure) if follows else {}
             self._count(tables, system.play_period(state, period))
+            if follows:
+                now = rows_of(state, system.structure)
+                events = np.r_[period.join[0], period.quit[0]]
+                note_rest(tables, period.number, events, self.died, before, now)
+            for ends in period.failures:
+                note_failures(tables, *ends)
             if period.counts:
                 tables[_COUNTS] = {name: np.array([n]) for name, n in period.counts.items()}
             _put(system, tables, state)
@@ -336,6 +390,8 @@ class _PlayPeriod(BuilderProgram):
             del tables[name]
         if self.ends_round and state:
             tables[_SUMS] = {name: np.array([n]) for name, n in system.sums(state).items()}
+            if follows:
+                count_rest(tables, self.number)
         return {}
 
     def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:

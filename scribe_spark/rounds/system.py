@@ -38,6 +38,7 @@ from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, 
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
+from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
 from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
 from scribe_spark.rounds.observer import MESSAGES, TRAFFIC, Tally
@@ -162,6 +163,8 @@ class LivingRound:
         The rules and the observer of the nodes, for a system that shares their tables.
     routers : int
         The number of routers.
+    applications : Applications or None
+        The user's application, which is told the failures that nodes notice.
     """
 
     number: int
@@ -193,6 +196,7 @@ class LivingRound:
     watched: np.ndarray = field(default_factory=whole_numbers)
     environment: Environment | None = None
     routers: int = 0
+    applications: Applications | None = None
 
     @property
     def world_round(self) -> int:
@@ -709,6 +713,8 @@ class SystemOnBuckets:
         True if the programs of a run send no messages, so that one job plays them.
     recodes : tuple of str
         The commands, ``run`` and ``world``, in which nodes can recode parts of publications (W15).
+    notes_failures : bool
+        True if the system notes the failures that nodes notice (`applications.note_failures`).
     sources_join : bool
         True if in a run sources join the groups of their publications, if they are no members; they
         have no deliveries.
@@ -726,6 +732,7 @@ class SystemOnBuckets:
     state: ClassVar[Mapping[str, str]] = {}
     is_silent: ClassVar[bool] = False
     recodes: ClassVar[tuple[str, ...]] = ("run",)
+    notes_failures: ClassVar[bool] = False
     sources_join: ClassVar[bool] = False
 
     @property
@@ -762,7 +769,7 @@ class SystemOnBuckets:
 
     def stays(self, name: str) -> bool:
         """Return True for a bucket's table (by its name) that stays until the next round."""
-        return name in self.kept_in_buckets or name in self.kept
+        return name in self.kept_in_buckets or name in self.kept or name.startswith(MEMORY)
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """Return the keys (group, node) of the members among a bucket's nodes, ascending."""
@@ -775,6 +782,21 @@ class SystemOnBuckets:
         counted instead.  `size` is K, the number of nodes.
         """
         return None
+
+    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """Return the number of the tree down which each publication of a round goes: int64, (p,).
+
+        By default, a source has one tree in each of its groups, 0.
+
+        Parameters
+        ----------
+        number : int
+            The number of the round of the world; 0 in a run.
+        group, source : ndarray of int64, shape (p,)
+            The index of the group and the position of the source of each publication, in the order
+            of `LivingRound.publish`.
+        """
+        return np.zeros(len(group), dtype=np.int64)
 
     # --- rounds
 
@@ -809,6 +831,9 @@ class SystemOnBuckets:
         done = play_own_rounds(partial(self.play_round, player, kept), now)
         if measure is not None:
             measure(done)
+        if now.applications is not None:
+            of_round = now.applications, now.number, now.group
+            player.play(TellApplication(player.bounds, player.facts, *of_round))
         player.forget(lambda name: not (self.stays(name) or name.startswith(f"{TRAFFIC} ")))
         player.free_shared()
         if self.kept:

@@ -51,6 +51,7 @@ class CheckedSystem(SystemOnBuckets):
             "building",
             "state",
             "recodes",
+            "notes_failures",
             "sources_join",
         )
         for name in names:
@@ -92,6 +93,10 @@ class CheckedSystem(SystemOnBuckets):
     def rounds_before(self) -> int | None:
         """The number of own rounds of a run before the own round with its publications."""
         return self.system.rounds_before
+
+    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """See `SystemOnBuckets.trees_of`."""
+        return self.system.trees_of(number, group, source)
 
     def stays(self, name: str) -> bool:
         """Return True if the user's system keeps a table of a bucket until the next round.

@@ -11,7 +11,7 @@ docs/rules.md, "Rounds", "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from scribe_spark.measures.multicasts import (
     SeeMulticasts,
     SystemTables,
 )
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.event_rows import (
     EVENT_NAMES,
     NODE_EVENTS,
@@ -60,6 +61,7 @@ from scribe_spark.rounds.system import (
     SystemPlayer,
     SystemRound,
 )
+from scribe_spark.systems.registry import find_system
 from scribe_spark.worlds.link_stress import LINKS_MEASURED, LinkStress, MeasureLinks
 from scribe_spark.worlds.round_bytes import (
     BYTES_MEASURED,
@@ -138,7 +140,8 @@ class LiveSystems:
 
     `own` has the own rounds of systems that set their length; the others have one round per round
     of the world, which lasts `seconds`. `limits` are the user's limits of children, by node number;
-    the copies of the systems `by_hops` arrive by the clock of hops.
+    the copies of the systems `by_hops` arrive by the clock of hops.  ``application(nodes)`` returns
+    the user's application.
     """
 
     systems: Mapping[str, SystemOnBuckets] = field(default_factory=dict)
@@ -146,6 +149,7 @@ class LiveSystems:
     seconds: float = NOMINAL_SECONDS
     limits: np.ndarray | None = None
     by_hops: frozenset[str] = frozenset()
+    application: Callable[[int], Any] | None = None
 
     def named(self, *, within: bool) -> tuple[str, ...]:
         """Return the systems that play within Pastry's round (`within`), or all other systems.
@@ -243,7 +247,9 @@ class SystemsInRound:
             kinds = *system.payload, *system.control
             tally = Tally(kinds, recorded=kinds if in_buckets else ())
             environment = replace(environment, observer=tally.observer)
-        now = replace(now, tally=tally, own=self._systems.own_rounds(name))
+        make = self._systems.application
+        told = None if make is None else Applications(make, len(now.ring), name)
+        now = replace(now, tally=tally, own=self._systems.own_rounds(name), applications=told)
         tables = f"{name}{OF_SYSTEM}", system.reads, system.shares
         buckets = SystemPlayer(self._player.engine, environment.facts, environment.bounds, *tables)
         taken: dict[str, Columns] = {}
@@ -288,8 +294,17 @@ class SystemsInRound:
         if live.scheduled:
             begun = begun.with_times(self._now.publish.at_us, self._now.publish.size)
         self._set_times(buckets, environment, begun, system.merged)
-        of = self._systems.tables(name, done.multicasts, live.multicasts.message_parts)
-        return MeasureMulticasts(environment, live.multicasts, of)
+        return MeasureMulticasts(environment, live.multicasts, self._tables_of(name, done))
+
+    def _tables_of(self, name: str, done: SystemRound) -> SystemTables:
+        """Return the access of measures to a system's publications, which may go down trees."""
+        parts, now = self._live.multicasts.message_parts, self._now
+        of = self._systems.tables(name, done.multicasts or Multicasts(), parts)
+        declared = find_system(name)
+        if not now.scheduled or parts.sent > 1 or declared is None or not declared.several_trees:
+            return of
+        tree = of.system.trees_of(now.number, now.publish.group, now.publish.node)
+        return replace(of, tree=tree[of.multicasts.number])
 
     def _set_times(
         self, player: SystemPlayer, environment: Environment, begun: Begun, merged: bool
@@ -344,7 +359,8 @@ class SystemsInRound:
             if self._is_by_links and not system.merged:
                 on_links = Counted(taken.get(LINKS_MEASURED, {}))
                 own |= live.link_stress.measures(on_links, ("payload", "control"), there)
-        by_part = live.multicasts.by_part(taken, name)
+        of = self._tables_of(name, done)
+        by_part = live.multicasts.by_part(taken, of)
         by_part += byte_rows(of_bytes, live.multicasts.parts, name)
         if not system.control:
             own = {measure: value for measure, value in own.items() if not _is_control(measure)}
@@ -352,8 +368,6 @@ class SystemsInRound:
         self.measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
         if done.multicasts is not None and live.multicasts.names:
             self.multicasts[name] = done.multicasts
-            parts = live.multicasts.message_parts
-            of = self._systems.tables(name, done.multicasts, parts)
             self.measures |= live.multicasts.measures(taken, of, there)
             if now.number == live.rounds - 1 and now.groups is not None:
                 numbers = now.number, now.groups.number

@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # not on executors
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 8
+VERSION = 9
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:

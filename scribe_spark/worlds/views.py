@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE, numbered, offsets_of, order_of_keys, whole_numbers
 from scribe_spark.core.keys import common_keys, key_parts
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
+from scribe_spark.engine.buckets import BucketRing, arrow_schema, tables_by_bucket
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.program import PrefixedTables
 from scribe_spark.engine.views import Names
@@ -35,6 +35,7 @@ from scribe_spark.measures.multicasts import (
 from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.states import CELLS, LEAVES, States
+from scribe_spark.rounds.applications import MEMORY
 from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.observer import TRAFFIC
@@ -135,6 +136,18 @@ def view(
     found = rows.where(F.col("table") & called)
     together = ring.layout.partition(found) if len(bounds) > 2 else found.coalesce(1)
     return Batches.made(together, run, wanted.schema)
+
+
+def memory_view(system: str, table: str, schema: str) -> View:
+    """Return the view of a table in the memory of the applications that a system calls."""
+    name = f"{system}{OF_SYSTEM}{MEMORY}{table}"
+    wanted = arrow_schema(schema)
+
+    def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
+        if (found := bucket.table(name)) is not None:
+            yield pa.RecordBatch.from_pydict({one: found[one] for one in wanted.names}, wanted)
+
+    return View((name,), from_arrow_schema(wanted), rows)
 
 
 # --- nodes

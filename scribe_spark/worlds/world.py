@@ -143,8 +143,8 @@ class World:
         Small trees before and after failures in these rounds: ``round, moment, group, node,
         parent, member, root, orphan, alive``.
     by_part : pandas.DataFrame
-        Measures of the nodes of each class or region in these rounds, if publications have a size:
-        the columns of the table ``rounds_by_part``.
+        Measures of the nodes of each class or region in these rounds, if publications have a size,
+        and of each tree, with a schedule: the columns of the table ``rounds_by_part``.
     extra_joins : pandas.DataFrame
         The JOINs that the bottleneck remover added in these rounds: ``group, parent, child,
         parent_router, child_router, probes``.
@@ -555,6 +555,20 @@ class World:
         rules, partitions = self._protocols.rules, parallelism(self._events.sparkSession)
         laid_out = self.knowledge.frame.repartition(partitions, "node")
         return PastryOverlay.of_knowledge(laid_out, self._underlay, rules.b, rules.leaf_set)
+
+    def memory(self, system: str, table: str, schema: str) -> DataFrame:
+        """Return a table that the user's applications remember.
+
+        Parameters
+        ----------
+        system : str
+            The system that calls the applications.
+        table : str
+            A name in `rounds.applications.Application.tables`.
+        schema : str
+            The columns of the table, such as ``"node bigint, failures bigint"``.
+        """
+        return self._view(views.memory_view(system, table, schema)).frame
 
     @property
     def lookups(self) -> DataFrame:

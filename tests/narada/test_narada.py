@@ -231,8 +231,8 @@ def test_all_links_between_two_parts_break_and_probes_mend_them():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"group_size": 1_025}, "systems = 'narada': has a group of 1,025 members; must be at"),
-        ({"groups": 1}, "systems = 'narada': has a group of 2,000 members; must be at"),
+        ({"group_size": 1_025}, "systems = 'narada': has 1,025 members in group 1; must be at"),
+        ({"groups": 1}, "systems = 'narada': has 2,000 members in group 1; must be at"),
         ({"narada_threshold": 1.5}, "narada_threshold = 1.5: must be at most 1"),
         ({"narada_join_periods": 0}, "narada_join_periods = 0: must be at least 1"),
     ],
@@ -247,7 +247,7 @@ def test_impossible_settings_are_refused(given, words):
 def test_a_group_that_grows_too_large_is_refused():
     played = Played(np.zeros((1_026, 1_026), dtype=np.int64))
     played.play(join=[(0, node) for node in range(1_024)])
-    with pytest.raises(InputError, match=r"has a group of 1,025 members; must be at most"):
+    with pytest.raises(InputError, match=r"has 1,025 members in group 0; must be at most"):
         played.play(join=[(0, 1_024)])
 
 

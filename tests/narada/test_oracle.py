@@ -101,6 +101,8 @@ def test_the_kernel_equals_the_oracle(seed: int) -> None:
         assert played.counts[VECTOR_BYTES] == sum(expected.sizes.values()), f"bytes of period {t}"
         for k, g in enumerate(case.groups):
             assert _state(played, case, k) == expected.groups[g], f"group {g}, period {t}"
+        failures = sorted((case.groups[k], *ends) for k, *ends in played.failures)
+        assert failures == expected.given_up, t
         edges = _edges(played, case, t)
         assert edges == expected.edges, f"edges in period {t}"
         alive = case.periods[t].alive

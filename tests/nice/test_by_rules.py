@@ -63,6 +63,12 @@ def check_period(played: Played, case: Case, t: int, groups: list[Group]) -> Non
     for table in "clusters", "silent", "waiting":
         rows = [(g, *row) for g, state in enumerate(states) for row in state[table]]
         assert played.rows(table) == rows, (t, table)
+    assert played.failures == sorted(row for group in groups for row in group.given_up), t
+    names = "group", "node", "layer", "entries"
+    for kind, kept in played.system.entries(played.state, played.network).items():
+        wanted = sum((group.entries()[kind] for group in groups), Counter())
+        rows = zip(*(kept[name].tolist() for name in names), strict=True)
+        assert {row[:3]: row[3] for row in rows if row[3]} == wanted, (t, kind)
     sent = {kind: Counter(m for group in groups for m in group.sent[kind]) for kind in KINDS}
     assert played.messages() == {kind: some for kind, some in sent.items() if some}, t
     for g, source in case.publications[t]:

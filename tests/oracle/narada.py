@@ -78,6 +78,7 @@ class Played:
     sizes: dict[int, int]  # bytes of all vectors and answers, by group
     edges: dict[Pair, list[Pair]]
     copies: dict[Pair, list[Pair]]
+    given_up: list[Message]
 
 
 @dataclass
@@ -91,6 +92,7 @@ class Group:
     links: dict[Pair, int] = field(default_factory=dict)
     cells: dict[int, dict[int, Cell]] = field(default_factory=dict)
     sent: dict[str, list[Message]] = field(default_factory=dict)
+    given_up: list[Pair] = field(default_factory=list)  # in the period: who counts whom as dead
 
     # --- what the state says
 
@@ -210,10 +212,14 @@ class Group:
     def break_silent(self, t: int) -> None:
         """D4."""
         silence = self.case.settings.neighbour_silence
-        for i in self.living():
-            for j in self.neighbours(i):
-                if t - self.cells[i][j].heard >= silence:
-                    del self.links[pair_of(i, j)]
+        self.given_up = [
+            (i, j)
+            for i in self.living()
+            for j in self.neighbours(i)
+            if t - self.cells[i][j].heard >= silence
+        ]
+        for pair in self.given_up:
+            self.links.pop(pair_of(*pair), None)
         self.end_dead_links()
 
     def repair(self, t: int) -> tuple[list[Pair], list[Pair]]:
@@ -238,6 +244,7 @@ class Group:
                 new.append(pair_of(i, m))
             else:
                 forgotten.append((i, m))
+        self.given_up += forgotten
         return forgotten, new
 
     def add(self, t: int, first: dict[int, dict[int, Cell]]) -> list[Pair]:
@@ -450,6 +457,7 @@ def played(case: Case, t: int, groups: list[Group]) -> Played:
         {g: group.bytes() for g, group in of.items()},
         edges,
         {(g, source): copies_of(some, source, alive) for (g, source), some in edges.items()},
+        sorted((group.number, *pair) for group in groups for pair in group.given_up),
     )
 
 

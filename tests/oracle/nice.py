@@ -12,6 +12,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from keyed import bits
 
@@ -83,6 +84,7 @@ class Group:
     point: int = NONE  # the RP of the period's start
     lost: dict[int, set[int]] = field(default_factory=dict)
     sent: dict[str, list[Message]] = field(default_factory=dict)
+    given_up: list[Message] = field(default_factory=list)
 
     # --- what the state says
 
@@ -150,6 +152,13 @@ class Group:
                 self.departing[x] = SILENT
                 del self.silent[x]
         self.answering = set(seated) - set(self.silent) - set(self.departing)
+        self.given_up = [
+            (self.index, y, x)
+            for row in self.first.values()
+            for x, leader in row.items()
+            for y, other in row.items()
+            if leader == other and y in self.answering and self.departing.get(x) == SILENT
+        ]
 
     def spread(self, x: int) -> int:
         """Return how many periods a node waits before it begins to join."""
@@ -474,6 +483,23 @@ class Group:
             "silent": sorted(self.silent.items()),
             "waiting": sorted(self.waiting.items()),
         }
+
+    def entries(self) -> dict[str, Counter[tuple[int, int, int]]]:
+        """Return what members keep (V1), by kind: (group, node, layer) -> how many."""
+        found: dict[str, Counter] = defaultdict(Counter)
+        for i in self.seats:
+            above = self.seats.get(i + 1, {})
+            for leader, members in self.clusters(i).items():
+                beside = [y for y, z in above.items() if z == above[leader] and y != leader]
+                pairs = list(combinations(members, 2))
+                for x in members:
+                    at, leads = (self.index, x, i), x == leader
+                    others = [pair for pair in pairs if x in pair]
+                    more = [] if leads else beside
+                    found["members of layer"][at] = len(others)
+                    found["leaders of layer"][at] = len([leader, *more])
+                    found["distances of layer"][at] = len([*(pairs if leads else others), *more])
+        return found
 
 
 def root_of(layers: Layers) -> int:

@@ -20,6 +20,9 @@ from keyed import draw_of
 #: A case and what comes of it, as plain data; see the end of the rules.
 Case = dict[str, Any]
 
+#: The kinds of entries that members keep.
+ENTRIES = "children", "ancestors", "certificates", "root's view", "linear nodes"
+
 DEFAULTS = {"lease": 10, "evaluation": 10, "tolerance": 0.9, "decide": "shared", "linear": 0}
 
 
@@ -106,7 +109,9 @@ class Group:
     #: What is counted in the round.
     messages: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     certificates: int = 0
+    news: int = 0  # certificates that the root did not have
     moves: int = 0
+    given_up: list[tuple[int, int]] = field(default_factory=list)  # who counts whom as dead
 
     def setting(self, name: str) -> Any:
         """Return a setting."""
@@ -183,7 +188,8 @@ class Group:
     def play(self, t: int, join: Iterable[int], quit: Iterable[int], died: Iterable[int]) -> None:
         """Play the phases of round t."""
         self.messages = {kind: [] for kind in ("probe", "adopt", "check-in")}
-        self.certificates = self.moves = 0
+        self.certificates = self.news = self.moves = 0
+        self.given_up = []
         self.change(t, set(join), {*quit, *died})
         self.count_flows()
         self.check_in(t)
@@ -226,9 +232,11 @@ class Group:
     def merge(self, told: Mapping[int, list[Certificate]]) -> None:
         """E2: write what is news to each member, in any order; count what the root is told."""
         for p, rows in told.items():
+            before = dict(self.members[p].table)
+            self.note(p, rows)
             if p == self.root():
                 self.certificates += len(rows)
-            self.note(p, rows)
+                self.news += sum(before.get(of) != row for of, row in self.members[p].table.items())
 
     def note(self, p: int, rows: list[Certificate]) -> None:
         """Write what is news to a member."""
@@ -248,6 +256,7 @@ class Group:
             it = self.members[x]
             self.send("check-in", x, it.parent)
             if it.parent not in self.members:
+                self.given_up.append((x, it.parent))
                 self.search(x, chains[x])
                 continue
             children = self.members[it.parent].children
@@ -279,6 +288,7 @@ class Group:
             for c, (last, number) in list(it.children.items()):
                 if t - last >= self.setting("lease"):
                     del it.children[c]
+                    self.given_up.append((p, c))
                     self.note(p, [Certificate(c, number, p, False)])
 
     # --- decisions (E9 to E11)
@@ -448,6 +458,20 @@ class Group:
 
     # --- results
 
+    def entries(self) -> dict[str, list[list[int]]]:
+        """Return how many entries members keep, by kind (E1, E3): group, node, number."""
+        line = [x for x, it in self.members.items() if it.rank >= 0]
+        found: dict[str, dict[int, int]] = defaultdict(dict)
+        for x, it in self.members.items():
+            found["children"][x] = len(it.children)
+            found["ancestors"][x] = len(self.chain(x)) - 1
+            found["certificates" if it.rank else "root's view"][x] = len(it.table)
+            found["linear nodes"][x] = len([y for y in line if x in line and y != x])
+        return {
+            kind: sorted([self.index, x, n] for x, n in by_node.items() if n)
+            for kind, by_node in found.items()
+        }
+
     def state(self) -> dict[str, list[list[int]]]:
         """Return the state as rows."""
         g, members, children, tables = self.index, [], [], []
@@ -496,7 +520,8 @@ def play_period(groups: Sequence[Group], t: int, period: Mapping[str, list]) -> 
 def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
     """Play a case; return what comes of it, and the measures of all groups after each period."""
     groups = groups_of(case)
-    out: Case = {name: [] for name in ("states", "messages", "certificates", "moves", "measures")}
+    names = "states", "entries", "messages", "given_up", "certificates", "news", "moves", "measures"
+    out: Case = {name: [] for name in names}
     out |= {"copies": [], "receivers": []}
     for t, period in enumerate(case["periods"]):
         play_period(groups, t, period)
@@ -509,13 +534,19 @@ def play(case: Case, watches: Sequence[Watch] = ()) -> Case:
                 for name in ("members", "children", "tables")
             }
         )
+        kept = [group.entries() for group in groups]
+        out["entries"].append(
+            {kind: sorted(row for one in kept for row in one.get(kind, ())) for kind in ENTRIES}
+        )
         out["messages"].append(
             {
                 kind: sorted([g.index, *ends] for g in groups for ends in g.messages[kind])
                 for kind in ("probe", "adopt", "check-in")
             }
         )
+        out["given_up"].append(sorted((g.index, *pair) for g in groups for pair in g.given_up))
         out["certificates"].append([group.certificates for group in groups])
+        out["news"].append([group.news for group in groups])
         out["moves"].append([group.moves for group in groups])
         sums: dict[str, float] = defaultdict(float)
         for group in groups:

@@ -1,4 +1,4 @@
-"""SplitStream in plain Python, message by message: rules L1 to L11.
+"""SplitStream in plain Python, message by message: rules L1 to L12.
 
 A `Channel` plays the periods of one group; `play` plays a case, `random_case` draws one, and
 `check` tells what holds after each period.  Nodes are positions, -1 stands for none.
@@ -117,6 +117,7 @@ class Channel:
         self.alive: list[bool] = []
         self.routes: dict[str, dict[str, list[int]]] = {}
         self.messages: dict[str, list[tuple[int, int]]] = {}
+        self.given_up: list[tuple[int, int]] = []  # who counts whom as dead
         self.waves: list[list[int]] = []
         self.tree: set[int] = set()  # the spare tree of the hop before
         self.replies: dict[int, list[Reply]] = {}
@@ -190,7 +191,7 @@ class Channel:
         """Play one period (L1, L2)."""
         self.period, self.hop, self.last_event = period["P"], 0, 0
         self.alive, self.routes = period["alive"], period["routes"]
-        self.messages, self.tree = {}, set()
+        self.messages, self.tree, self.given_up = {}, set(), []
         self.replies, self.requests, self.asks = {}, {}, {}
         for node in self.nodes.values():
             node.fails = [0] * self.stripes
@@ -288,6 +289,10 @@ class Channel:
 
     def remove(self, gone: set[int], told: set[int]) -> None:
         """Remove nodes from the channel; some tell their parents and children so."""
+        for y, node in self.living():
+            near = {*node.parent, *(c for below in node.children for c in below)}
+            if y not in gone:
+                self.given_up += [(y, x) for x in sorted(near & gone - told)]
         for x in sorted(told):
             for s in self.all():
                 if self.nodes[x].parent[s] >= 0:
@@ -691,11 +696,38 @@ class Channel:
             "ancestors": {str(x): self.nodes[x].ancestors for x in nodes if self.alive[x]},
             "children": {str(x): [sorted(one) for one in self.nodes[x].children] for x in nodes},
             "spare_parents": {str(x): self.nodes[x].spare_parent for x in nodes},
+            "given_up": sorted(self.given_up),
+            "entries": {str(x): self.entries(x) for x in nodes if self.alive[x]},
             "messages": {
                 kind: sorted(map(list, sent)) for kind, sent in sorted(self.messages.items())
             },
             "hops": self.last_event,
         }
+
+    def entries(self, x: int) -> Case:
+        """Return how many entries of each kind a live node keeps."""
+        node = self.nodes[x]
+        roots = [self.is_root(x, s) for s in self.all()]
+        below = [one for one in self.nodes.values() if one.spare_parent == x]
+        return {
+            "children": node.degree,
+            "parents": sum(self.parent_of(x, s) >= 0 for s in self.all()),
+            "ancestors": sum(map(len, node.ancestors)),
+            "spare children": len(below),
+            "spare parents": int(node.spare_parent >= 0),
+            "waiting": sum(self.parent_of(x, s) < 0 and not roots[s] for s in self.all()),
+        }
+
+    def lacking(self) -> list[int]:
+        """Return how many stripes do not reach each live node: its way up ends elsewhere."""
+        return [sum(not self.is_reached(x, s) for s in self.all()) for x, _ in self.living()]
+
+    def is_reached(self, x: int, s: int) -> bool:
+        """Tell whether the way from a node up to the root of a stripe leads over live nodes."""
+        way = [x]
+        while (up := self.parent_of(way[-1], s)) >= 0 and up not in way:
+            way.append(up)
+        return up < 0 and self.is_root(way[-1], s) and all(self.alive[one] for one in way)
 
     def copies(self, source: int, rank: int) -> list[tuple[int, int]]:
         """Return (sender, to) of all copies that are sent of a publication of the period (L11)."""

@@ -103,13 +103,19 @@ def check(case: Case) -> Counter:
         for kind, rows in expected["messages"][number].items():
             assert found.get(kind, []) == rows, (number, kind)
             sent[kind] += len(rows)
+        assert played.failures == expected["given_up"][number], number
         state = played.canonical()
         for name, rows in expected["states"][number].items():
             assert state[name] == rows, (number, name)
+        for kind, kept in played.system.entries(played.state, played.network).items():
+            rows = rows_of(kept, "group", "node", "entries")
+            some = [row for row in rows if row[2]]
+            assert some == expected["entries"][number][kind], (number, kind)
         sums = played.system.sums(played.state)
         assert sums == pytest.approx(expected["measures"][number], rel=1e-12), number
-        for name in ("moves", "certificates"):
-            assert counts[name] == sum(expected[name][number]), (number, name)
+        for name in ("moves", "certificates", "certificates.news"):
+            wanted = expected[name.rpartition(".")[2]][number]
+            assert counts[name] == sum(wanted), (number, name)
     for (group, source), copies in zip(case["publications"], expected["copies"], strict=True):
         assert played.copies(group, source) == copies, (group, source)
     return sent

@@ -169,7 +169,7 @@ def test_flows_share_links():
 
 def test_a_large_group_is_refused():
     played = Played(small_network(1), np.zeros(5001, dtype=np.int64))
-    with pytest.raises(InputError, match="has a group of 5,001 members; must be at most 5,000"):
+    with pytest.raises(InputError, match="has 5,001 members in group 0; must be at most 5,000"):
         played.play([(0, node) for node in range(5001)])
 
 

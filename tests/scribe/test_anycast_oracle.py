@@ -15,9 +15,9 @@ from seeds import seeds
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Lives
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
-from scribe_spark.systems.scribe.scribe import Applications
 from scribe_spark.systems.scribe.state import ChildrenTable, Copies, Entries, table_of
 from scribe_spark.systems.scribe.trees import settled_environment, settled_round
 from scribe_spark.systems.scribe.upcalls import CAUSES, Application, Calls

@@ -1,9 +1,10 @@
-"""SplitStream beside an oracle that was written from the rules alone: docs/rules.md, L1 to L11."""
+"""SplitStream beside an oracle that was written from the rules alone: docs/rules.md, L1 to L12."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream import played
 from splitstream.played import Rules, play
 
+LACKS = "lost", "lost.nodes", "lost.mean", "converging", "converged", "converged.rounds"
+
 
 @pytest.mark.parametrize("seed", seeds(range(200), 8))
 def test_channels_equal_the_oracle(seed: int) -> None:
@@ -42,11 +45,13 @@ def test_channels_equal_the_oracle(seed: int) -> None:
 
 @pytest.mark.parametrize("of", [[0, 3, 29], pytest.param(range(200), marks=pytest.mark.slow)])
 def test_worlds_equal_the_oracle(of) -> None:
-    """Several groups, on Pastry's own routes: states, messages, and copies of publications."""
+    """Several groups, on Pastry's own routes: states, messages, copies, and what nodes lack."""
     kinds: set[str] = set()
+    took: list[float] = []
     for seed in of:
         case = with_more_sources(played.random_case(seed))
         channels = [Channel(plain(case, number)) for number in sorted(case.keys)]
+        lack = [0] * len(channels)  # rounds
         for number, seen in enumerate(play(case)):
             wanted, name = Counter(), case.ring.node.tolist()
             for group, channel in enumerate(channels):
@@ -58,8 +63,19 @@ def test_worlds_equal_the_oracle(of) -> None:
                     sent += [("payload", ends) for ends in channel.copies(source, rank)]
                 wanted.update((name[a], name[b], kind) for kind, (a, b) in sent)
             assert seen.messages == wanted, (seed, number)
+            every = [channel.lacking() for channel in channels]
+            whole = [n for n, one in zip(lack, every, strict=True) if n and not any(one)]
+            lack = [(n + 1) * any(one) for n, one in zip(lack, every, strict=True)]
+            lost, hit = (sum(f(n) for one in every for n in one) for f in (int, bool))
+            took += whole
+            assert {name: seen.measures[name] for name in LACKS} == {
+                **{"lost": lost, "lost.nodes": hit, "lost.mean": lost / max(1, hit)},
+                **{"converging": sum(map(bool, lack)), "converged": len(whole)},
+                "converged.rounds": sum(whole) / max(1, len(whole)),
+            }, (seed, number)
             kinds |= {kind for *_, kind in wanted}
     assert len(kinds) == 10, kinds
+    assert max(took) > 2
 
 
 def test_a_late_drop_is_ignored() -> None:
@@ -117,7 +133,7 @@ def start(
     }
     kernel.state[CHANNELS] = {
         "group": np.array([0]),
-        "period": np.array([0]),
+        "since": np.array([-1]),
         "root": np.array([roots]),
     }
 
@@ -148,21 +164,31 @@ class InProcess:
             *(np.array(period["alive"]), self.network, {ROUTES: routes}),
         )
         sent = self.system.play_period(self.state, given)
-        return state_of(self.state[NODES], self.case["S"], given.alive) | {
+        return state_of(self.state, self.case["S"], given.alive) | {
             "messages": {
-                kind: sorted(
-                    map(list, zip(rows["sender"].tolist(), rows["to"].tolist(), strict=True))
-                )
+                kind: sorted(map(list, pairs(rows["sender"], rows["to"])))
                 for kind, rows in sorted(sent.items())
                 if len(rows["to"])
             },
             "hops": given.counts.get("hops", 0),
+            "given_up": sorted(pair for _, *ends in given.failures for pair in pairs(*ends)),
         }
 
 
-def state_of(nodes: Columns, stripes: int, alive: np.ndarray) -> dict[str, Any]:
-    """Return the state after a period, in the form of `Channel.outputs`."""
+def pairs(one: np.ndarray, other: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs of numbers."""
+    return list(zip(one.tolist(), other.tolist(), strict=True))
+
+
+def state_of(state: dict[str, Columns], stripes: int, alive: np.ndarray) -> dict[str, Any]:
+    """Return the state of a group after a period, in the form of `Channel.outputs`."""
+    nodes = state[NODES]
     at = nodes["node"].tolist()
+    entries = SplitStream(Rules(stripes)).entries(state, SimpleNamespace(ring=alive))
+    kept = {
+        kind: dict(zip(rows["node"].tolist(), rows["entries"].tolist(), strict=True))
+        for kind, rows in entries.items()
+    }
     parent = dict(zip(at, nodes["parent"].tolist(), strict=True))
     lists = nodes["ancestors"].tolist()
     return {
@@ -177,6 +203,7 @@ def state_of(nodes: Columns, stripes: int, alive: np.ndarray) -> dict[str, Any]:
             str(x): [sorted(c for c in at if parent[c][s] == x) for s in range(stripes)] for x in at
         },
         "spare_parents": dict(zip(map(str, at), nodes["spare_parent"].tolist(), strict=True)),
+        "entries": {str(x): {kind: of[x] for kind, of in kept.items()} for x in at if alive[x]},
     }
 
 
@@ -266,8 +293,10 @@ def compare(case: played.Case, channel: Channel, group: int, seen: played.Seen) 
     if not seen.state[NODES]:
         assert not wanted["nodes"]
         return
-    mine = seen.state[NODES]["group"] == group
-    table = {name: column[mine] for name, column in seen.state[NODES].items()}
-    found = state_of(table, case.rules.stripes, seen.alive)
+    mine = {
+        name: {column: of[rows["group"] == group] for column, of in rows.items()}
+        for name, rows in seen.state.items()
+    }
+    found = state_of(mine, case.rules.stripes, seen.alive)
     for name, value in found.items():
         assert value == wanted[name], name

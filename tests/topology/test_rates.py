@@ -82,7 +82,7 @@ def test_strange_bandwidths_of_edges_are_refused(tmp_path, words, text, instead)
 COMMANDS = [
     ("--stub-rate", "0bit/s", "stub_rate = '0bit/s': must be above 0"),
     ("--topology", "power-law", "has no rates of links"),
-    ("--nodes", "5001", "has a group of 5,001 members; must be at most 5,000"),
+    ("--nodes", "5001", "has 5,001 members in group 1; must be at most 5,000"),
 ]
 
 

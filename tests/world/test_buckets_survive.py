@@ -21,7 +21,8 @@ from scribe_spark.experiments import run_world
 CONFIG = WorldConfig(
     **NETWORK, nodes=120, groups=4, group_size=25, rounds=6, lookups=10, event_round=1, share=0.2,
     generator="mass-failure+publications", delivery="reliable", reference_tree=True,
-    systems=("scribe", "plumtree"),
+    systems=("scribe", "plumtree", "narada", "nice", "overcast", "splitstream"),
+    round_seconds=10.0, narada_join_periods=3, overcast_round_seconds=2.0,
     measures=("delay", "link_stress", "node_stress"),
 )  # fmt: skip
 

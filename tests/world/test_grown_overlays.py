@@ -19,6 +19,7 @@ from periods import SystemWorld
 
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.dissemination import all_but_sender
+from scribe_spark.rounds.applications import MEMORY, Application, Applications
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import GrownOverlays
 from scribe_spark.rounds.system import OwnRounds
@@ -31,7 +32,9 @@ SILENT = 2
 class Star(GrownOverlays):
     """The rules of the star."""
 
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = ("members",)
+    structure: ClassVar[tuple[str, ...]] = ("members", "group", "node")
     counted: ClassVar[tuple[str, ...]] = ("changes",)
     control: ClassVar[tuple[str, ...]] = ("hello",)
 
@@ -43,6 +46,8 @@ class Star(GrownOverlays):
         join, quit = (pair[0] * size + pair[1] for pair in (period.join, period.quit))
         since = np.where(period.alive[key % size], 0, since + 1)
         stays = (find_sorted(quit, key) < 0) & (since <= SILENT) & (find_sorted(join, key) < 0)
+        of, lost = np.divmod(key[since > SILENT], size)
+        period.give_up(of, np.full(len(of), np.argmax(period.alive)), lost)
         key, since = np.r_[key[stays], join], np.r_[since[stays], join * 0]
         order = np.argsort(key)
         group, node = np.divmod(key[order], size)
@@ -72,17 +77,43 @@ class Star(GrownOverlays):
         return {"members": len(group), "centres": len(run_starts(group))}
 
 
+class Told(Application):
+    """Remembers all that it was told, and the numbers of its calls."""
+
+    def __init__(self, nodes: int) -> None:
+        self.rows = dict.fromkeys(("round", "group", "node", "neighbour"), np.empty(0, np.int64))
+
+    def neighbours_failed(self, system, number, failures):
+        """Add the rows."""
+        assert system == "star"
+        more = {"round": np.full(len(failures["group"]), number), **failures}
+        self.rows = {name: np.r_[column, more[name]] for name, column in self.rows.items()}
+
+    def tables(self):
+        """Return the rows."""
+        return {"rows": self.rows}
+
+    def restore(self, tables):
+        """Set the rows."""
+        self.rows = tables["rows"]
+
+
 @dataclass
 class Plain:
     """The same rules on sets."""
 
     silent: dict = field(default_factory=dict)  # (group, node) -> periods of silence
+    told: list = field(default_factory=list)  # group, node, neighbour
+    rest: dict = field(default_factory=dict)  # group -> periods of the last event and change
 
     def period(self, alive, join, quit):
         """Play a period; return its messages and the number of changes."""
         changes = len(join)
+        self.told = []
         for pair in list(self.silent):
             self.silent[pair] = 0 if pair[1] in alive else self.silent[pair] + 1
+            if self.silent[pair] > SILENT:
+                self.told.append((pair[0], min(alive), pair[1]))
             if pair in quit or pair in join or self.silent[pair] > SILENT:
                 del self.silent[pair]
                 changes += 1
@@ -93,6 +124,23 @@ class Plain:
             if node in alive and node != (centre := self.centre(group))
         ]
         return sent, changes
+
+    def follow(self, number, before, events):
+        """Note the groups whose members changed in a period, and the groups with events."""
+        changed = {group for group, _ in before ^ set(self.silent)}
+        for group in events | changed:
+            event, change = self.rest.get(group, (number, number - 1))
+            event = number if group in events else event
+            self.rest[group] = event, number if group in changed else change
+        there = {group for group, _ in self.silent} | events
+        self.rest = {group: both for group, both in self.rest.items() if group in there}
+
+    def rest_measures(self, number):
+        """The own rounds that groups needed after their last events, as of a period."""
+        rounds = [max(0, change - event + 1) for event, change in self.rest.values()]
+        moving = [change == number for _, change in self.rest.values()]
+        found = {"rest.mean": np.mean(rounds), "rest.max": max(rounds)}
+        return found | {"rest.moving": np.mean(moving)}
 
     def centre(self, group):
         """The least member that is known."""
@@ -112,7 +160,9 @@ def test_a_star_in_a_world(buckets: int) -> None:
     seen = Counter()
     for seed in range(6):
         seen += play(seed, buckets)
-    assert min(seen[name] for name in ("hello", "lost", "missed", "changes", "quits")) > 0, seen
+    assert (
+        min(seen[name] for name in ("hello", "lost", "missed", "changes", "quits", "told")) > 0
+    ), seen
 
 
 def play(seed: int, buckets: int) -> Counter:
@@ -122,7 +172,8 @@ def play(seed: int, buckets: int) -> Counter:
     delay_us = 1000 * (1 - np.eye(NODES, dtype=np.int64))
     kernel = Kernel(delay_us, np.arange(NODES))
     system, plain = Star(), Plain()
-    rounds, members = 8, set()
+    rounds, members, notices = 8, set(), []
+    given = {"applications": Applications(Told, NODES, "star")}
     network, own = Network(ring, kernel, 0, 1), OwnRounds(PERIODS * 1000, 1000)
     world = SystemWorld(system, network, range(GROUPS), buckets, own, rounds)
     for number in range(rounds):
@@ -138,11 +189,16 @@ def play(seed: int, buckets: int) -> Counter:
         join = {pair for pair in every - members if drawn.random() < (0.5 if not number else 0.1)}
         members = (members - quit) | join
         publish = sorted(drawn.sample(sorted(members), 3))
-        done, tally, copies = world.play(join, quit, publish, fail, leave, recover)
+        done, tally, copies = world.play(join, quit, publish, fail, leave, recover, **given)
         hello, changes = Counter(), 0
         for period in range(PERIODS):
             changed = (join, quit | left) if not period else (set(), set())
+            before, own = set(plain.silent), number * PERIODS + period
+            died = fail if not period else set()
+            events = {group for group, node in before if node in died}
             sent, more = plain.period(alive, *changed)
+            plain.follow(own, before, events | {group for group, _ in changed[0] | changed[1]})
+            notices += [(number, g, *ring.node[[x, y]].tolist()) for g, x, y in plain.told]
             hello += Counter((*ring.node[list(ends)].tolist(), "hello") for ends in sent)
             changes += more
             if not period:
@@ -153,11 +209,16 @@ def play(seed: int, buckets: int) -> Counter:
         assert Counter({one: n for one, n in found.items() if one[2] == "hello"}) == hello
         assert done.counts == {"changes": changes}
         centres = len({group for group, _ in plain.silent})
-        assert done.measures == {"centres": centres / len(plain.silent)}
+        a_member = hello.total() / len(plain.silent) / (PERIODS / 1000)
+        wanted = {"centres": centres / len(plain.silent), "control.member": a_member}
+        assert done.measures == pytest.approx(wanted | plain.rest_measures(own))
         account = done.publications.by_group(np.arange(GROUPS), number - 1)
         seen["hello"] += hello.total()
         seen["lost"] += tally.lost.total()
         seen["changes"] += changes
         seen["quits"] += len(quit)
         seen["missed"] += int(account["lost"].sum())
+    rows = world.tables[f"{MEMORY}rows"].values()
+    assert sorted(zip(*(column.tolist() for column in rows), strict=True)) == sorted(notices)
+    seen["told"] = len(notices)
     return seen

@@ -95,6 +95,12 @@ def of_splitstream(value: Value) -> bool:
     return value("open", 0) == value("open", 5) == 0 and lost[0] == 0 < lost[1]
 
 
+def of_stripes(value: Value) -> bool:
+    return (
+        0 == value("open", 5) == value("lost", 5) < value("lost", 2) < value("lost.nodes", 2) * 16
+    )
+
+
 class World(NamedTuple):
     """A world: its system, its settings, the ways in which it is played, and its measures."""
 
@@ -130,6 +136,7 @@ CASES = {
     "splitstream, matched": World(
         "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
     ),
+    "splitstream, schedule": World("splitstream", SCHEDULED, "jobs stopped", of_stripes),
 }
 
 
@@ -163,11 +170,25 @@ def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, 
             play_with_a_stop(spark, tmp_path / way, config)
         else:
             play(spark, tmp_path / way, config, **WAYS[way])
-        for name in ("rounds", "publications"):
+        by_tree = () if world.shows is not of_stripes else ("rounds_by_part",)
+        for name in ("rounds", "publications", *by_tree):
             one = table(tmp_path / "one", name)
             pd.testing.assert_frame_equal(table(tmp_path / way, name), one)
+        if by_tree:
+            check_stripes(tmp_path / way)
     values = table(tmp_path / "one", "rounds").set_index(["measure", "round"])["value"]
     assert world.shows(lambda name, of: values.get((f"{world.system}.{name}", of), 0))
+
+
+def check_stripes(out: Path) -> None:
+    """The deliveries of all stripes of a round are those of the round."""
+    rows, rounds = table(out, "rounds_by_part"), table(out, "rounds")
+    assert rows["part"].nunique() > 3
+    for number, hops in rows[rows["measure"] == "hops"].groupby("round"):
+        mine = rounds[rounds["round"] == number].set_index("measure")["value"]
+        mean = (hops["count"] * hops["mean"]).sum() / hops["count"].sum()
+        assert mean == pytest.approx(mine["splitstream.depth.mean"], abs=0.001)
+        assert hops["max"].max() == mine["splitstream.depth.max"]
 
 
 # --- runs
@@ -211,6 +232,31 @@ def copies_on_a_tree(of: Tables) -> None:
     assert edges.groupby("group").size().between(of.sizes - 1, of.sizes).all()
 
 
+def copies_of_nice(of: Tables) -> None:
+    copies_on_a_tree(of)
+    layer = of.entries("members of layer 0"), of.entries("leaders of layer 0")
+    assert (layer[0] >= 2 * of.sizes).all()  # clusters of three members or more
+    assert (layer[1] >= of.sizes).all()
+    assert (of.entries("distances of layer 0") > layer[0]).all()
+    assert (of.entries("members of layer 1") > 0).all()
+
+
+def copies_of_overcast(of: Tables) -> None:
+    copies_on_a_tree(of)
+    assert (of.entries("children") >= of.sizes - 1).all()
+    assert (of.entries("root's view") == of.sizes - 1).all()
+    # each ancestor but the root has a certificate of its descendant
+    assert (of.entries("certificates") >= of.entries("ancestors") - (of.sizes - 1)).all()
+
+
+def copies_of_splitstream(of: Tables) -> None:
+    pairs = of.entries("parents")
+    assert (pairs == of.entries("children")).all()
+    assert (pairs >= 16 * (of.sizes - 1)).all()  # roots of stripes may be no members
+    assert (of.entries("ancestors") > pairs).all()
+    assert (of.entries("spare parents") == of.entries("spare children")).all()
+
+
 def copies_on_all_views(of: Tables) -> None:
     payload = of.copies[of.copies["kind"] == "payload"]
     assert (payload.groupby("group").size() == of.entries("active") - (of.sizes - 1)).all()
@@ -234,11 +280,11 @@ UPLINK = {"message_size": "20KB", "uplink": "20Mbit/s"}
 RUNS = {
     "narada": Run("narada", {"narada_periods": 40}, copies=copies_of_narada),
     # the picture has all members of one group but the top leader
-    "nice": Run("nice", engines=("tasks", "jobs"), copies=copies_on_a_tree, drawn=39),
-    "overcast": Run("overcast", {"overcast_rounds": 30}, ("tasks", "jobs"), copies_on_a_tree),
+    "nice": Run("nice", engines=("tasks", "jobs"), copies=copies_of_nice, drawn=39),
+    "overcast": Run("overcast", {"overcast_rounds": 60}, ("tasks", "jobs"), copies_of_overcast),
     "plumtree": Run("plumtree", copies=copies_on_all_views, slow=False),
     "plumtree, sizes": Run("plumtree", SIZES, copies=copies_on_all_views),
-    "splitstream": Run("splitstream"),
+    "splitstream": Run("splitstream", copies=copies_of_splitstream),
     "splitstream, sizes": Run("splitstream", UPLINK),
 }
 
@@ -271,6 +317,46 @@ def test_a_run_reaches_each_member_once(spark, tmp_path, case):
     assert all(one[f"{case.system}.reached"] == 1 for one in metrics)
 
 
+def test_a_run_measures_each_tree(spark, tmp_path):
+    """One publication of each group in each stripe: the measures of trees, from other tables."""
+    config = RunConfig(**GROUPS["splitstream"], publications=16, interval="30ms")
+    run(spark, config, Execution(out=str(tmp_path), master="local[2]"), PHASES)
+    known = table(tmp_path, "by_tree").set_index(["tree", "measure"])
+    assert {*known.pop("system")} == {"splitstream"}
+    of_base, of = (
+        table(tmp_path, "deliveries").query(f"system == '{name}'")
+        for name in ("ip_multicast", "splitstream")
+    )
+    tree = table(tmp_path, "schedule").groupby("group").cumcount()
+    assert {*tree} == {*range(16)}
+    both = of.merge(of_base, on=["publication", "group", "node"], suffixes=("", "_base"))
+    copies = table(tmp_path, "copies").query("system == 'splitstream'")
+    copies = copies.assign(tree=tree[copies["publication"]].to_numpy())
+    ends = ["delay_ms", "delay_ms_base"]
+    for number, rows in both.groupby(tree[both["publication"]].to_numpy()):
+        groups = rows.groupby("group")[ends]
+        rad, rmd = (sums[ends[0]] / sums[ends[1]] for sums in (groups.mean(), groups.max()))
+        mine = copies[copies["tree"] == number]
+        sent = mine.groupby("sender").size().reindex(range(60), fill_value=0)
+        tables = mine.groupby("sender")["group"].nunique().reindex(range(60), fill_value=0)
+        for measure, values in {
+            **{"delay_ms": rows["delay_ms"], "hops": rows["hops"], "rad": rad, "rmd": rmd},
+            **{"rdp": rows["delay_ms"] / rows["delay_ms_base"]},
+            **{"children_entries": sent, "children_tables": tables},
+        }.items():
+            found = known.loc[number, measure]
+            wanted = len(values), values.mean(), values.max()
+            assert tuple(found[["count", "mean", "max"]]) == pytest.approx(wanted, abs=0.001)
+    packets = table(tmp_path, "link_stress").query("system == 'splitstream'")["packets"].sum()
+    on_links = known.xs("link_stress", level="measure")
+    assert (on_links["count"] * on_links["mean"]).sum() == pytest.approx(packets, rel=0.001)
+    numbers = json.loads((tmp_path / "metrics.json").read_text("utf-8"))
+    metrics = {row["name"]: row["value"] for row in numbers}
+    means = known.xs("rad", level="measure")["mean"]
+    ends = [metrics[f"splitstream.by_tree.rad.{end}"] for end in ("least", "greatest")]
+    assert ends == [means.min(), means.max()]
+
+
 # --- refused settings
 
 #: A config of SplitStream, whose stripes depend on the digits of Pastry.
@@ -280,10 +366,18 @@ STRIPES = {"systems": "splitstream", "nodes": 100, "groups": 1}
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"nice_k": 1}, "nice_k = 1: must be at least 2"),
+        ({"nice_newcomers": 0}, "nice_newcomers = 0: must be at least 1"),
+        ({"nice_period_seconds": 0.0}, "nice_period_seconds = 0.0: must be at least 0.001"),
+        ({"narada_contacts": 1_025}, "narada_contacts = 1025: must be at most 1024"),
+        ({"overcast_round_seconds": 0.0}, "overcast_round_seconds = 0.0: must be at least 0.001"),
         ({"overcast_lease": 3}, "overcast_lease = 3: must be at least 4"),
         ({"overcast_tolerance": 0.0}, "overcast_tolerance = 0.0: must be at least 0.01"),
         ({"overcast_decide": "delay"}, "overcast_decide = 'delay': must be one of shared"),
-        ({"transit_rate": "0Mbit/s"}, "transit_rate = '0Mbit/s': must be above 0"),
+        *(
+            ({f"{link}_rate": "0Mbit/s"}, f"{link}_rate = '0Mbit/s': must be above 0")
+            for link in ("transit", "transit_stub", "stub")
+        ),
         ({"plumtree_active": 1}, "plumtree_active = 1: must be at least 2"),
         ({"plumtree_growth": 1.0}, "plumtree_growth = 1.0: must be at least 1.1"),
         ({"plumtree_rules": "babel"}, "plumtree_rules = 'babel': must be one of paper, iroh"),
@@ -330,5 +424,5 @@ def test_a_group_of_a_table_that_is_too_large_is_refused_in_one_line(spark, tmp_
     config = WorldConfig(
         **NETWORK, nodes=1_100, members=str(tmp_path / "members.csv"), systems="narada", rounds=2
     )
-    with pytest.raises(InputError, match=r"^systems = 'narada': has a group of 1,025 members; "):
+    with pytest.raises(InputError, match=r"^systems = 'narada': has 1,025 members in group 1; "):
         play(spark, tmp_path / "out", config, buckets=2)

@@ -19,7 +19,7 @@ had: the rules (docs/rules.md, D1 to D14) are recalled.
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import MESH, System, function_at
+from scribe_spark.rounds.declaration import GROWN_MEASURES, MESH, System, function_at
 
 #: The most members of a group, and why there may be no more.
 LIMIT = 1024, "each of n members stores a row of n"
@@ -40,6 +40,7 @@ NARADA = System(
     world=lambda config: _NARADA(config.narada.for_tasks()),
     round_seconds=10.0,
     world_measures={
+        **GROWN_MEASURES,
         "links": "links per membership",
         "known": "members per membership",
         VECTOR_BYTES: "B",

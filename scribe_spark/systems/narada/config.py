@@ -50,4 +50,4 @@ class NaradaConfig(Section):
 
     def check_within(self, config: Any) -> None:
         """Refuse drawn groups that are too large."""
-        refuse_large_group("narada", config.groups.largest(config.overlay.nodes), *LIMIT)
+        refuse_large_group("narada", 1, config.groups.largest(config.overlay.nodes), *LIMIT)

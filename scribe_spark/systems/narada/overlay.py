@@ -14,10 +14,10 @@ import numpy as np
 
 from scribe_spark.core.arrays import expand
 from scribe_spark.engine import Columns
-from scribe_spark.rounds.group_overlays import Built, Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
 from scribe_spark.systems.narada import VECTOR_BYTES
-from scribe_spark.systems.narada.meshes import TABLES, Meshes
+from scribe_spark.systems.narada.meshes import LINKS, TABLES, Meshes
 from scribe_spark.systems.narada.period import NaradaPeriod
 from scribe_spark.underlay.protocol import node_delays
 
@@ -30,9 +30,11 @@ class Narada(GrownOverlays):
     """Narada by rules D1 to D14; `rules` is the section ``narada`` of the config."""
 
     rules: NaradaConfig
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = TABLES
+    structure: ClassVar[tuple[str, ...]] = (LINKS, "group", "node", "peer")
     counted: ClassVar[tuple[str, ...]] = (VECTOR_BYTES,)
-    state: ClassVar[Mapping[str, str]] = {"neighbours": "narada links", "members": "narada members"}
+    state: ClassVar[Mapping[str, str]] = entry_tables("neighbours", "members")
 
     @property
     def control(self) -> tuple[str, ...]:
@@ -54,13 +56,12 @@ class Narada(GrownOverlays):
         sums = {"members": meshes.is_in, "links": meshes.degree, "known": meshes.known}
         return {name: float(one[meshes.is_in].sum()) for name, one in sums.items()}
 
-    def build(self, overlays: Overlays, network: Network) -> Built:
-        """Return the trees of sources and, in a run, how many neighbours and members nodes keep."""
-        of = Meshes.of(overlays.state if network.in_run else {}, len(network.ring))
-        here, sizes = np.flatnonzero(of.is_in), {"neighbours": of.degree, "members": of.known}
-        ends = {"group": of.group[here], "node": of.node[here]}
-        kept = {name: {**ends, "entries": count[here]} for name, count in sizes.items()}
-        return Built(self.edges(overlays, network), kept)
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return how many neighbours and members nodes keep."""
+        of = Meshes.of(state, len(network.ring))
+        ends = {"group": of.group[of.is_in], "node": of.node[of.is_in]}
+        counts = zip(self.state, (of.degree, of.known), strict=True)
+        return {name: {**ends, "entries": count[of.is_in]} for name, count in counts}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the sources' trees: publication, node, peer (rule D13)."""

@@ -20,7 +20,6 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, distinct, find_sorted
-from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.grown_overlays import NumberedNodes, Sent
@@ -71,6 +70,10 @@ class NaradaPeriod:
         of = self._meshes
         self._sent.note(kind, of.group[a], of.node[a], of.node[b])
 
+    def _give_up(self, e: np.ndarray, m: np.ndarray) -> None:
+        """Note that entries `e` count the entries `m` as dead."""
+        self._period.give_up(self._meshes.group[e], self._meshes.node[e], self._meshes.node[m])
+
     def _draw(self, purpose: str, e: np.ndarray, *more: np.ndarray | int) -> np.ndarray:
         """Return random bits of each entry `e`, keyed by its group, its node and `more`: uint64."""
         of = self._meshes
@@ -114,8 +117,7 @@ class NaradaPeriod:
         back = find_sorted(joins, of.key) >= 0
         of.keep_links(~back[of.a] & ~back[of.b])
         of.forget(CellRows(of, np.flatnonzero(back)).cell)
-        sizes = np.bincount(np.r_[members, joins] // size)
-        refuse_large_group("narada", int(sizes.max(initial=0)), *LIMIT)
+        self._period.refuse_large_groups("narada", np.r_[members, joins] // size, *LIMIT)
 
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
 
@@ -147,6 +149,7 @@ class NaradaPeriod:
         of = self._meshes
         silent = self._silence(of.cell(of.a, of.b)) >= self._rules.neighbour_periods
         silent &= of.is_in[of.a]
+        self._give_up(of.a[silent], of.b[silent])
         of.end_links(of.a[silent], of.b[silent])
         self._known = of.known
 
@@ -259,6 +262,7 @@ class NaradaPeriod:
         self._send("probe", e, m)
         lives = of.is_in[m]
         of.cells["heard"][of.cell(e[~lives], m[~lives])] = NONE
+        self._give_up(e[~lives], m[~lives])
         e, m = e[lives], m[lives]
         self._send("answer", m, e)
         self._send("link", e, m)

@@ -26,7 +26,7 @@ S. Banerjee, B. Bhattacharjee, C. Kommareddy: Scalable application layer multica
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
+from scribe_spark.rounds.declaration import GROWN_MEASURES, TREE, Picture, System, function_at
 
 #: The events of a period, which are counted.
 EVENTS = ("joined", "moves", "splits", "merges", "new_leaders")
@@ -43,6 +43,7 @@ NICE = System(
     world=lambda config: _NICE(config.nice.for_tasks()),
     round_seconds=lambda config: config.nice.period_seconds,
     world_measures={
+        **GROWN_MEASURES,
         **{"layers": "mean over members", "peers": "mean over members"},
         **dict.fromkeys(("clusters", "unsound", "waiting"), "per member"),
         **dict.fromkeys(EVENTS, "events"),

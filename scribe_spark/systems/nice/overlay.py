@@ -11,9 +11,14 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, find_sorted, numbered, run_starts, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, NumberedNodes, Period
+from scribe_spark.rounds.grown_overlays import (
+    GrownOverlays,
+    NumberedNodes,
+    Period,
+    entry_tables,
+)
 from scribe_spark.systems.nice import EVENTS
-from scribe_spark.systems.nice.hierarchy import layers_of, tops
+from scribe_spark.systems.nice.hierarchy import Layer, layers_of, tops
 from scribe_spark.systems.nice.period import CLUSTERS, SILENT, WAITING, NicePeriod
 
 if TYPE_CHECKING:  # not on executors
@@ -28,9 +33,14 @@ class Nice(GrownOverlays):
     """NICE by rules V1 to V9; `rules` is the section ``nice`` of the config."""
 
     rules: NiceConfig
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = (CLUSTERS, SILENT, WAITING)
+    structure: ClassVar[tuple[str, ...]] = (CLUSTERS, "group", "layer", "leader", "node")
     carried: ClassVar[tuple[str, ...]] = ("layer",)
     counted: ClassVar[tuple[str, ...]] = (*EVENTS, "control_bytes")
+    state: ClassVar[Mapping[str, str]] = entry_tables(
+        "members of layer", "leaders of layer", "distances of layer"
+    )
     control: ClassVar[tuple[str, ...]] = (
         *("query", "answer", "ping", "pong", "join", "leave", "heartbeat"),
         *("transfer", "add", "remove", "merge", "force_merge"),
@@ -68,6 +78,26 @@ class Nice(GrownOverlays):
         more = which, overlays.source[which], point[which], np.full(len(which), GUEST)
         names = "publication", "node", "peer", "layer"
         return {name: np.r_[made[name], some] for name, some in zip(names, more, strict=True)}
+
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return the members, leaders and distances that nodes keep of each layer: rule V1."""
+        size, parts = len(network.ring), [(whole_numbers(),) * 6]
+        layers = layers_of(state.get(CLUSTERS), size)
+        for number, (layer, above) in enumerate(zip(layers, [*layers[1:], Layer()], strict=False)):
+            clusters, upper = layer.clusters, above.clusters
+            others = clusters.size[clusters.index] - 1
+            leads = clusters.head[clusters.index] == clusters.member
+            # a member that does not lead also knows the leaders beside its own one
+            at = find_sorted(upper.head, above.head_of(clusters.head))
+            leaders = 1 + np.where(leads, 0, np.append(upper.size - 1, 0)[at][clusters.index])
+            distances = np.where(leads, others * (others + 1) // 2, others + leaders - 1)
+            group, node = np.divmod(clusters.member, size)
+            of_layer = np.full(len(node), number)
+            parts.append((group, node, of_layer, others, leaders, distances))
+        *ends, others, leaders, distances = map(np.concatenate, zip(*parts, strict=True))
+        of = dict(zip(("group", "node", "layer"), ends, strict=True))
+        counts = zip(self.state, (others, leaders, distances), strict=True)
+        return {name: {**of, "entries": count} for name, count in counts}
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges from leaders to members; the top layer has the least rank."""

@@ -136,14 +136,17 @@ class NicePeriod:
         # 1. who is silent, and who departs
         quits = quit[(find_sorted(seated, quit) >= 0) & ~self._silent.has(quit)]
         self._quits = quits[find_sorted(period.died, quits % size) < 0]
-        dead = seated[find_sorted(period.died, seated % size) >= 0]
+        died = seated[find_sorted(period.died, seated % size) >= 0]
         silent = self._silent
-        silent.insert(dead[~silent.has(dead)], number=0)
+        silent.insert(died[~silent.has(died)], number=0)
         silent.number = silent.number + 1
-        gone = (silent.number >= self._rules.silence) | (find_sorted(back, silent.key) >= 0)
+        gone = find_sorted(back, silent.key) >= 0
+        dead = silent.key[(silent.number >= self._rules.silence) & ~gone]
+        gone |= silent.number >= self._rules.silence
         self._departs = distinct(np.r_[self._quits, back, silent.key[gone]])
         silent.keep(~gone)
         self._mute = distinct(np.r_[silent.key, self._departs])  # they do not answer
+        self._give_up(dead)
         # 2. who waits; those who depart leave their seats first
         waiting = self._waiting
         changes = find_sorted(np.sort(np.r_[join, quit]), waiting.key) >= 0
@@ -152,6 +155,16 @@ class NicePeriod:
         begins = (period.draw("nice join", *np.divmod(join, size)) % periods).astype(np.int64)
         begins = np.maximum(begins, find_sorted(back, join) >= 0)
         waiting.insert(join, number=period.number + begins)
+
+    def _give_up(self, dead: np.ndarray) -> None:
+        """Note that peers of members (keys, ascending) count them as dead."""
+        for layer in self._layers if len(dead) else ():
+            clusters = layer.clusters
+            rows = clusters.peers(find_sorted(dead, clusters.member) >= 0)
+            member, peer = (clusters.member[row] for row in rows)
+            heard = self._answers(peer)
+            group, node = np.divmod(peer[heard], self._size)
+            self._period.give_up(group, node, member[heard] % self._size)
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
         """Let newcomers descend from the top layer; return those that got leaders, and the leaders.

@@ -19,7 +19,7 @@ Rules: docs/rules.md, E1 to E14.
 
 from __future__ import annotations
 
-from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
+from scribe_spark.rounds.declaration import GROWN_MEASURES, TREE, Picture, System, function_at
 
 #: The bandwidth that decides: a link's rate divided by the flows on it, or the rate alone.
 SHARED, BOTTLENECK = "shared", "bottleneck"
@@ -50,6 +50,7 @@ OVERCAST = System(
     world=lambda config: _OVERCAST(config.overcast.for_tasks()),
     round_seconds=lambda config: config.overcast.round_seconds,
     world_measures={
+        **GROWN_MEASURES,
         "shared": _FRACTION,
         "shared.mean": _FRACTION,
         "bottleneck": _FRACTION,
@@ -61,6 +62,7 @@ OVERCAST = System(
         "table.faults": "nodes per member",
         "moves": "members",
         "certificates": "certificates",
+        "certificates.news": "certificates",
     },
     picture=Picture(
         "edges by bandwidth",

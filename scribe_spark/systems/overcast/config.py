@@ -43,7 +43,7 @@ class OvercastConfig(Section):
 
     def check_within(self, config: Any) -> None:
         """Refuse groups too large for nodes that know the whole tree below them."""
-        refuse_large_group("overcast", config.groups.largest(config.overlay.nodes), *LIMIT)
+        refuse_large_group("overcast", 1, config.groups.largest(config.overlay.nodes), *LIMIT)
 
     def check_network(self, source: str, routers: int, has_rates: bool) -> None:
         """Refuse a network whose links have no rates."""

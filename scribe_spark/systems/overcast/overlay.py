@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import NONE, depths, distinct, find_sorted, whole_
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
 from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.bandwidth import Flows
 from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS, Members
@@ -47,9 +47,14 @@ class Overcast(GrownOverlays):
 
     rules: OvercastConfig
 
+    notes_failures: ClassVar[bool] = True
     tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, _MEASURED)
-    counted: ClassVar[tuple[str, ...]] = ("moves", "certificates")
+    structure: ClassVar[tuple[str, ...]] = (MEMBERS, "group", "node", "parent", "alive")
+    counted: ClassVar[tuple[str, ...]] = ("moves", "certificates", "certificates.news")
     control: ClassVar[tuple[str, ...]] = (PROBE, ADOPT, CHECK_IN)
+    state: ClassVar[Mapping[str, str]] = entry_tables(
+        "children", "ancestors", "certificates", "root's view", "linear nodes"
+    )
 
     @property
     def rounds_before(self) -> int:
@@ -60,7 +65,10 @@ class Overcast(GrownOverlays):
         """Play one round of Overcast; see `GrownOverlays.play_period`."""
         round = Round(self.rules, state, period)
         sent = round.play()
-        period.counts.update(moves=round.moves, certificates=round.told_to_root)
+        told, news = round.told_to_root, round.news_to_root
+        period.counts.update(
+            {"moves": round.moves, "certificates": told, "certificates.news": news}
+        )
         state.update(round.tables())
         if period.ends_round:
             state[_MEASURED] = measured(state, period.network)
@@ -75,6 +83,26 @@ class Overcast(GrownOverlays):
         top = find_sorted(members["group"][is_root], overlays.of)
         down = overlays.each_publication({"group": members["group"][child], **ends})
         return overlays.from_sources(down, np.r_[members["node"][is_root], NONE][top])
+
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return the entries of members (E1, E3); the root's certificates are its view (E14)."""
+        rows, size = state.get(MEMBERS, _NOBODY), len(network.ring)
+        key = key_of([rows["group"], rows["node"]], size)
+        above = find_sorted(key, rows["group"] * size + rows["parent"])
+        above[rows["parent"] < 0] = NONE
+        children, certificates = (
+            np.bincount(find_sorted(key, _owners(state, name, size)), minlength=len(key))
+            for name in (CHILDREN, CERTIFICATES)
+        )
+        ranked, is_root = rows["rank"] >= 0, rows["rank"] == 0
+        line = np.bincount(rows["group"][ranked], minlength=1)[rows["group"]] - 1
+        counts = (
+            *(children, depths(above), np.where(is_root, 0, certificates)),
+            *(np.where(is_root, certificates, 0), np.where(ranked, line, 0)),
+        )
+        ends = {name: rows[name][rows["alive"]] for name in ("group", "node")}
+        named = zip(self.state, counts, strict=True)
+        return {name: {**ends, "entries": count[rows["alive"]]} for name, count in named}
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays.picture`."""
@@ -92,6 +120,12 @@ class Overcast(GrownOverlays):
             name: sums.get(above, 0.0) / max(1.0, sums.get(below, 0.0))
             for name, (above, below) in QUOTIENTS.items()
         }
+
+
+def _owners(state: Mapping[str, Columns], name: str, size: int) -> np.ndarray:
+    """Return the keys (group, node) of the nodes that have the rows of a table of knowledge."""
+    rows = state.get(name, {"group": whole_numbers(), "key": whole_numbers()})
+    return key_of([rows["group"], rows["key"] // size % size], size)
 
 
 def tree_edges(members: Columns, size: int) -> tuple[np.ndarray, np.ndarray]:

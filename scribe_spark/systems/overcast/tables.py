@@ -117,8 +117,11 @@ class Certificates(Known):
             self.fresh = self.fresh.copy()
         self.fresh[row] = False
 
-    def merge(self, told: Certificates) -> None:
-        """Take the certificates `told` that are news: a higher number, or a death."""
+    def merge(self, told: Certificates) -> np.ndarray:
+        """Take the certificates `told` that are news: a higher number, or a death.
+
+        Return the keys of the news.
+        """
         told = told.take(np.lexsort((told.rank, told.key)))
         told = told.take(last_of_runs(told.key))
         row = self.find(told.key)
@@ -126,3 +129,4 @@ class Certificates(Known):
         is_news[had] = told.take(had).rank > self.take(row[had]).rank
         news = told.take(is_news)
         self.put(news.key, **{name: getattr(news, name) for name in news.columns()})
+        return news.key

@@ -20,7 +20,6 @@ from scribe_spark.core.arrays import (
     read_table,
     run_starts,
 )
-from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
@@ -59,14 +58,15 @@ class Round(Members):
         The rows of the root and of the node at which newcomers begin, of each group.
     flows : Flows
         The flows of the round, and the bandwidth of each edge; it is infinite at the root.
-    moves, told_to_root : int
-        The accepted members that had a parent; the certificates that reached a root.
+    moves, told_to_root, news_to_root : int
+        The accepted members that had a parent; the certificates that reached a root, and those of
+        them that it did not have.
     """
 
     def __init__(self, rules: OvercastConfig, state: dict[str, Columns], period: Period) -> None:
         self.rules, self.now, self.period = rules, period.number, period
         self.size, self.network = len(period.alive), period.network
-        self.moves = self.told_to_root = 0
+        self.moves = self.told_to_root = self.news_to_root = 0
         self.sent = Sent()
         self.children = read_table(Children, state, CHILDREN)
         self.certificates = read_table(Certificates, state, CERTIFICATES)
@@ -101,8 +101,7 @@ class Round(Members):
         above = self._row(self.parent, np.arange(len(self)))
         self.parent = np.where(self.parent < 0, NONE, above)
         self.of = np.searchsorted(distinct(self.group), self.group)
-        most = int(np.bincount(self.of[self.alive], minlength=1).max())
-        refuse_large_group("overcast", most, *LIMIT)
+        period.refuse_large_groups("overcast", self.group[self.alive], *LIMIT)
         for table in (self.children, self.certificates) if len(gone) else ():
             table.keep(find_sorted(gone, table.key // size) < 0)
 
@@ -165,7 +164,9 @@ class Round(Members):
         parent = self.parent[due]
         self._send(CHECK_IN, due, self.node[parent])
         is_answered = self.alive[parent]
-        self._search(due[~is_answered])
+        lost = due[~is_answered]
+        self.period.give_up(self.group[lost], self.node[lost], self.node[self.parent[lost]])
+        self._search(lost)
         child = due[is_answered]
         key = self._edge_key(child)
         listed = self.children.find(key)
@@ -195,6 +196,7 @@ class Round(Members):
             over = self.children.take(is_over)
             self.children.keep(~is_over)
             parent = over.key // self.size % self.size
+            self.period.give_up(over.key // self.size**2, parent, over.key % self.size)
             self.certificates.merge(Certificates.of(over.key, over.number, parent, False))
 
     def _next_check_in(self, row: np.ndarray) -> np.ndarray:
@@ -221,7 +223,8 @@ class Round(Members):
         edge, number = self._edge_key(adopted), self.number[adopted]
         own = Certificates.of(edge, number, self.node[above], True)
         self.certificates.mark_told(row)
-        self.certificates.merge(Certificates.join(told, own))
+        news = self.certificates.merge(Certificates.join(told, own)) // self.size
+        self.news_to_root += int(np.isin(news, self.key[self.rank == _ROOT]).sum())
 
     # --- moves
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
+from scribe_spark.rounds.applications import note_failures
 from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.multicast import ASK
@@ -59,7 +60,9 @@ def was_refused(scribe: Scribe, came: Columns) -> None:
 def expire(scribe: Scribe) -> None:
     """Parents drop children that did not refresh for `child_timeout` rounds."""
     children = scribe.state.children
-    children.keep(scribe.number - children.refreshed < scribe.rules.child_timeout)
+    silent = scribe.number - children.refreshed >= scribe.rules.child_timeout
+    note_failures(scribe.tables, *scribe.ends(children.key[silent]))
+    children.keep(~silent)
 
 
 def suspect(scribe: Scribe) -> None:
@@ -67,7 +70,8 @@ def suspect(scribe: Scribe) -> None:
     entries, dead_roots = scribe.state.entries, scribe.state.dead_roots
     silent = scribe.number - entries.heard > scribe.rules.parent_timeout
     rows = np.flatnonzero((entries.parent >= 0) & silent)
-    group, _ = scribe.split(entries.key[rows])
+    group, child = scribe.split(entries.key[rows])
+    note_failures(scribe.tables, group, child, entries.parent[rows])
     died = dead_roots.find(scribe.key(group, entries.parent[rows]))
     was_root = died >= 0
     was_root[was_root] = dead_roots.died[died[was_root]] > entries.heard[rows[was_root]]

@@ -23,6 +23,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.program import AT, Together
 from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds.applications import NOTICED, Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups, publication_ids
 from scribe_spark.rounds.observer import FOUND, MESSAGES
 from scribe_spark.rounds.player import RoundPlayer
@@ -54,7 +55,6 @@ from scribe_spark.systems.scribe.round import COUNTS, ROWS, play_groups, publica
 from scribe_spark.systems.scribe.scribe import (
     CONTROL_KINDS,
     PAYLOAD_KINDS,
-    Applications,
     ChildLimits,
     RoundOfGroups,
 )
@@ -70,7 +70,7 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.player import Environment
 
 #: The tables that belong to one round.
-_OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES}.difference(OF_THE_LAST_ROUND)
+_OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES, NOTICED} - {*OF_THE_LAST_ROUND}
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class LiveScribe(SystemOnBuckets):
     takes_messages: ClassVar[type | None] = PlayEvents
     beside: ClassVar[tuple[str, ...]] = ("ip_multicast", "naive_unicast")
     member_table: ClassVar[str] = table_of("entries")
+    notes_failures: ClassVar[bool] = True
 
     @property
     def payload(self) -> tuple[str, ...]:

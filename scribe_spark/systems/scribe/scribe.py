@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +21,11 @@ from scribe_spark.overlay.route import NextHop
 from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
 from scribe_spark.rounds.observer import Between, Sizes
 from scribe_spark.rounds.player import Environment
-from scribe_spark.systems.scribe.state import NOTHING, PREFIX, ScribeState
+from scribe_spark.systems.scribe.state import NOTHING, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import node_delays
 
@@ -88,35 +88,6 @@ class Joins(Rows):
     def with_extra(self, extra: np.ndarray) -> Joins:
         """Return the JOINs with other data of the application."""
         return replace(self, extra=extra)
-
-
-@dataclass(frozen=True)
-class Applications:
-    """The factory of the application of each bucket, whose memory is in the bucket's tables."""
-
-    make: Callable[[int], Application]
-    nodes: int
-
-    def of(self, tables: Tables) -> Application:
-        """Return the bucket's application with its saved memory."""
-        made = self.make(self.nodes)
-        names = [name for name in tables if name.startswith(MEMORY)]
-        if names:
-            found = {name.removeprefix(MEMORY): tables[name] for name in names}
-            made.restore({**made.tables(), **found})  # tables without rows are not saved
-        return made
-
-    def put_back(self, application: Application, tables: Tables) -> None:
-        """Store the memory of an application in the bucket's tables."""
-        for name, columns in application.tables().items():
-            if count_rows(columns):
-                tables[f"{MEMORY}{name}"] = columns
-            else:
-                tables.pop(f"{MEMORY}{name}", None)
-
-
-#: The prefix of the tables of applications.
-MEMORY = f"{PREFIX}application "
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlay.route import NextHop
+from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, GroupEvents, Groups, Publishing
 from scribe_spark.rounds.observer import Observer
@@ -48,7 +49,7 @@ from scribe_spark.systems.scribe.figures import deliver_create
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE, become_root
 from scribe_spark.systems.scribe.round import growing, publishing
-from scribe_spark.systems.scribe.scribe import Applications, RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel, node_delays

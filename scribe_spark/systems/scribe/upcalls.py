@@ -12,12 +12,12 @@ JSAC 2002, Section III.B.2: forwardHandler, joinHandler, faultHandler.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate, count_rows
+from scribe_spark.rounds import applications
 
 #: The causes of JOINs.
 CAUSES = (
@@ -114,8 +114,8 @@ class Emitted:
         )
 
 
-class Application:
-    """The interface of applications; this base class delivers with best effort.
+class Application(applications.Application):
+    """The interface of applications of Scribe; this base class delivers with best effort.
 
     It forwards messages unchanged, adds nothing to JOINs, and delivers every message to members.
 
@@ -220,10 +220,3 @@ class Application:
 
     def nodes_died(self, nodes: np.ndarray) -> None:
         """Called when nodes die, to delete their memory."""
-
-    def tables(self) -> dict[str, Columns]:
-        """Return the memory, for the next superstep of the same nodes."""
-        return {}
-
-    def restore(self, tables: Mapping[str, Columns]) -> None:
-        """Set the memory to what :meth:`tables` returned."""

@@ -22,7 +22,7 @@ References
 ----------
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
-had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L11.
+had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L12.
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ MEASURES = {
     "interior.one": "share",
     "interior.nodes": "nodes",
     "open": "stripes",
+    "lost": "stripes",
+    "lost.nodes": "nodes",
+    "lost.mean": "stripes",
+    "converging": "groups",
+    "converged": "groups",
+    "converged.rounds": "rounds",
     "orphans": "stripes",
     "anycasts": "stripes",
     "cycles": "stripes",
@@ -63,6 +69,7 @@ SPLITSTREAM = System(
     requested=True,
     config="scribe_spark.systems.splitstream.config:SplitStreamConfig",
     control=True,
+    several_trees=True,
     over_pastry=True,
     world=lambda config: _SPLITSTREAM(config.splitstream.for_tasks(), config.overlay.b),
     world_measures=MEASURES,

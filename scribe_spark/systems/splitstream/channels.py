@@ -13,6 +13,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
+    depths,
     distinct,
     divided,
     find_sorted,
@@ -20,6 +21,7 @@ from scribe_spark.core.arrays import (
     index_in_run,
     index_sorted,
     run_starts,
+    sums_at,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
@@ -32,9 +34,32 @@ from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
 
-#: The tables of the state: `ChannelNodes`, with ``group, node`` as key; and channels (``group,
-#: period``, and the root of each id).
+#: The tables of the state: `ChannelNodes`, with ``group, node`` as key; and channels: ``group``,
+#: the ``root`` of each id and, in a world, ``since``, the period from which nodes lack stripes
+#: (NONE: all have all), and `MEASURED`.
 NODES, CHANNELS = "nodes", "channels"
+
+#: The numbers of a channel at the end of a period: live nodes, those interior in at most one
+#: stripe, and the pairs (node, stripe) in which they are interior; stripes; pairs without a parent;
+#: pairs that no publication reaches, nodes with such pairs; 1 if there are some; 1 if the period
+#: before was the last one with some, and the number of periods with some.
+MEASURED = (
+    *("members", "at_most_one", "interior", "trees", "open"),
+    *("lost", "hit", "converging", "converged", "took"),
+)
+
+#: Measure of a round -> the sums of which it is the quotient, or one sum.
+QUOTIENTS = {
+    "interior.one": ("at_most_one", "members"),
+    "interior.nodes": ("interior", "trees"),
+    "open": ("open", None),
+    "lost": ("lost", None),
+    "lost.nodes": ("hit", None),
+    "lost.mean": ("lost", "hit"),
+    "converging": ("converging", None),
+    "converged": ("converged", None),
+    "converged.rounds": ("took", "converged"),
+}
 
 #: Periods until the neighbours of a failed node notice (two heartbeats).
 NOTICE = 2
@@ -164,7 +189,7 @@ def open_channels(state: Mapping[str, Columns], setting: Setting) -> OpenChannel
     gone = left | noticed | useless
     moved = nodes.key[gone] // size
     if gone.any():
-        _remove(nodes, gone, left | useless, size, sent)
+        _remove(nodes, gone, left | useless, period, sent)
     # 4. who comes
     new = distinct(np.r_[joins, roots])
     new = new[~nodes.has(new)]
@@ -197,15 +222,18 @@ def _choose_roots(
     if len(live):
         root = closeness.roots(period.network.ring, live, setting.ids(groups))
         root = root.reshape(before.shape)
-    number = np.full(len(groups), period.number)
-    return {"group": groups, "period": number, "root": root}, root != before
+    return {"group": groups, "root": root}, root != before
 
 
-def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, sent: Sent) -> None:
+def _remove(
+    nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, period: Period, sent: Sent
+) -> None:
     """Remove the nodes that `gone` marks; their children lose their parents.
 
     Nodes that `told` marks tell their parents and children, which counts messages in `sent`.
+    Parents and children give up the others.
     """
+    size = len(period.alive)
     group, node = divided(nodes.key, size)
     row, stripe = np.nonzero(nodes.parent >= 0)
     parent = nodes.parent[row, stripe]
@@ -213,6 +241,10 @@ def _remove(nodes: ChannelNodes, gone: np.ndarray, told: np.ndarray, size: int, 
     leaves, is_left = told[row], told[above]
     sent.note(LEAVE, group[row[leaves]], node[row[leaves]], parent[leaves])
     sent.note(DROP, group[row[is_left]], parent[is_left], node[row[is_left]])
+    at, peer = np.r_[row, above], np.r_[above, row]
+    some = (period.alive[node] & ~gone)[at] & (gone & ~told)[peer]
+    noticed = distinct(key_of([nodes.key[at[some]], node[peer[some]]], size))
+    period.give_up(*divided(noticed // size, size), noticed % size)
     nodes.parent = nodes.parent.copy()
     nodes.parent[row[gone[above]], stripe[gone[above]]] = NONE
     nodes.keep(~gone)
@@ -249,3 +281,48 @@ def _take_office(
     sent.note(LEAVE, group[has], root[has], parent[has])
     nodes.parent = nodes.parent.copy()
     nodes.parent[row, stripe] = NONE
+
+
+# --- measures of a round of the world
+
+
+def measured(
+    opened: OpenChannels, before: Columns | None, setting: Setting
+) -> dict[str, np.ndarray]:
+    """Return ``since`` and :data:`MEASURED` of channels at the end of a period.
+
+    `before` are the channels after the period before.
+    """
+    nodes, channels, period = opened.nodes, opened.channels, setting.period
+    groups, stripes = channels["group"], setting.stripes
+    group, node = divided(nodes.key, len(period.alive))
+    of, lives = find_sorted(groups, group), period.alive[node]
+    of[of < 0] = len(groups)  # dead nodes, which are not noticed yet, of groups without members
+    is_root = nodes.hold_roots(channels, len(period.alive))[:, :stripes]
+    pair = np.arange(is_root.size).reshape(is_root.shape)
+    above = find_sorted(nodes.key, (group[:, None] * len(period.alive) + nodes.parent).ravel())
+    up = above.reshape(is_root.shape) * stripes + pair % stripes
+    has = nodes.parent >= 0
+    inner = np.zeros_like(has)
+    inner.ravel()[up[has]] = True
+    # a node without a way to the root is its own parent here, a circle
+    up = np.where(is_root, NONE, np.where(has & lives[:, None], up, pair))
+    lost = (depths(up.ravel(), circles=True) < 0).reshape(is_root.shape) & lives[:, None]
+    of_nodes = {
+        "members": lives,
+        "at_most_one": lives & (inner.sum(axis=1) <= 1),
+        "interior": inner.sum(axis=1) * lives,
+        "open": (~has & ~is_root).sum(axis=1) * lives,
+        "lost": lost.sum(axis=1),
+        "hit": lost.any(axis=1),
+    }
+    found = {n: sums_at(of, count, len(groups) + 1)[:-1] for n, count in of_nodes.items()}
+    since = np.full(len(groups), NONE)
+    if before is not None:
+        since = np.append(before["since"], NONE)[find_sorted(before["group"], groups)]
+    lacks = found["lost"] > 0
+    whole = (since >= 0) & ~lacks
+    found |= {"trees": np.full(len(groups), stripes), "converging": lacks, "converged": whole}
+    found["took"] = np.where(whole, period.number - since, 0)
+    found["since"] = np.where(lacks, np.where(since < 0, period.number, since), NONE)
+    return {name: column.astype(np.int64) for name, column in found.items()}

@@ -4,7 +4,7 @@ A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes
 Pastry's tables), opens them (`channels.open_channels`), and plays hops until nothing moves
 (`protocol.Hops`).  Publications go down the tree of one stripe each.
 
-Rules: docs/rules.md, L1 to L11.
+Rules: docs/rules.md, L1 to L12.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
+    divided,
     find_sorted,
+    index_in_run,
     rank_in_group,
     run_starts,
     whole_numbers,
@@ -27,10 +29,19 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL
-from scribe_spark.systems.splitstream.channels import CHANNELS, NODES, Setting, open_channels
+from scribe_spark.systems.splitstream.channels import (
+    CHANNELS,
+    MEASURED,
+    NODES,
+    QUOTIENTS,
+    ChannelNodes,
+    Setting,
+    measured,
+    open_channels,
+)
 from scribe_spark.systems.splitstream.forest import Forest
 from scribe_spark.systems.splitstream.protocol import Hops
 from scribe_spark.systems.splitstream.routes import ROUTES, FindRoutes, Routes
@@ -51,6 +62,10 @@ class SplitStream(GrownOverlays):
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
     control: ClassVar[tuple[str, ...]] = CONTROL
+    notes_failures: ClassVar[bool] = True
+    state: ClassVar[Mapping[str, str]] = entry_tables(
+        *("children", "parents", "ancestors", "spare children", "spare parents", "waiting")
+    )
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
@@ -68,27 +83,28 @@ class SplitStream(GrownOverlays):
             hops.play()
             begun.nodes = forest.nodes_after()
             period.counts.update(hops.counts)
+        if not period.network.in_run:
+            begun.channels = {**begun.channels, **measured(begun, state.get(CHANNELS), setting)}
         state[NODES], state[CHANNELS] = begun.nodes.to_state(size), begun.channels
         return begun.sent.by_kind()
 
-    @property
-    def ways(self) -> int:
-        """The number of stripes: a source's publications take the stripes in turn (L11)."""
-        return self.rules.stripes
+    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """Return the stripes of publications: a group's sources take them in turn (L11)."""
+        stripes = self.rules.stripes
+        of_source = key_of([group, source], 1 + int(source.max(initial=0)))
+        way = of_source * stripes + rank_in_group(of_source) % stripes
+        _, first, of = np.unique(way, return_index=True, return_inverse=True)
+        return (number + index_in_run(group[first])[of]) % stripes
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of the stripe down which each publication goes: rule L11.
+        """Return the edges of the stripe down which each publication goes.
 
         See `GroupOverlays.edges`.
         """
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
         if not channels:
             return {name: whole_numbers() for name in ("publication", "node", "peer")}
-        # the stripe and its root
-        order = np.lexsort((overlays.source, overlays.of))
-        rank = rank_in_group(overlays.of[order])[np.argsort(order)]
-        row = find_sorted(channels["group"], overlays.of)
-        stripe = (channels["period"][row] + rank) % self.rules.stripes
+        row, stripe = find_sorted(channels["group"], overlays.of), overlays.tree
         root = np.where(row < 0, NONE, channels["root"][row, stripe].astype(np.int64))
         rows = {"group": nodes["group"], "row": np.arange(len(nodes["node"]))}
         each = overlays.each_publication(rows)
@@ -96,6 +112,31 @@ class SplitStream(GrownOverlays):
         ends = {"node": nodes["parent"][at, stripe[publication]], "peer": nodes["node"][at]}
         down = take({"publication": publication, **ends}, ends["node"] >= 0)
         return overlays.from_sources(down, root)
+
+    def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
+        """Return the numbers of entries that nodes keep of channels; see `GrownOverlays.entries`.
+
+        ``waiting`` are the stripes without a parent, of which the node is not the root.
+        """
+        of = ChannelNodes.from_state(state, NODES, size := len(network.ring))
+        (group, node), stripes = divided(of.key, size), self.rules.stripes
+        parents = np.c_[of.parent, of.spare_parent]
+        row, stripe = np.nonzero(parents >= 0)
+        above = find_sorted(of.key, group[row] * size + parents[row, stripe])
+        spare = (stripe == stripes) & (above >= 0)
+        waits = (of.parent < 0) & ~of.hold_roots(state[CHANNELS], size)[:, :stripes]
+        counts = (
+            np.bincount(above[stripe < stripes], minlength=len(of)),
+            (of.parent >= 0).sum(axis=1),
+            (of.ancestors >= 0).sum(axis=(1, 2)),
+            np.bincount(above[spare], minlength=len(of)),
+            (of.spare_parent >= 0).astype(np.int64),
+            waits.sum(axis=1),
+        )
+        ends = {"group": group, "node": node}
+        return {
+            kind: {**ends, "entries": count} for kind, count in zip(self.state, counts, strict=True)
+        }
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges above and below one node of each group, for a picture.
@@ -124,36 +165,13 @@ class SplitStream(GrownOverlays):
         }
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return sums over channels, by name.
-
-        ``members`` are live nodes, ``at_most_one`` those interior in at most one stripe,
-        ``interior`` the pairs of a live node and a stripe in which the node is interior, and
-        ``open`` the missing parents of nodes that are no roots.
-        """
-        nodes, stripes = state[NODES], self.rules.stripes
-        living = nodes["died"] < 0
-        node, group = nodes["node"], nodes["group"]
-        size = int(node.max(initial=0)) + 1
-        row, stripe = np.nonzero(nodes["parent"] >= 0)
-        key = group * size + node
-        above = find_sorted(key, group[row] * size + nodes["parent"][row, stripe])
-        children = np.zeros((len(key), stripes), dtype=bool)
-        children[above, stripe] = True
-        interior = children[living].sum(axis=1)
-        roots = len(state[CHANNELS]["group"]) * stripes
-        return {
-            "members": float(np.count_nonzero(living)),
-            "at_most_one": float(np.count_nonzero(interior <= 1)),
-            "interior": float(interior.sum()),
-            "trees": float(roots),
-            "open": float(np.count_nonzero(nodes["parent"][living] < 0) - roots),
-        }
+        """Return the sums of `channels.measured` over channels, by name."""
+        rows = state.get(CHANNELS, {})
+        return {name: float(rows[name].sum()) for name in MEASURED if name in rows}
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the measures of a round."""
-        members, trees = (max(1.0, sums.get(name, 1.0)) for name in ("members", "trees"))
+        """See `GrownOverlays.measures_of`; a quotient by 0 is 0."""
         return {
-            "interior.one": sums.get("at_most_one", 0.0) / members,
-            "interior.nodes": sums.get("interior", 0.0) / trees,
-            "open": sums.get("open", 0.0),
+            name: sums.get(above, 0.0) / (max(1.0, sums.get(below, 0.0)) if below else 1.0)
+            for name, (above, below) in QUOTIENTS.items()
         }
