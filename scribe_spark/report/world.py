@@ -82,6 +82,10 @@ _OF_SYSTEMS = {
     "children_entries.max": ("Copies or children of the busiest node, over all groups", "copies"),
     "link_stress.max": ("Packets on a link, maximum: one multicast of each group", "packets"),
     "control": ("Control messages", "per live node and second"),
+    "control.member": ("Control messages of a member", "per member and second"),
+    "rest.mean": ("Own rounds until the overlays of groups rest, mean", "own rounds"),
+    "rest.max": ("Own rounds until the overlays of groups rest, maximum", "own rounds"),
+    "certificates": ("Certificates that reach roots", "certificates"),
     "link_stress.payload.max": (
         "Link stress of payload, maximum",
         "messages on a directed link, in rounds in which it is measured",

@@ -174,7 +174,8 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     packets = [kernel.merged_packets(of[lives], router[root[lives]], router[lives])[2].sum()]
     found["ip_load"] = np.r_[packets, np.zeros(len(group) - 1)]
     truth = np.sort(key_of([of, members["node"], members["parent"]], size)[lives & (depth > 0)])
-    found["faults"] = _faults(truth, roots_view(state, size, group), size, len(group))
+    wrong = distinct(np.setxor1d(truth, roots_view(state, size, group)) // size)
+    found["faults"] = np.bincount(wrong // size, minlength=len(group))
     return found
 
 
@@ -231,13 +232,3 @@ def roots_view(state: Mapping[str, Columns], size: int, groups: np.ndarray) -> n
     up = np.where(parent == root[group], NONE, np.where(at < 0, row, at))
     up[~alive] = row[~alive]
     return np.sort(key_of([group, node, parent], size)[depths(up, circles=True) >= 0])
-
-
-def _faults(truth: np.ndarray, known: np.ndarray, size: int, groups: int) -> np.ndarray:
-    """Return, by group, the number of nodes whose parent the root does not know rightly.
-
-    `truth` and `known` are edges, as keys (group, node, parent).
-    """
-    of_all = distinct(np.r_[truth, known] // size) // size
-    right = np.intersect1d(truth, known) // size**2
-    return np.bincount(of_all, minlength=groups) - np.bincount(right, minlength=groups)
