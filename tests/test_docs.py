@@ -122,6 +122,11 @@ def test_the_conclusions_of_the_readme_follow_from_its_numbers():
     assert "Scribe's median delay is less than half of GossipSub's" in readme
     assert round(packets[0] / packets[1]) == 9
     assert delay[0] / delay[1] > 2
+    living = (ROOT / "docs" / "living.md").read_text()
+    assert "Scribe reaches only 43.1 % of them for a minute" in readme
+    assert "| scribe | 100.0 % | 43.1 % | 43.1 % | 100.0 % |" in living
+    assert "GossipSub still reaches 100.0 % of the live members" in readme
+    assert "| gossipsub | 100.0 % | 100.0 % | 100.0 % | 100.0 % |" in living
     with (ROOT / "docs" / "results.csv").open() as file:
         found = {(row["experiment"], row["metric"]): row for row in csv.DictReader(file)}
     arrivals = found["arrivals", "scribe.rad.median"]

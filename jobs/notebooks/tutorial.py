@@ -392,8 +392,8 @@ trees = play("scribe,gossipsub")
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
 # MAGIC Each node must have at least two links; then all links can form one circle. But a
-# MAGIC message makes up to 20 hops on a circle of 40 nodes, and the failure of two nodes cuts
-# MAGIC the circle into two parts.
+# MAGIC message makes up to 20 hops on a circle of 40 nodes, and the failure of two nodes can
+# MAGIC cut the circle into two parts.
 # MAGIC
 # MAGIC </details>
 # MAGIC
