@@ -41,7 +41,7 @@ def _sweep(folder: Path) -> pd.DataFrame:
 
 
 _GROWTH_SETTING = """\
-{nodes:,} nodes, {groups} groups, seed {seed}. In Pastry, one node arrives at a time; a wave increases the number of nodes by the factor *growth*. *Introduce*: the nodes of a wave learn of each other. In the first row are values, in the other rows differences from them in %; *largest* is the largest difference of all means and medians."""
+These runs have {nodes:,} nodes, {groups} groups and seed {seed}. The first row has values; the other rows have differences from these values, in %. *Largest* is the largest difference, without its sign, of eight measures: `scribe.rad.median`, `scribe.rmd.median`, `scribe.messages`, `pastry.stretch`, and the means `scribe.rdp.mean`, `scribe.children_tables.mean`, `scribe.children_entries.mean` and `pastry.hops.mean`."""
 
 
 def _growth(out: Path) -> list[str]:
@@ -62,6 +62,9 @@ def _growth(out: Path) -> list[str]:
     return [setting, "", *table(header, rows)]
 
 
+_COST_SETTING = """\
+The numbers are means over all arrivals of a run with the default waves. The third column is the number of messages that Pastry's authors expect, with a logarithm to the base 2^b = 16. *Hops* and *stretch* are those of the CREATE messages, which go from the creator of a group to its root; *stretch* is the delay of all these routes together, divided by the delay of the direct routes. *Convergence* is the mean delay of the JOINs of two members until their routes meet, divided by the mean delay between these two members."""
+
 _COSTS = {
     "messages": "arrival_messages.mean",
     "3 x 2^b x log_2^b N": "arrival_messages.bound",
@@ -73,10 +76,12 @@ def _cost(out: Path) -> list[str]:
     value = _sweep(out / "cost").set_index(["nodes", "metric"])["value"]
     every = sorted({nodes for nodes, _ in value.index})
     cells = ([number(value[n, f"pastry.{name}"]) for name in _COSTS.values()] for n in every)
-    return table(
-        ["nodes", *_COSTS], ([f"{n:,}", *row] for n, row in zip(every, cells, strict=True))
-    )
+    rows = ([f"{n:,}", *row] for n, row in zip(every, cells, strict=True))
+    return [_COST_SETTING, "", *table(["nodes", *_COSTS], rows)]
 
+
+_HOPS_SETTING = """\
+A *lookup* is a message to a random key. The table has the shares of 200,000 lookups that take 0, 1, ... 6 hops."""
 
 #: Pastry's published share of routes with 0, 1, ... hops: 100,000 nodes, b = 4.
 PUBLISHED_HOPS = (0.0, 0.0006, 0.0156, 0.1643, 0.6449, 0.1745, 0.0)
@@ -89,8 +94,12 @@ def _hops(out: Path) -> list[str]:
         world = Folder(out / f"hops-{kind}")
         shares = (f"{world.of(f'hops.{hops}')[0]:.4f}" for hops in range(len(PUBLISHED_HOPS)))
         rows.append([kind, *shares, f"{world.of('lookups.hops')[0]:.2f}"])
-    return table(["tables", *map(str, range(len(PUBLISHED_HOPS))), "mean"], rows)
+    header = ["tables", *map(str, range(len(PUBLISHED_HOPS))), "mean"]
+    return [_HOPS_SETTING, "", *table(header, rows)]
 
+
+_FAILURE_SETTING = """\
+The columns from *hops before* to *last round* have the mean number of hops of 200,000 lookups in a round. The column *repair* has the setting `--repair`: a node replaces the dead nodes in its routing table when a message meets them (lazy), never (none), or one round after the detection (eager). The published mean numbers of hops are 2.73 before the failure, 2.96 after the failure without repair, and 2.74 with repair. The published number of *remote calls*, questions with answers that repair tables, is 57 for each failed node."""
 
 _FAILURE_HEADS = "repair | leaf set | hops before | round of the failure | next round | last round | lost per lookup, round 1 | delivered, round 1 | missing cells per node, last round | remote calls per failed node"
 
@@ -104,18 +113,23 @@ def _failure(out: Path) -> list[str]:
         cells += [f"{world.of('lookups.lost')[1]:.3f}", f"{world.of('lookups.delivered')[1]:.5f}"]
         cells += [f"{world.of('cells.missing').iloc[-1]:.2f}", f"{calls / (live[0] - live[1]):.0f}"]
         rows.append([*name.split("-")[1:], *cells])
-    return table(_FAILURE_HEADS, rows)
+    return [_FAILURE_SETTING, "", *table(_FAILURE_HEADS, rows)]
+
+
+_ADJACENT_SETTING = """\
+These worlds have 10,000 nodes, leaf sets of 16 nodes, and 50,000 lookups in each round. The nodes fail in round 1, and their neighbours on the ring detect the failures in round 2."""
 
 
 def _adjacent(out: Path) -> list[str]:
     names = ("lookups.delivered", "lookups.right", "leaf_sets.right")
     every = [(Folder(out / f"adjacent-{count}"), count, at) for count in (7, 8) for at in (1, 2)]
     rows = ([f"{c}", f"{at}", *(f"{one.of(n)[at]:.5f}" for n in names)] for one, c, at in every)
-    return table("failed nodes | round | delivered | at the right root | correct leaf sets", rows)
+    header = "failed nodes | round | delivered | at the right root | correct leaf sets"
+    return [_ADJACENT_SETTING, "", *table(header, rows)]
 
 
 _CHURN_SETTING = """\
-10,000 live nodes; in each round of 30 s, 1 % of them fail and are replaced; 2,000 lookups a round. Means over twenty rounds of seed 1. Last row: the steady state of each measure ([rules.md](rules.md)), mean over the seeds ± their standard deviation, and its first round in each seed."""
+This world has 10,000 live nodes. In each round of 30 s, 1 % of the nodes fail and are replaced, and 2,000 lookups are sent. The numbers are means over twenty rounds of seed 1; the last row has the steady state of each measure ([rules.md](rules.md)), as a mean over the seeds ± their standard deviation, and its first round in each seed."""
 
 _CHURNED = (
     *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),

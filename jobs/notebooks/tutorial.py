@@ -2,14 +2,17 @@
 # MAGIC %md
 # MAGIC # Tutorial: one message, 200 nodes
 # MAGIC
-# MAGIC You look at 200 nodes and a tree that carries messages to 40 of them, let the root of the
-# MAGIC tree fail, compare the tree with a mesh, and write a forwarding rule of your own. The
-# MAGIC tutorial takes about 45 minutes. Write down each prediction before you run the code below
-# MAGIC it. Each step ends with a question; click on *Answer* to check your answer.
+# MAGIC You look at 200 nodes and at a tree that carries messages to 40 of them, let the root of
+# MAGIC the tree fail, compare the tree with a mesh, and write a forwarding rule of your own.
+# MAGIC The tutorial takes about 45 minutes. Write down each prediction before you run the code
+# MAGIC below it. Each step ends with a question; click on *Answer* to check your answer.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
-# MAGIC blocks one after the other into `.venv/bin/python`, which does not show the pictures of this
-# MAGIC page, or into Jupyter (`.venv/bin/pip install jupyterlab`, then `.venv/bin/jupyter lab`).
+# MAGIC blocks one after the other into `.venv/bin/python`, or into Jupyter (`.venv/bin/pip
+# MAGIC install jupyterlab`, then `.venv/bin/jupyter lab`). The first blocks also start Spark,
+# MAGIC which takes up to a minute; ignore the warning of Java about incubator modules. Jupyter
+# MAGIC shows the pictures of this page; Python prints only their sizes, for example `[SVG,
+# MAGIC 16,019 characters]`.
 
 # COMMAND ----------
 
@@ -47,7 +50,7 @@ config = RunConfig(
     group_size=40,
     source="direct",
     systems="scribe,ip_multicast,naive_unicast,gossipsub",
-    overlay="perfect",  # routing tables (step 1) contain the nearest suitable nodes
+    overlay="perfect",  # each entry of a routing table is the nearest possible node
     gossipsub_flood_publish=False,
     seed=9,
 )
@@ -56,22 +59,25 @@ simulation = Simulation(spark, config)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Two hundred hosts are attached to a network of 5,050 routers. One group has 40 members.
-# MAGIC One member, the *source*, sends a message. In Scribe, the message goes directly to the
-# MAGIC root of a tree (`source="direct"`). The setting `gossipsub_flood_publish=False` is for
-# MAGIC step 6: there, the source sends only on the links of a mesh. The same seed gives the same
+# MAGIC Two hundred hosts are attached to a network of 5,050 routers. Forty of the hosts are the
+# MAGIC members of a group. One random member, the *source*, sends a message. In Scribe, the
+# MAGIC source sends this message directly to the root of a tree (`source="direct"`). Ignore the
+# MAGIC setting `gossipsub_flood_publish=False` until step 6. The same seed gives the same
 # MAGIC numbers on every machine.
 # MAGIC
 # MAGIC ## 1. Look at the ring
 # MAGIC
-# MAGIC A *node* is a host with a *nodeId*: a random number of 128 bits. These numbers form a
-# MAGIC ring, on which 0 follows the largest. Scribe, the first system of this tutorial, sends its
-# MAGIC messages over *Pastry*, a network in which a node knows only a few other nodes:
+# MAGIC A *node* is a host with a *nodeId*, a random number of 128 bits. All numbers of 128 bits
+# MAGIC form a ring, on which 0 follows the largest number. Scribe, the first system of this
+# MAGIC tutorial, sends its messages over *Pastry*, a network in which a node knows only a few
+# MAGIC other nodes:
 # MAGIC
-# MAGIC - its *leaf set*: the 16 nodes next to it on the ring;
-# MAGIC - its *routing table*: row 0 has one node for each first hexadecimal digit but the node's
-# MAGIC   own. Row 1 has nodes that share the first digit with the node, one for each other second
-# MAGIC   digit, and so on.
+# MAGIC - The *leaf set* contains the 16 nodes next to the node on the ring.
+# MAGIC - The *routing table* has rows. Row 0 has one node for each first digit (of 16
+# MAGIC   hexadecimal digits), except the first digit of the node's own nodeId. All nodes in row
+# MAGIC   1 have the first digit of the node's own nodeId; row 1 has one node for each second
+# MAGIC   digit, except the node's own. Row 2 has nodes that share two digits with the node, and
+# MAGIC   so on. If there is no node with the digits of an entry, this entry is missing.
 
 # COMMAND ----------
 
@@ -84,11 +90,11 @@ displayHTML(ring_picture("ring", "The ring of nodeIds, and nodes that node 0 kno
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The grey digits are the first digits of nodeIds. The nodes of the leaf set are beside node
-# MAGIC 0; those of row 0 are all around the ring.
+# MAGIC The grey digits are the first digits of nodeIds. The nodes of the leaf set are beside
+# MAGIC node 0; the nodes of row 0 are all around the ring.
 # MAGIC
-# MAGIC **Predict.** Which takes less time than a message to a random node: a message to a node of
-# MAGIC the leaf set (a neighbour on the ring), or a message to a node of row 0?
+# MAGIC **Predict.** Which message takes less time than a message to a random node: a message to
+# MAGIC a node of the leaf set (a neighbour on the ring), or a message to a node of row 0?
 
 # COMMAND ----------
 
@@ -108,32 +114,37 @@ for words, pairs in knows.items():
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A neighbour on the ring is as far away as a random node: nodeIds are random, so they say
-# MAGIC nothing about the place of a node in the network. But for each digit of row 0, a node can
-# MAGIC choose among about twelve nodes (200 / 16), and takes the nearest.
+# MAGIC On average, a message to a neighbour on the ring takes as long as a message to a random
+# MAGIC node. NodeIds are random, so they say nothing about the place of a node in the network
+# MAGIC of routers. But for each digit of row 0, about twelve nodes have this digit (200 / 16),
+# MAGIC and the routing table contains the nearest of them.
 # MAGIC
-# MAGIC **Question.** Are the nodes of row 1 nearer or farther than those of row 0? (Try `row = 1`.)
+# MAGIC **Question.** Does a message to a node of row 1 take more or less time than a message to
+# MAGIC a node of row 0? (Run the last block again, with `"row = 1"` in place of `"row = 0"`.)
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Farther, nearly as far as a random node. Two digits have 256 values, more than there are
-# MAGIC nodes: there is hardly a choice.
+# MAGIC A message to a node of row 1 takes more time: 512 ms on average, nearly as much as a
+# MAGIC message to a random node. Two digits have 256 values, but there are only 200 nodes, so
+# MAGIC hardly any entry is the nearest of several nodes.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 2. Follow a route
 # MAGIC
-# MAGIC A message goes to a *key*, a number on the ring. It ends at the *root* of the key: the
-# MAGIC live node whose nodeId is closest to the key. Each node on the way sends the message to a
-# MAGIC node of its routing table whose nodeId shares one more digit with the key or, near the
-# MAGIC end, to a node of its leaf set.
+# MAGIC A message goes to a *key*, a number on the ring. The message ends at the *root* of the
+# MAGIC key: the live node whose nodeId is closest to the key. Each node on the way sends the
+# MAGIC message to a node of its routing table whose nodeId shares one more digit with the key
+# MAGIC or, near the end, to a node of its leaf set. Each such step is a *hop*.
 # MAGIC
-# MAGIC **Predict.** How many hops does a message take among 200 nodes, if each hop finds one more
-# MAGIC digit of the key, which has 16 values? How many times as long as a direct message to the
-# MAGIC root does the whole route take?
+# MAGIC **Predict.** A digit has 16 values, and each hop finds one more digit of the key. How
+# MAGIC many hops does a message take among 200 nodes? How many times as long as a direct
+# MAGIC message to the root does the whole route take?
 # MAGIC
-# MAGIC `Traced` is a program on every node: its method `forward` records each message that arrives,
-# MAGIC and sends it on to the next hop.
+# MAGIC The class `Traced` is code that runs on every node. Its method `forward` records each
+# MAGIC message at the node (`outcomes`), and sends the message on to the next node of the route
+# MAGIC (`onward`). The function `routes_of` sends 1,000 messages from random nodes to random
+# MAGIC keys.
 
 # COMMAND ----------
 
@@ -163,10 +174,10 @@ for hop in (1, 2):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The number of hops is close to log_16 200, as each hop finds one more digit of the key. A
-# MAGIC route takes only 1.37 times as long as a direct message: the first hop goes to a node of
-# MAGIC row 0, which is near. For the second hop there is hardly a choice of nodes (step 1), so
-# MAGIC this hop takes as long as a message to a random node.
+# MAGIC The number of hops is close to log_16 200, because each hop finds one more digit of the
+# MAGIC key. All routes together take only 1.37 times as long as direct messages: the first hop
+# MAGIC leads to a near node, from row 0. For the second hop there is hardly a choice of nodes
+# MAGIC (step 1), so this hop takes as long as a message to a random node.
 
 # COMMAND ----------
 
@@ -177,27 +188,29 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The first hop jumps over the ring to a node with the first digit of the key. The other hops
-# MAGIC come ever closer to the key: they are short on the ring, though not in time.
+# MAGIC The first hop jumps over the ring to a node with the first digit of the key. The later
+# MAGIC hops are short on the ring, but not in time: the second hop takes 557 ms on average.
 # MAGIC
-# MAGIC **Question.** If row 0 had random nodes, and not the nearest, would the number of hops
-# MAGIC change, or the delay?
+# MAGIC **Question.** Suppose that each entry of row 0 were a random node with the right digit,
+# MAGIC and not the nearest one. Would the number of hops change, or the delay?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The delay: the first hop would take as long as the second. The number of hops follows from
-# MAGIC the digits, so it would not change.
+# MAGIC The delay would change: the first hop would take as long as the second. The number of
+# MAGIC hops would not change, because the digits determine this number.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 3. Grow a tree
 # MAGIC
-# MAGIC A *group* has a key, whose root is the root of the group's tree. Each member sends a
-# MAGIC message, a JOIN, towards the key. The first node on the route makes the sender its
-# MAGIC *child*. If this first node is not in the tree yet, it sends a JOIN, too. A node in the
-# MAGIC tree that is no member is a *forwarder*.
+# MAGIC In Scribe, a *group* has a key, and the root of this key is the root of the group's
+# MAGIC tree. Each member sends a message, a JOIN, towards the key. The first node on the route
+# MAGIC stops the JOIN, and makes the sender its *child*. If this first node is not in the tree
+# MAGIC yet, it sends a JOIN of its own. A node in the tree that is no member is a *forwarder*.
 # MAGIC
-# MAGIC **Predict.** How deep is the tree of 40 members? How many children has its busiest node?
+# MAGIC **Predict.** How deep is the tree of 40 members (the largest number of hops from the
+# MAGIC root to a node)? How many children has the busiest node, the node with the most
+# MAGIC children?
 
 # COMMAND ----------
 
@@ -220,27 +233,30 @@ displayHTML(tree_picture("tree", "The tree of a group with 40 members", tree))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The tree consists of routes to the root, so it is as deep as the longest route. No node
+# MAGIC The tree consists of routes to the root, so the tree is as deep as the longest of these
+# MAGIC routes. The root (node 111) and node 199 have the most children, eight each. No node
 # MAGIC knows the whole tree: each node knows its parent and its children.
 # MAGIC
 # MAGIC **Question.** Forwarders do not want the messages. Why are they in the tree?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC They are on the routes of members. Without forwarders, members would have to know other
-# MAGIC members, or all members would be children of the root. The root, a member here, would then
-# MAGIC have 39 children.
+# MAGIC Forwarders are on the routes of members. Without forwarders, members would have to know
+# MAGIC other members, or all members would be children of the root. The root, a member here,
+# MAGIC would then have 39 children.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 4. Publish a message
 # MAGIC
-# MAGIC The source publishes: its message goes to the root, then down the tree. With *IP
-# MAGIC multicast*, routers would copy the message where the routes to the members part. With
-# MAGIC *naive unicast*, the source sends a copy to each member. The *delay* of a member is the
-# MAGIC time until the member has the message.
+# MAGIC The source publishes: in Scribe, its message goes to the root, then down the tree. With
+# MAGIC *IP multicast*, routers would duplicate the message where the routes to the members
+# MAGIC part. With *naive unicast*, the source sends a copy to each member. The *delay* of a
+# MAGIC member is the time from the moment at which the source sends the message until the
+# MAGIC member has the message.
 # MAGIC
-# MAGIC **Predict.** Which of the three has the least mean delay, which the greatest?
+# MAGIC **Predict.** Which of these three systems has the least mean delay, and which has the
+# MAGIC greatest?
 
 # COMMAND ----------
 
@@ -252,30 +268,33 @@ for system in ("ip_multicast", "naive_unicast", "scribe"):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Naive unicast is as fast as IP multicast: both use direct routes. In Scribe, a message
-# MAGIC makes one hop to the root, and one or two hops down the tree. The mean delay in Scribe,
-# MAGIC divided by the mean delay with IP multicast, is the *RAD* (ratio of average delays) of the
-# MAGIC group, here 2.2. (README's 1.6 is for messages that start at the root, with 100,000 nodes
-# MAGIC and tables that are not perfect.)
+# MAGIC Naive unicast is as fast as IP multicast, because a message takes the direct route to
+# MAGIC each member in both systems. In Scribe, a message makes one hop to the root, and at most
+# MAGIC two hops down the tree. The mean delay in Scribe, divided by the mean delay with IP
+# MAGIC multicast, is the *RAD* (ratio of average delays) of the group, here 2.2. In README,
+# MAGIC RADs are smaller, since the root is the source.
 # MAGIC
-# MAGIC **Question.** Why not always use naive unicast?
+# MAGIC **Question.** Why is naive unicast a bad choice for a large group?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The source must know all members, and send 39 copies; in a group of 100,000 members,
-# MAGIC 99,999. In this run, sending a copy takes no time. With `message_size` and `uplink`, the
-# MAGIC copies share the uplink of the source, and arrive later
-# MAGIC ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
+# MAGIC The source must know all members, and send a copy to each of them: 39 copies here, and
+# MAGIC 99,999 copies in a group of 100,000 members. In this simulation, sending a copy takes no
+# MAGIC time. With the settings `message_size` and `uplink`, the copies share the uplink of the
+# MAGIC source, and arrive later ([how-to](tutorial_gossipsub.md#3-give-the-message-a-size)).
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 5. Let the root fail
 # MAGIC
-# MAGIC A *world* simulates the same nodes in [rounds](concepts.md#rounds) of 30 s. In each round,
-# MAGIC a random member publishes. In round 2, the root fails. A node notices that its parent has
-# MAGIC failed when it has heard nothing from the parent for two rounds.
+# MAGIC A *world* simulates the same nodes in [rounds](concepts.md#rounds) of 30 s. In each
+# MAGIC round, a random member publishes one message, and each parent in the tree sends its
+# MAGIC children this message or a *heartbeat*, the sign that the parent is alive. In round 2,
+# MAGIC the root fails. When a child has got nothing from its parent for two rounds, the child
+# MAGIC takes the parent for dead, and sends a new JOIN.
 # MAGIC
-# MAGIC **Predict.** In which round do all members get the message again? Who is the next root?
+# MAGIC **Predict.** In which round do all members get the message again? Which node is the next
+# MAGIC root?
 
 # COMMAND ----------
 
@@ -309,33 +328,40 @@ for figure in scene_figures(scene_of(trees)):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The table has the number of members that get the message in the round of its publication.
-# MAGIC It counts the 39 members that stay alive; the source, too, counts only if the tree brings
-# MAGIC its message back to it. The old root was node 111. Its neighbour on the ring, node 144, is
-# MAGIC now closest to the key, so node 144 is the new root at once. It was a child of the old
-# MAGIC root (without a number in the first picture). But the other children (the *orphans*) wait
-# MAGIC two rounds before they send a new JOIN. Until then, the new root reaches only its own part
-# MAGIC of the tree.
+# MAGIC The table has the number of members that get the message in the round of its
+# MAGIC publication. Only the 39 members that stay alive count. The source, one of these
+# MAGIC members, counts only if the tree brings the message back to the source.
 # MAGIC
-# MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What may this cost?
+# MAGIC The root that fails is node 111. The nodeId of node 144 is now the closest to the key,
+# MAGIC so node 144 is the new root at once. Before, node 144 was a child of the old root, and
+# MAGIC had six children, which it keeps (the first picture does not show the number 144; the
+# MAGIC picture of step 3 does). The other children of the old root, the *orphans*, wait two
+# MAGIC rounds before they send a new JOIN. Until then, the new root reaches only its own six
+# MAGIC children.
+# MAGIC
+# MAGIC **Question.** What changes with `play("scribe", parent_timeout=1)`? What is the risk of
+# MAGIC this setting in a real network?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The tree is repaired one round earlier. But in a real network, a parent that is only slow
-# MAGIC would look dead, and its children would join elsewhere without need.
+# MAGIC The tree is repaired in round 3, one round earlier. But in a real network, a child that
+# MAGIC waits only one round would take a slow parent for dead, and would send a new JOIN
+# MAGIC without need.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 6. Compare with a mesh
 # MAGIC
-# MAGIC In GossipSub, a member with fewer than four links asks random members for more, until it
-# MAGIC has six. A member accepts links from other members until it has twelve in all. All these
-# MAGIC links form the *mesh*. A member has connections to more members (about 40 in a large
-# MAGIC group), of which it links some. A node sends its first copy of a message on all its links
-# MAGIC but the one on which the copy came.
+# MAGIC In GossipSub, each member has *connections* to random other members: about 40 in a large
+# MAGIC group, 25 to 34 in this group. A member turns some of its connections into *links*, and
+# MAGIC all links form the *mesh*. A member with fewer than four links asks connected members
+# MAGIC for links, until it has six. A member accepts such links until it has twelve. When a
+# MAGIC node gets its first copy of a message, the node sends copies on all its links except the
+# MAGIC link of this first copy. With the setting `gossipsub_flood_publish=False`, the source,
+# MAGIC too, sends on its links; by default, a source sends on all its connections.
 # MAGIC
-# MAGIC **Predict.** How many copies are sent to reach 39 members? What happens when the node
-# MAGIC fails that was the root in step 5?
+# MAGIC **Predict.** How many copies does GossipSub send to reach 39 members? In a world with
+# MAGIC the same failure as in step 5, which share of the members does GossipSub reach?
 
 # COMMAND ----------
 
@@ -352,36 +378,43 @@ trees = play("scribe,gossipsub")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. The 40 nodes
-# MAGIC have 128 links, with 256 ends. A node sends a copy on each of its links, but each of the
-# MAGIC 39 receivers sends none back on the link of its first copy: 256 - 39 = 217 copies. There
-# MAGIC are more ends than 40 x 6, because a node that has six links still accepts links from
-# MAGIC other nodes. In the last table, GossipSub loses no message, as no node depends on a single
-# MAGIC other node. Duplicates are the price.
+# MAGIC Thin lines are *duplicates*: copies for nodes that already have the message. The 40
+# MAGIC nodes have 128 links, with 256 ends. A node sends a copy on each of its links, but each
+# MAGIC of the 39 receivers sends no copy back on the link of its first copy: 256 - 39 = 217
+# MAGIC copies. There are more ends than 40 x 6, because a node that has six links still accepts
+# MAGIC links from other nodes. In the last table, all 39 live members get each message of
+# MAGIC GossipSub, because no node depends on a single other node. Duplicates are the price: 178
+# MAGIC of 217 copies are duplicates.
 # MAGIC
-# MAGIC **Question.** How many links must each node have, at least, so that a single failure cuts
-# MAGIC off nobody? Why does GossipSub take more?
+# MAGIC **Question.** How many links must each node have, at least, so that the failure of one
+# MAGIC node cuts off no other node? Why does GossipSub make more links?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Two, in a circle. But a message makes up to 20 hops on this circle, and a second failure
-# MAGIC cuts it in two.
+# MAGIC Each node must have at least two links; then all links can form one circle. But a
+# MAGIC message makes up to 20 hops on a circle of 40 nodes, and the failure of two nodes can
+# MAGIC cut the circle into two parts.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 7. Write a rule
 # MAGIC
-# MAGIC Which links are worth a copy? Now all 200 nodes are members (a single group has all nodes
-# MAGIC by default), and each has links to eight random nodes, its *peers*, which have the numbers
-# MAGIC (`rank`) 0 to 7. A link goes one way, so a node is seldom a peer of its peers. With the
-# MAGIC rule `all_but_sender`, a node sends to all peers but the one from which its first copy
-# MAGIC came. A rule of your own gets NumPy arrays with an element for each link ([their
-# MAGIC names](extending_rule.md)): `edges["rank"]` is the rank of the link, and `first["hops"]`
-# MAGIC is the number of hops of the first copy at the node that may send on the link. The rule
+# MAGIC Which links are worth a copy? In this step, all 200 nodes are members of one group. Each
+# MAGIC node has links to eight random nodes, its *peers*; the *rank* of a peer is a number from
+# MAGIC 0 to 7. A link has one direction: copies go from the node to its peers. With the rule
+# MAGIC `all_but_sender`, a node sends to all its peers, except a peer from which its first copy
+# MAGIC came.
+# MAGIC
+# MAGIC A rule of your own gets NumPy arrays with an element for each link ([their
+# MAGIC names](extending_rule.md)). `edges["rank"]` is the rank of the peer. `first["hops"]` is
+# MAGIC the number of hops of the first copy at the node that may send on the link. The rule
 # MAGIC returns True for the links that get a copy. With the rule `early` below, nodes up to two
-# MAGIC hops from the source send to all peers, since few nodes have the message yet. All later
-# MAGIC nodes send to one peer. The class `OverPeers` is a system with these links, and the
-# MAGIC function `spread` runs it with each rule as its method `forwards`:
+# MAGIC hops from the source send to all their peers, since few nodes have the message yet; all
+# MAGIC other nodes send to one peer, of rank 0.
+# MAGIC
+# MAGIC The class `OverPeers` is a system with these links; its attribute `carried` names the
+# MAGIC columns that rules may read. The function `spread` simulates this system with each rule
+# MAGIC in turn as the method `forwards`:
 
 # COMMAND ----------
 
@@ -423,7 +456,8 @@ def spread(nodes, *rules):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC **Predict.** How many copies does the rule save, and how many nodes does it miss?
+# MAGIC **Predict.** How many copies does the rule `early` save, compared with `all_but_sender`,
+# MAGIC and how many nodes does `early` miss?
 
 # COMMAND ----------
 
@@ -432,31 +466,34 @@ spread(FEW, all_but_sender, early)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The rule saves more than half of the copies. But it misses one node in twenty: nodes that
-# MAGIC no sender has as its first peer (`rank` 0), and no early sender has as a peer.
+# MAGIC The rule `early` saves more than half of the copies, but misses 5 % of the nodes. A
+# MAGIC missed node is no peer of a node up to two hops from the source, and no peer of rank 0
+# MAGIC of any other node that has the message.
 # MAGIC
-# MAGIC **Question.** Which number in `early` do you change so that fewer nodes are missed? Try
-# MAGIC it.
+# MAGIC **Question.** Which number in `early` can you change so that the rule misses fewer
+# MAGIC nodes? Try your change.
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC More peers (`edges["rank"] < 2`), or more hops (`first["hops"] < 4`). The first change
-# MAGIC costs 3.61 copies a node, and misses seven nodes in place of ten. The second change costs
-# MAGIC 5.69 copies a node, and misses none.
+# MAGIC Allow more peers (`edges["rank"] < 2`), or more hops (`first["hops"] < 4`). The first
+# MAGIC change costs 3.61 copies a node, and misses seven nodes in place of ten. The second
+# MAGIC change costs 5.69 copies a node, and misses none.
 # MAGIC
 # MAGIC </details>
 # MAGIC
 # MAGIC ## 8. The same with 100,000 nodes
 # MAGIC
-# MAGIC One number changes: the number of nodes is now `MANY`, 100,000. The code takes some minutes
-# MAGIC (on a small machine, set `MANY = 20_000` first). `carried` in the class above lets each
-# MAGIC copy carry the delay of its link, which the rule `downhill` below compares.
+# MAGIC One number changes: the number of nodes is now `MANY`, 100,000. The code takes some
+# MAGIC minutes (on a small machine, set `MANY = 20_000` first).
 # MAGIC
-# MAGIC **Predict.** How many hops have routes among 100,000 nodes? How many nodes do the two
-# MAGIC rules reach? A third rule, `downhill`, does not count hops: every node sends to three
-# MAGIC peers, and to all peers that are nearer than the node from which its first copy came,
-# MAGIC since copies to near nodes are cheap; the source sends to all peers. Does `downhill` reach
-# MAGIC a greater, a smaller or the same share of 100,000 nodes as of 200?
+# MAGIC A third rule, `downhill`, compares delays: `edges["delay_us"]` is the delay of a link,
+# MAGIC and `first["delay_us"]` is the delay of the link of the first copy. A node sends to its
+# MAGIC peers of rank 0 to 2, and to all peers that are nearer than the sender of its first
+# MAGIC copy, since copies to near nodes are cheap. The source sends to all its peers.
+# MAGIC
+# MAGIC **Predict.** How many hops does a route take among 100,000 nodes? Which share of 100,000
+# MAGIC nodes do `all_but_sender` and `early` reach? Does `downhill` reach a greater share of
+# MAGIC 100,000 nodes than of 200 nodes, a smaller share, or the same share?
 
 # COMMAND ----------
 
@@ -478,23 +515,25 @@ simulation.close()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Routes have only two hops more among 500 times as many nodes. `all_but_sender` reaches
-# MAGIC nearly all nodes, but `early` fails: three hops reach most of 200 nodes, but at most 8 +
-# MAGIC 64 + 512 of 100,000. From then on each node sends only one copy, and these chains of
-# MAGIC copies end at nodes that already have the message. A rule that is good in a small network
-# MAGIC can fail in a large one, and a simulation of 200 nodes does not show this. So one
-# MAGIC simulates large networks. With `downhill`, a node sends to about 4.5 peers, however many
-# MAGIC hops it is from the source, so the share of the nodes that get the message does not depend
-# MAGIC on the number of nodes (98 % of 200 nodes means four missed nodes, so 98.74 % is the same
-# MAGIC share, within chance).
+# MAGIC A route takes only two hops more among 500 times as many nodes. `all_but_sender` reaches
+# MAGIC nearly all nodes, but `early` fails: the first three hops reach most of 200 nodes, but
+# MAGIC at most 8 + 64 + 512 of 100,000 nodes. From then on, each node sends only one copy, and
+# MAGIC each such chain of copies ends at a node that already has the message. A rule that is
+# MAGIC good in a small network can fail in a large network, and a simulation of 200 nodes does
+# MAGIC not show this. Therefore, large networks have to be simulated, too.
 # MAGIC
-# MAGIC **Question.** `all_but_sender` misses a few of the 100,000 nodes. Which?
+# MAGIC With `downhill`, a node sends to about 4.5 peers, however many hops it is from the
+# MAGIC source. So the share of the nodes that get the message does not depend on the number of
+# MAGIC nodes. (98.00 % and 98.74 % are the same share: 0.74 % of 200 nodes is one or two nodes,
+# MAGIC a difference that chance explains.)
+# MAGIC
+# MAGIC **Question.** Which of the 100,000 nodes does `all_but_sender` miss?
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC Nodes that nobody has chosen as a peer. On average, eight nodes choose a node, so none
-# MAGIC does with probability e<sup>-8</sup>, or 0.034 %. GossipSub has no such nodes, as its
-# MAGIC links go both ways.
+# MAGIC The rule misses nodes that are a peer of no node. On average, a node is a peer of eight
+# MAGIC nodes, so the probability that it is a peer of none is e<sup>-8</sup>, or 0.034 %.
+# MAGIC GossipSub has no such nodes, because copies go over its links in both directions.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -503,4 +542,5 @@ simulation.close()
 # MAGIC - [concepts.md](concepts.md) explains the model and the measures.
 # MAGIC - [How to repeat the Scribe paper](tutorial_paper.md) and [how to measure
 # MAGIC   GossipSub](tutorial_gossipsub.md) use the command line.
-# MAGIC - [extending.md](extending.md) shows how to turn a rule into a system, with all measures.
+# MAGIC - [extending.md](extending.md) shows how to turn a rule into a system to which all
+# MAGIC   measures apply.
