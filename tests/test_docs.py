@@ -90,7 +90,8 @@ def test_results_are_written_from_metrics(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps([*rows, arrived]))
     made = write_docs.pages(str(tmp_path), [])
     results = made[ROOT / "docs" / "results.md"]
-    assert "within 10 % of the published one for 0 with perfect, 1 with arrivals (" in results
+    assert "With perfect tables, 0 of the simulated" in results
+    assert "with tables of arrivals, 1 are." in results
     assert "3.6\N{NO-BREAK SPACE}% |\n" in results
 
 

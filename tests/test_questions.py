@@ -32,8 +32,9 @@ def test_answers_are_shares_times_and_never(tmp_path):
     rows = [{"name": f"scribe.{name}", "value": value} for name, value in values.items()]
     (tmp_path / "stake_quorum").mkdir()
     (tmp_path / "stake_quorum" / "metrics.json").write_text(json.dumps(rows))
-    *_, last = questions.answers("stake_quorum", tmp_path)
-    assert last == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
+    *_, row, _, read = questions.answers("stake_quorum", tmp_path)
+    assert read == questions.READ["stake_quorum"]
+    assert row == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
 
 
 #: What a tree does not have.

@@ -302,7 +302,7 @@ class _Rows:
 
 
 _PAPER_SETTING = """\
-*Figures 3 and 4* of Costa and Frey, with 2,000 connections and as many disconnections for each number of hosts. *Degree*: number of a host's neighbours. *Area*: means with / without the host that joined or left. The row *independent check* has the ranges of a second program, as the paper prints no numbers. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
+*Figures 3 and 4* of Costa and Frey, with 2,000 connections and as many disconnections for each number of hosts. *Degree*: number of a host's neighbours. *Area*: means with / without the host that joined or left. The row *independent check* has the ranges of a second program. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
 _PAPER_HEADS = "hosts | degree 1, % | degree 2, % | degree 3, % | more, % | area, connections | area, disconnections | computing | faults"
 
 
