@@ -18,6 +18,7 @@ from scribe_spark import Simulation, WorldConfig, make_world
 from tools import count_words, package_size, write_docs
 from tools.check_site import main, problems
 from tools.pages import lines_of
+from tools.reference_pages import read_first
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -142,6 +143,10 @@ def test_the_pages_are_short():
     written = {name for name, text in texts.items() if count_words.share_written(text) >= 2 / 3}
     assert {*found} | count_words.REFERENCE | count_words.RESULTS == {*texts}
     assert written - count_words.REFERENCE == count_words.RESULTS
+
+
+def test_the_lines_to_read_first_are_as_many_as_their_page_says():
+    assert read_first()[-1] == "| all | 500 | |"
 
 
 def test_the_design_is_short():
