@@ -20,7 +20,9 @@ REFERENCE = {
 }
 
 #: Pages of results, of which commands write at least two thirds of the words.
-RESULTS = {"groups_results.md", "peers.md", "peers_living.md", "questions.md"}
+RESULTS = {
+    *("groups_results.md", "peers.md", "peers_living.md", "questions.md", "reference_tree.md"),
+}
 
 #: A part that a command writes.
 _WRITTEN = re.compile(r"<!-- ([\w ]+): (?:written by|begin).*?<!-- (?:end of \1|\1: end) -->", re.S)
