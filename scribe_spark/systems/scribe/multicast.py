@@ -543,9 +543,9 @@ class Emitter:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Return True for the last JOIN of each source to a node.
+    """Return True for each JOIN that is the last one of its source to its receiver.
 
-    A child may be dropped and join again.
+    `at` has the receiver of each JOIN.  A dropped child may join the same parent again.
     """
     edge = scribe.edge(joins.group, at, joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
