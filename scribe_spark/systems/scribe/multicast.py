@@ -204,8 +204,9 @@ _OWN = ("number", "start", "floor", "since")
 class MessageStore:
     """Messages to children by index, with the publications that they contain.
 
-    `start` and `since` are NOTHING if unset, `floor` is -1 if unset. Message i has ``lengths[i]``
-    contents, which begin at ``offsets[i]`` in the last two arrays.
+    `number` is the place of a message in the sequence of its group; with reliable delivery, `start`,
+    `floor` and `since` say what came before (`reliable`). Unset are NOTHING and, of `floor`, -1.
+    Message i has ``lengths[i]`` contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
