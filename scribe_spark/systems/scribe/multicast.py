@@ -204,7 +204,7 @@ _OWN = ("number", "start", "floor", "since")
 class MessageStore:
     """Messages to children by index, with the publications that they contain.
 
-    `number` is the place of a message in the sequence of its group; with reliable delivery, `start`,
+    `number` is a message's place in the sequence of its group; with reliable delivery, `start`,
     `floor` and `since` say what came before (`reliable`). Unset are NOTHING and, of `floor`, -1.
     Message i has ``lengths[i]`` contents, which begin at ``offsets[i]`` in the last two arrays.
     """
