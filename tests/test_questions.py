@@ -52,7 +52,8 @@ def test_what_systems_deliver_by_what_is_withheld(tmp_path):
         ]
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.json").write_text(json.dumps(rows))
-    *_, payload, everything, scribe = questions.withheld(tmp_path)
+    *_, payload, everything, scribe, _, read = questions.withheld(tmp_path)
+    assert read == questions.READ["withhold"]
     assert scribe == "| Scribe | `payload` | 100.0 % | 100 ms | never | 0 |"
     assert payload == "| Plumtree | `payload` | 100.0 % | 100 ms | never | 1.50 |"
     assert everything == "| Plumtree | `all` | 50.0 % | 201 ms | never | 1.50 |"

@@ -68,6 +68,16 @@ READ = {
         "With GossipSub, yes: the last column arrives after 1.1 s. With Scribe, no: most of "
         "them arrive too late."
     ),
+    "withhold": (
+        "In a tree, the nodes below a node that withholds get nothing; so do nodes of CAN "
+        "multicast and flooding whose only senders withhold. In GossipSub, a node has several "
+        "senders, and asks further nodes by IWANT. In Plumtree, too, nearly all members of most "
+        "groups get the message. But a root that is no member sends the message to a single "
+        "member ([K10](rules.md#K10)); if this member withholds, the whole group gets nothing. "
+        "Nodes that announce nothing (`all`) delay nobody here, since a node hears of a message "
+        "from others. With `all`, GossipSub has more duplicates, since these nodes send no "
+        "IDONTWANT."
+    ),
 }
 
 #: The kinds of `--withhold-kind` -> the experiment; in all systems but the meshes, they are equal.
@@ -113,7 +123,7 @@ def withheld(out: Path) -> Iterator[str]:
             rows.append([label_of(system), f"`{kind}`", *cells])
     yield from _asked("withhold")
     rows.sort(key=lambda row: row[0])
-    yield from table(("system", "`--withhold-kind`", *_WITHHELD), rows)
+    yield from (*table(("system", "`--withhold-kind`", *_WITHHELD), rows), "", READ["withhold"])
 
 
 def delivered(out: Path) -> Iterator[str]:
