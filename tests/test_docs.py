@@ -18,6 +18,7 @@ from scribe_spark import Simulation, WorldConfig, make_world
 from tools import count_words, package_size, write_docs
 from tools.check_site import main, problems
 from tools.pages import lines_of
+from tools.reference_pages import read_first
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -90,7 +91,8 @@ def test_results_are_written_from_metrics(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps([*rows, arrived]))
     made = write_docs.pages(str(tmp_path), [])
     results = made[ROOT / "docs" / "results.md"]
-    assert "within 10 % of the published one for 0 with perfect, 1 with arrivals (" in results
+    assert "With perfect tables, 0 of the simulated" in results
+    assert "with tables of arrivals, 1 are." in results
     assert "3.6\N{NO-BREAK SPACE}% |\n" in results
 
 
@@ -147,6 +149,10 @@ def test_the_pages_are_short():
     written = {name for name, text in texts.items() if count_words.share_written(text) >= 2 / 3}
     assert {*found} | count_words.REFERENCE | count_words.RESULTS == {*texts}
     assert written - count_words.REFERENCE == count_words.RESULTS
+
+
+def test_the_lines_to_read_first_are_as_many_as_their_page_says():
+    assert read_first()[-1] == "| all | 500 | |"
 
 
 def test_the_design_is_short():

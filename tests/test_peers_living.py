@@ -59,7 +59,10 @@ def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -
         (folder / "tables" / name).mkdir(parents=True)
         table.to_parquet(folder / "tables" / name / "part.parquet")
     resolved = {"nodes": 60, "initial": 50, "groups": 3, "lost_after": deadline}
-    manifest = {"resolved": resolved, "round": {"seconds": 30.0, "has": "30 s: of some systems"}}
+    manifest = {
+        "resolved": resolved,
+        "round": {"seconds": 30.0, "has": "30 s: one round of Scribe"},
+    }
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
@@ -101,7 +104,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     assert scribe["link stress of control, maximum"] == "2"
     assert gossip["duplicates per delivery"] == "4"
     assert gossip["control messages per node and second"] == "12.5"
-    assert "*A round* is 30 s: of some systems." in text
+    assert "A *round* of the world takes 30 s, and consists of one round of Scribe." in text
     # rounds 1, 3, 5, 6, 7: not the one that is incomplete
     rounds = [number for number in range(1, looked_at + 1) if number not in (2, 4)]
     largest = f"{2 + sum(rounds) / len(rounds):.3g}"

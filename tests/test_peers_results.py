@@ -102,7 +102,9 @@ def test_a_page_of_scribe_alone(tmp_path):
               groups=GROUPS, members=MEMBERS, tree_edges=EDGES)  # fmt: skip
     page = page_of(tmp_path)
     assert "1,000 nodes, 40 groups, seed 1" in page
-    assert "The median group has at most 4 members, the largest 4." in page
+    assert "half of which have at most 4 members;" in page
+    assert "of the group of 4 members." in page
+    assert "by hops" not in page
     (scribe,) = (line for line in page.splitlines() if line.startswith("| Scribe |"))
     assert scribe == (
         "| Scribe | 900 | 1,700 | 1.5 | 1.7 | 1.4 | 1.8 | 1.6 | 6 | 300 | 8 | 2,000 | 2,000,000 "
@@ -197,7 +199,7 @@ def test_flooding_and_trees_over_both_overlays(tmp_path):
     assert grid_of(found) == []
     found |= {name: Folder(tmp_path / name, "flooding") for name in ("groups_pastry", "groups_can")}
     head, *rows = grid_of(found)
-    assert head[1:3] == ["one group: RAD, median group", "one group: packets"]
+    assert head[1:3] == ["one group: RAD", "one group: packets"]
     assert [row[:3] for row in rows] == [
         ["tree over Pastry", "1.5", "2,000,000"],
         ["flooding over Pastry", "3", "4,000,000"],
@@ -206,6 +208,12 @@ def test_flooding_and_trees_over_both_overlays(tmp_path):
     ]
     verdicts = {claim: verdict for _, claim, _, verdict in rows_of_claims(DIRECTIONS, found)}
     assert verdicts["trees over Pastry have 20 to 50 % less delay than trees over CAN"] == "*false*"
+    half = "flooding over Pastry has about half the delay penalty of flooding over CAN"
+    assert verdicts[half] == "*true*"
+    write_run(tmp_path, "all_pastry", {"scribe": 1, "flooding": 1.2, "can": 4})
+    found["all_pastry"] = Folder(tmp_path / "all_pastry", "flooding")
+    (row,) = (row for row in rows_of_claims(DIRECTIONS, found) if row[1] == half)
+    assert row[2:] == ["one group: ratio 0.3; 1,500 groups: ratio 0.5", "*depends*"]
 
 
 def test_what_was_run_halfway_is_not_on_the_page(tmp_path):

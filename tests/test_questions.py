@@ -32,8 +32,9 @@ def test_answers_are_shares_times_and_never(tmp_path):
     rows = [{"name": f"scribe.{name}", "value": value} for name, value in values.items()]
     (tmp_path / "stake_quorum").mkdir()
     (tmp_path / "stake_quorum" / "metrics.json").write_text(json.dumps(rows))
-    *_, last = questions.answers("stake_quorum", tmp_path)
-    assert last == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
+    *_, row, _, read = questions.answers("stake_quorum", tmp_path)
+    assert read == questions.READ["stake_quorum"]
+    assert row == "| Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |"
 
 
 #: What a tree does not have.
@@ -51,8 +52,9 @@ def test_what_systems_deliver_by_what_is_withheld(tmp_path):
         ]
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.json").write_text(json.dumps(rows))
-    *_, payload, everything, scribe = questions.withheld(tmp_path)
-    assert scribe == "| Scribe | `payload` | 100.0 % | 100 ms | never | - |"
+    *_, payload, everything, scribe, _, read = questions.withheld(tmp_path)
+    assert read == questions.READ["withhold"]
+    assert scribe == "| Scribe | `payload` | 100.0 % | 100 ms | never | 0 |"
     assert payload == "| Plumtree | `payload` | 100.0 % | 100 ms | never | 1.50 |"
     assert everything == "| Plumtree | `all` | 50.0 % | 201 ms | never | 1.50 |"
 

@@ -21,7 +21,8 @@ REFERENCE = {
 
 #: Pages of results, of which commands write at least two thirds of the words.
 RESULTS = {
-    *("groups_results.md", "living_results.md", "peers.md", "peers_living.md", "questions.md")
+    *("groups_results.md", "living_results.md", "peers.md", "peers_living.md", "questions.md"),
+    "reference_tree.md",
 }
 
 #: A part that a command writes.

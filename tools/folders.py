@@ -25,8 +25,9 @@ from tools.pages import number, over_seeds, share_cell
 
 #: What the pages say of the steady state of worlds under churn.
 STEADY_RULE = (
-    "Rounds before the [steady state](rules.md#measures-by-round) do not count: from it on, means "
-    f"of {WINDOW} rounds stay within {TOLERANCE:.0%}."
+    "In worlds with churn, rounds before the [steady state](rules.md#measures-by-round) do not "
+    f"count; from the steady state on, means of {WINDOW} rounds stay within {TOLERANCE:.0%}. *Not "
+    f"settled*: there is no steady state, and the last {WINDOW} rounds count."
 )
 
 #: What becomes of deliveries.

@@ -177,7 +177,7 @@ def _reached_again(published: pd.DataFrame, failed: int) -> float:
 # --- roots and holders fail
 
 _ROOT_SETTING = """\
-10,000 nodes, 150 groups, k = 5. All nodes are in the largest group, which has an access list. Its root fails silently in round 5; the new root {root_too} of its children. The trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round 11 they try to join. Half of them are on the list. According to Costa and Frey (Section 5), "all the other hosts have to start a new join procedure" after such a failure."""
+The world has 10,000 nodes and 150 groups; k = 5 nodes hold the state of a group. All nodes are in the largest group, which has an [access list](living.md#events-from-a-file). Its root fails silently in round 5; the new root {root_too} of its children. The trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round 11 they try to join. Half of them are on the list. According to Costa and Frey (Section 5), "all the other hosts have to start a new join procedure" after such a failure."""
 
 _ROOT_ROWS = {
     "members of the group": "{members:,}",
@@ -188,8 +188,8 @@ _ROOT_ROWS = {
     "the new root is the live node nearest to the groupId": "{is_nearest}",
     "JOINs and publications by nodes that the list does not name": "{tried} and {tried}",
     "refused by the new root's tree": "{refused[JOIN]:,.0f} and {refused[MULTICAST]:,.0f}",
-    "members in the end, of the nodes that the list names": "{joined_named:,} of {named:,}",
-    "deliveries in time of a publication by one of them": "{permitted[in_time]:,} of {permitted[expected]:,}",
+    "members in the end, of the arrived nodes that the list names": "{joined_named:,} of {named:,}",
+    "members that get a publication by one of these in time, source included": "{permitted[in_time]:,} of {permitted[expected]:,}",
 }
 
 
@@ -208,9 +208,7 @@ _FAIL = {
     "created-again": "all 5; created again in round 12, joined by 50 others each in round 13",
 }
 _PARTS = ((4, 4), (5, 6), (7, 7), (8, 11), (12, 12), (13, 13), (14, 19))
-_HOLDERS_HEADS = (
-    "fail | nodes | groups lost | round 4 | 5-6 | 7 | 8-11 | 12 | 13 | 14-19 | refused: no group"
-)
+_HOLDERS_HEADS = "fail | nodes | groups lost | round 4 | 5-6 | 7 | 8-11 | 12 | 13 | 14-19 | JOINs refused: no group"
 
 
 def _holders(out: Path) -> list[str]:
@@ -240,7 +238,7 @@ FIGURE = "figure-groups-churn.svg"
 _DEADLINE = 10
 
 _CHURN_SETTING = f"""\
-`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. One node in *lifetime* fails silently in a round; a node that arrives replaces it and joins its groups (lifetimes of 20, 60 and 200 rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them."""
+`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. In each round, one of L nodes fails silently, where L is the *lifetime* in rounds; a node that arrives replaces the failed node and joins its groups (20, 60 and 200 rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them."""
 
 _KINDS = "payload heartbeat refresh JOIN LEAVE MULTICAST acknowledgement retransmission replica"
 
@@ -379,8 +377,8 @@ def _yes(is_so: bool, words: str, otherwise: str = "No") -> str:
 def _implicit(worlds: Worlds) -> str:
     heartbeats, payloads = (worlds[0].of(f"messages.{kind}") for kind in ("heartbeat", "payload"))
     before, after = heartbeats[4], heartbeats.iloc[-1]
-    words = f"{number(before)} explicit heartbeats and {number(payloads[4])} payloads in a round"
-    return _yes(not before, words + (f"; {number(after)} heartbeats in lost groups" if after else ""))  # fmt: skip
+    words = f"{number(payloads[4])} copies and {number(before)} heartbeats in the round before the failure"
+    return _yes(not before, words + (f"; {number(after)} heartbeats in the last round, in lost groups" if after else ""))  # fmt: skip
 
 
 def _repaired(worlds: Worlds) -> str:
@@ -390,6 +388,8 @@ def _repaired(worlds: Worlds) -> str:
     all_, first, words = sum(waits.values()), min(waits), "failures"
     if all("scribe.failures" in world.measures for world in worlds):
         words = f"of {number(sum(world.total('scribe.failures') for world in worlds))} failures"
+        gone = sum(world.of("scribe.groups.lost").max() for world in worlds)
+        words += f" (all but those in {number(gone)} lost groups)" if gone else ""
     return f"{number(all_)} {words} repaired, {per_cent(waits[first], all_)} after {first} rounds, the last after {max(waits)}"  # fmt: skip
 
 
@@ -414,9 +414,9 @@ def _new_root(worlds: Worlds) -> str:
 
 
 def _senders(worlds: Worlds) -> str:
-    (in_time,), lost = _ten(worlds[0], (8, 10**6)), worlds[0].total("messages.lost MULTICAST")
-    words = f"{in_time} in time from 3 rounds after the failure"
-    return _yes(in_time == "100 %", f"{words}; {number(lost)} MULTICASTs met a dead node before")
+    (in_time,), lost = _ten(worlds[0], (7, 10**6)), worlds[0].total("messages.lost MULTICAST")
+    words = f"{in_time} in time from 2 rounds after the failure on"
+    return _yes(in_time == "100 %", f"{words}; before, {number(lost)} MULTICASTs met a dead node")
 
 
 def _discarded(worlds: Worlds) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from scribe_spark.report.style import label_of
 from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round, steady_from
 from tools.folders import Folder, of, rounds_in_words
 from tools.pages import Panel, draw, number, over_seeds, table
@@ -315,7 +316,7 @@ class _Rows:
 
 
 _PAPER_SETTING = """\
-*Figures 3 and 4* (2,000 connections and as many disconnections of each size). *Area*: means with / without the host that joined or left. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
+*Figures 3 and 4* of Costa and Frey, with 2,000 connections and as many disconnections for each number of hosts. *Degree*: number of a host's neighbours. *Area*: means with / without the host that joined or left. The row *independent check* has the ranges of a second program. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
 _PAPER_HEADS = "hosts | degree 1, % | degree 2, % | degree 3, % | more, % | area, connections | area, disconnections | computing | faults"
 
 
@@ -332,7 +333,9 @@ def _paper(out: Path) -> list[str]:
 
 
 _DEGREES = """\
-*More children* (120 hosts, 256 keys): with up to {most} children, at most {share} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The tree was wrong after {faults} events."""
+*More children* (120 hosts, 256 keys): with up to {most} children, at most {share} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The cause: if a child of a host's topmost key is not the topmost key of its owner, the hosts below this child become children of the host. {right}"""
+
+_ALWAYS_RIGHT = "The tree was right after every event."
 
 
 def _degrees(out: Path) -> list[str]:
@@ -344,7 +347,9 @@ def _degrees(out: Path) -> list[str]:
     shares = (degrees["count"] * above).groupby(settings).sum()
     shares /= degrees["count"].groupby(settings).sum()
     found = {"most": rows.table["children"].max(), "share": f"{100 * shares.max():.2f}"}
-    return [_DEGREES.format(**found, largest=degrees["value"].max(), faults=rows.faults())]
+    faults = rows.faults()
+    found["right"] = f"The tree was wrong after {faults} events." if faults else _ALWAYS_RIGHT
+    return [_DEGREES.format(**found, largest=degrees["value"].max())]
 
 
 _SCALING_SETTING = """\
@@ -379,12 +384,40 @@ def _trees(out: Path) -> list[str]:
     return ["", *(line for part in found for line in (*part, ""))]
 
 
+#: Metric of a system -> head of its column.
+_BESIDE = {
+    "rad.median": "RAD, median group",
+    "latency.p50": "delay, median, ms",
+    "depth.mean": "hops to a member, mean",
+    "messages": "packets",
+    "link_stress.max": "link stress, maximum",
+}
+_ROOT_FAILS = "reference_tree.failure.depth_0.links"
+_BESIDE_WORDS = """\
+In this run of {nodes:,} nodes and {groups} groups, a route in the reference tree has {times} times as many hops as in Scribe's trees, and hops ignore distances. So the tree is slow and causes much traffic. But a failure changes few links, also at the root."""
+
+
+def _beside(out: Path) -> list[str]:
+    """Return the table of the reference tree and of Scribe's trees in one run."""
+    run, rows = Folder(out / "beside"), []
+    for system, suffix in (("reference_tree", ""), ("scribe", ".scribe")):
+        values = [run.value(name, system) for name in _BESIDE]
+        rows.append([label_of(system), *map(number, [*values, run.number(_ROOT_FAILS + suffix)])])
+    tree, scribe = (run.value("depth.mean", one) or 1 for one in ("reference_tree", "scribe"))
+    lines = table(["system", *_BESIDE.values(), "links that change if the root fails"], rows)
+    return [*lines, "", _BESIDE_WORDS.format(**run.config, times=number(tree / scribe))]
+
+
 REFERENCE_TREE = Page(
     {
         "paper": "reference-tree",
         "degrees-pastry": "reference-tree --hosts 120 --children 2,3,4,7,15 --assignment pastry",
         "scaling-chord": "reference-tree --hosts '' --scaling 1000,10000,100000,1000000",
         "scaling-pastry": "reference-tree --hosts '' --scaling 1000,10000,100000 --connections 200 --assignment pastry --dht routed",
+        "beside": "run --nodes 10000 --groups 150 --seed 1 --overlay perfect --variants reference_tree",
     },
-    {"trees": Part("*/tables", _trees)},
+    {
+        "trees": Part("*/tables/reference_tree", _trees),
+        "beside": Part("beside/metrics.json", _beside),
+    },
 )

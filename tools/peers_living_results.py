@@ -207,15 +207,15 @@ def _lines(found: Found, scenario: str, drawn: str) -> Iterator[Line]:
 
 
 _TEXT = f"""\
-This page compares systems in worlds with the same events: the same nodes fail and arrive, and in each round the same source of each group publishes. At the start there are {{nodes}} nodes, which are members of {{groups}} groups; all worlds have the same seed. *A round* is {{longest}}. `make peers-living` writes the page.
+This page compares systems in worlds with the same events: the same nodes fail and arrive, and in each round the same source of each group publishes. At the start there are {{nodes}} nodes, which are members of {{groups}} groups; all worlds have the same seed. A *round* of the world takes {{longest}}. `make peers-living` writes the page.
 
 ![Share of deliveries by rounds, and RAD]({FIGURE})
 
 {{table}}
 
-*Events*: with *failure*, {_SCENARIOS[_QUARTER][1]} of {FAILURE[0]}. In the other worlds, nodes fail and arrive in {CHURN[0]} rounds; the table has their mean lifetime. *Rounds* are those whose publications count. {STEADY_RULE}
+*Events*: with *failure*, {_SCENARIOS[_QUARTER][1]} of {FAILURE[0]}. In the other worlds, nodes fail and arrive in {CHURN[0]} rounds; the table has their mean lifetime. *Rounds* are those whose publications count. With *failure*, all rounds from 1 on count whose deadline is in the world. {STEADY_RULE}
 
-*In time*: the share of the deliveries that arrive in the round of the publication. *Lost*: the share that has not arrived {FAILURE[1]} rounds later (with churn {CHURN[1]}).
+*In time*: the share of the deliveries that arrive in the round of the publication. *Lost*: the share that has not arrived {FAILURE[1]} rounds later (with churn {CHURN[1]}). Shares up to 50 % are rounded to two digits.
 
 *RAD* is that of one publication of each group in each round. The table leaves out the rounds in which a system does not reach all members (`-`: no round is left); in the figure, the RAD of such a round is that of the reached members. Delays are relative to IP multicast from the root (Scribe, Bayeux) or from the source (other systems; rules S25, S26, S34).
 
@@ -230,10 +230,11 @@ def _worlds(out: Path) -> list[str]:
     configs = [one.config for one in every]
     sizes = sorted({config["initial"] or config["nodes"] for config in configs})
     groups = sorted({config["groups"] for config in configs})
+    longest = max((one.manifest["round"]["has"] for one in every), key=len, default="")
     return _TEXT.format(
         nodes=", ".join(f"{size:,}" for size in sizes),
         groups=", ".join(f"{count:,}" for count in groups),
-        longest=max((one.manifest["round"]["has"] for one in every), key=len, default=""),
+        longest=longest.replace(": ", ", and consists of ", 1).replace("; ", ", and of "),
         table="\n".join(numbers(found)),
     ).splitlines()
 

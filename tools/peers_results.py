@@ -164,15 +164,18 @@ _IN_SCRIBES = ("scribe", "ip_multicast", "naive_unicast")
 _SETTING = """\
 This page compares multicast systems with the same nodes, network and groups: {nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables. [rules.md](rules.md) has the rules of each system. `make peers` writes the page.
 
-Each group gets one message. The first copy at a node is the first one by time, unless a row says *by hops*. The median group has at most {half:,.0f} members, the largest {most:,}. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *Node stress* is the number of copies that a node sends to all groups. *Duplicates* are copies to members that already have the message. *Control messages* are those that a node receives while members join. *State* is the number of entries that a node stores, such as children, neighbours and connections. *Seconds* is the time of a run with the system and Scribe; in brackets is the additional time in comparison with Scribe alone.
+Each group gets one message. [concepts.md](concepts.md#the-measures) defines RAD, RMD, RDP and link stress. *RAD, median group* is the median of the RADs of all groups, half of which have at most {half:,.0f} members; *RAD, largest group* is that of the group of {most:,} members. *Link stress, mean* is over the links that exist; [results.md](results.md) divides by the paper's number of links instead. *Node stress* is the number of copies that a node sends for all groups together; in a tree, this is the number of its children. *Duplicates* are copies at nodes that already have the message. *Control messages* are those that a node receives while members join. *State* is the number of entries that a node stores, such as children, neighbours and connections. *Seconds* is the time of a run with the system and Scribe; in brackets is the additional time in comparison with Scribe alone.{hops}
 """
 
+#: The end of a row's label if hops decide which copy is first, and what the page says of such rows.
+_HOPS = "by hops"
+_BY_HOPS = " In rows *by hops*, the first copy is the one with the fewest hops; in others, the earliest one."
 
 _SMALLER_WORDS = (
     "A group has at most 5,000 members in Overcast and 1,024 in Narada "
-    "([rules.md](rules.md#overcast)). This table has all systems with {sizes}. Control messages of "
-    "NICE, Overcast and Narada include heartbeats, of 250, 200 and 1,700 s. The state of NICE, "
-    "Overcast and SplitStream is their children only."
+    "([rules.md](rules.md#overcast)). A cell has the values of runs with {sizes}. The control "
+    "messages of NICE, Overcast and Narada include the heartbeats of the first 250, 200 and "
+    "1,700 s. The state of NICE, Overcast and SplitStream is their children only."
 )
 
 
@@ -186,9 +189,10 @@ def _systems(out: Path) -> list[str]:
     """Return the setting, and the table of all systems."""
     peers = _peers(out)
     sizes = peers["scribe"].table("groups", ["size"])["size"]
-    about = {**peers["scribe"].config, "half": int(sizes.median()), "most": int(sizes.max())}
-    lines = table(["system", *_COLUMNS.values(), "seconds"], _rows(peers))
-    return [*_SETTING.format(**about).splitlines(), "", *lines]
+    rows, about = _rows(peers), {"half": sizes.median(), "most": sizes.max()}
+    about["hops"] = _BY_HOPS if any(row[0].endswith(_HOPS) for row in rows) else ""
+    lines = table(["system", *_COLUMNS.values(), "seconds"], rows)
+    return [*_SETTING.format(**peers["scribe"].config, **about).splitlines(), "", *lines]
 
 
 def _claims(out: Path) -> list[str]:
@@ -200,21 +204,21 @@ def _grid(out: Path) -> list[str]:
     """Return the tables of flooding and trees, over both overlays."""
     peers = _peers(out)
     head, *grid = grid_of(peers) or [[]]
-    directions = table("source | claim | other measures | verdict", rows_of(DIRECTIONS, peers))
+    directions = table("source | claim | RAD | verdict", rows_of(DIRECTIONS, peers))
     return [*([*table(head, grid), ""] if grid else []), *directions]
 
 
 def _smaller(out: Path) -> list[str]:
     """Return the table of the runs with all systems; a cell has the values of all runs."""
     runs = [out / name for name in SMALLER if Folder(out / name).is_complete]
-    sizes = ("{nodes:,} nodes, {groups:,} groups".format(**Folder(run).config) for run in runs)
+    sizes = ("{nodes:,} nodes and {groups:,} groups".format(**Folder(run).config) for run in runs)
     rows = []
     for system in all_systems():
         found = [_short(_row(Folder(run, system.name), system.name, "")) for run in runs]
         if any(cell.strip("-0") for row in found for cell in row[1:]):
             rows.append([system.label, *("/".join(one) for one in [*zip(*found, strict=True)][1:])])
     heads = _short(["system", *_COLUMNS.values()])
-    return [_SMALLER_WORDS.format(sizes="/".join(sizes)), "", *table(heads, rows)]
+    return [_SMALLER_WORDS.format(sizes=" / ".join(sizes)), "", *table(heads, rows)]
 
 
 def _short(row: Sequence[str]) -> list[str]:
@@ -246,7 +250,7 @@ def _row(peer: Folder, system: str, seconds: str, flags: str = "") -> list[str]:
     known = find_system(system)
     label = system if known is None else known.label
     clocks = {row["clock"] for n, row in peer.metrics.items() if n.startswith(f"{peer.system}.")}
-    by_hops = "by hops" if {*filter(None, clocks)} == {"hops"} else ""
+    by_hops = _HOPS if {*filter(None, clocks)} == {"hops"} else ""
     told = filter(None, [label, f"({flags})" if flags else "", by_hops])
     values = {metric: peer.value(metric, system) for metric in _COLUMNS}
     if known is not None and known.family == TREE:  # that hands over its edges

@@ -44,6 +44,41 @@ COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
     "peerdas": _TIMES,
 }
 
+#: Config -> what its answers show.
+READ = {
+    "aggregators": (
+        "Yes: with each system, all members have the attestations within 800 ms. Only Scribe "
+        "needs more than 400 ms for some members."
+    ),
+    "stake_quorum": (
+        "With GossipSub, the proposer has the votes after a quarter of a second, with Scribe "
+        "after half a second. A block has 128 KB; in Scribe, a [hub](networks.md#regions) sends "
+        "it to all its children over one uplink."
+    ),
+    "ethereum_block": (
+        "With GossipSub, all nodes have the block after 0.8 s. Scribe takes almost a minute, "
+        "because the copies for all children of a hub share one uplink."
+    ),
+    "waku": (
+        "All pairs of nodes are 80 ms apart. In Scribe, nearly all nodes are children of one "
+        "hub; the copies for them share its uplink and end together, so most deliveries take "
+        "the same time."
+    ),
+    "peerdas": (
+        "With GossipSub, yes: the last column arrives after 1.1 s. With Scribe, no: most of "
+        "them arrive too late."
+    ),
+    "withhold": (
+        "In a tree, the nodes below a node that withholds get nothing; so do nodes of CAN "
+        "multicast and flooding whose only senders withhold. In GossipSub, a node has several "
+        "senders, and asks further nodes by IWANT. In Plumtree, too, nearly all members of most "
+        "groups get the message. But a root that is no member sends the message to a single "
+        "member ([K10](rules.md#K10)); if this member withholds, the whole group gets nothing. "
+        "Nodes that announce nothing (`all`) delay nobody here, since a node hears of a message "
+        "from others. With `all`, GossipSub has more duplicates, since these nodes send no "
+        "IDONTWANT."
+    ),
+}
 
 #: The kinds of `--withhold-kind` -> the experiment; in all systems but the meshes, they are equal.
 KINDS = {"payload": "withhold", "all": "withhold-all"}
@@ -65,7 +100,7 @@ def question_of(config: Path) -> str:
 
 
 def answers(name: str, out: Path) -> Iterator[str]:
-    """Yield the question of a config, and its answers by system."""
+    """Yield the question of a config, its answers by system, and what these show."""
     values, columns = _values(out / name), COLUMNS[name]
     systems = _systems(values, next(iter(columns.values()))[0])
     rows = [
@@ -74,7 +109,7 @@ def answers(name: str, out: Path) -> Iterator[str]:
         for system in systems
     ]  # fmt: skip
     yield from _asked(name)
-    yield from table(("system", *columns), rows)
+    yield from (*table(("system", *columns), rows), "", READ[name])
 
 
 def withheld(out: Path) -> Iterator[str]:
@@ -88,7 +123,7 @@ def withheld(out: Path) -> Iterator[str]:
             rows.append([label_of(system), f"`{kind}`", *cells])
     yield from _asked("withhold")
     rows.sort(key=lambda row: row[0])
-    yield from table(("system", "`--withhold-kind`", *_WITHHELD), rows)
+    yield from (*table(("system", "`--withhold-kind`", *_WITHHELD), rows), "", READ["withhold"])
 
 
 def delivered(out: Path) -> Iterator[str]:
@@ -120,7 +155,7 @@ def _asked(name: str) -> tuple[str, str, str]:
 
 def _cell(value: float | None, share: bool, metric: str) -> str:
     if value is None:
-        return "-" if metric.startswith("duplicates") else "never"
+        return "0" if metric.startswith("duplicates") else "never"  # of trees and IP multicast
     if share:
         return f"{100 * value:.1f} %"
     if metric.startswith("duplicates"):

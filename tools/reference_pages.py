@@ -6,7 +6,7 @@ These are the pages of the settings, tables, measures, commands and rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +309,39 @@ def _first_clause(text: str) -> str:
     return (text if rest and len(head.split()) <= 2 else head).strip()
 
 
+# ----------------------------------------------------------------------------- first_500_lines.md
+
+#: The lines to read first: file, the beginnings of the first line and of the line after the last
+#: one (empty: those of the file), how the page names them, and what they contain.
+_READ_FIRST = (
+    ("DESIGN.md", "## 1.", "## 2.", ", section 1", "the steps of a run and of a world, and their files"),
+    ("scribe_spark/engine/program.py", "", "@dataclass", ", up to `Together`", "a *program*: one step of a protocol on one bucket, with its tables and its inbox"),
+    ("scribe_spark/engine/player.py", "class PlaysSteps", "def play_in_turn", ", `PlaysSteps` to `Player`", "a *player*, which executes programs: `play`, `has` and `take`"),
+    ("scribe_spark/systems/scribe/heartbeat.py", "", "# --- the steps", ", up to `Refresh`", "the rules of a protocol: heartbeats, refreshes and timeouts"),
+    ("scribe_spark/engine/in_task.py", "", "def _exchanged", ", `play`", "the simplest player: all buckets in one process"),
+    ("scribe_spark/measures/node_stress.py", "", "", "", "a measure and its metrics"),
+)  # fmt: skip
+
+
+def read_first() -> list[str]:
+    """Return the table of ``docs/first_500_lines.md``."""
+    rows, total = [], 0
+    for file, begin, end, words, content in _READ_FIRST:
+        lines = (_PACKAGE.parent / file).read_text("utf-8").splitlines()
+        first = _line(lines, begin) if begin else 0
+        count = (_line(lines, end) if end else len(lines)) - first
+        rows.append([f"`{file}`{words}", f"{round(count, -1)}", content])
+        total += count
+    return table(
+        "file | about how many lines | content", [*rows, ["all", f"{round(total, -2)}", ""]]
+    )
+
+
+def _line(lines: Sequence[str], begin: str) -> int:
+    """Return the index of the first line that begins with `begin`."""
+    return next(at for at, line in enumerate(lines) if line.startswith(begin))
+
+
 # ----------------------------------------------------------------------------------------- rules.md
 
 #: The folders whose file ``rules.md`` begins the page, in this order; those of systems follow.
@@ -340,4 +373,5 @@ def reference() -> dict[str, dict[str, list[str]]]:
         },
         "docs/commands.md": {"commands": [*commands()]},
         "docs/rules.md": {"rules": [*rules()]},
+        "docs/first_500_lines.md": {"lines": read_first()},
     }

@@ -67,10 +67,10 @@ def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 _SETTING = """\
-This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) has the causes of those that have a known one, and [measures_reference.md](measures_reference.md) the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
+This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) names the causes of the differences, as far as they are known; [measures_reference.md](measures_reference.md) defines the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
 
 _OVERLAYS = """\
-{count} published numbers depend on the routing tables. The simulated number is within 10 % of the published one for {met} ([concepts.md](concepts.md#pastry) explains both)."""
+{count} published numbers depend on the routing tables, which are [perfect or made by arrivals](concepts.md#pastry). With perfect tables, {perfect} of the simulated numbers are within 10 % of the published numbers; with tables of arrivals, {arrivals} are."""
 
 
 def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -94,14 +94,13 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     numbers = published_numbers(metrics)
     if not numbers:
         return []
-    counts = ", ".join(f"{count} with {overlay}" for overlay, count in met(numbers).items())
     rows = []
     for row in numbers:
         pairs = ((row.measured[one], str(row.differences[one] or "")) for one in OVERLAYS)
         rows.append([f"`{row.name}`", row.paper, *(cell for pair in pairs for cell in pair)])
     heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
     lines = table(["metric", "paper", *heads], rows)
-    return [_OVERLAYS.format(count=len(numbers), met=counts), "", *lines]
+    return [_OVERLAYS.format(count=len(numbers), **met(numbers)), "", *lines]
 
 
 def example_lines(out: str) -> list[str]:
@@ -155,7 +154,8 @@ def benchmarks(benches: Sequence[Mapping[str, Any]]) -> list[str]:
             peaks = ("peak_rss", "peak_pss", "peak_disk")
             rows.append(cells + [f"{size[peak] / 2**30:.1f}" for peak in peaks])
         if bench["growth_exponent"] is not None:
-            more += ["", f"Time grows as nodes to the power {bench['growth_exponent']:.2f}."]
+            sizes = [size["nodes"] for size in bench["sizes"]]
+            more += ["", f"From {min(sizes):,} to {max(sizes):,} nodes, the time grows as the number of nodes to the power {bench['growth_exponent']:.2f}."]  # fmt: skip
     return [*table(header, rows), *more]
 
 

@@ -504,9 +504,9 @@ compare = Command(
             type=TEXT,
             multiple=True,
             metavar="[MEASURE=]PERCENT",
-            help="Exit with 1 if any headline measure (5%), or the named measure "
-            "(scribe.rad.median=2%), differs from the first folder's by more than this percentage; "
-            "may be repeated",
+            help="Exit with 1 if a measure differs from that of the first folder by more than a "
+            "percentage: 5% applies to all headline measures (those at the top of a report), "
+            "scribe.rad.median=2% to one measure; may be repeated",
         ),
         FAIL_BELOW,
         Flag(

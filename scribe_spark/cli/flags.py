@@ -124,24 +124,25 @@ SET = Flag(
     type=TEXT,
     multiple=True,
     metavar="FIELD=VALUE,...",
-    help="Use each of these values of a setting; repeat the flag for a grid of several settings. "
-    "Overrides the table [sweep] of the TOML file, which has lists: b = [1, 2, 4]",
+    help="Simulate once for each of these values of a setting; repeat the flag for a grid of "
+    "several settings. Overrides the table [sweep] of the TOML file, which has lists: "
+    "b = [1, 2, 4]",
 )
 PHASE = Flag(
     ["--phase", "phases"],
     type=TEXT,
     multiple=True,
     metavar="|".join(PHASES),
-    help="Run only this phase, on the tables that earlier phases left in OUT; may be repeated. "
-    "The other flags must be the same in all phases",
+    help=f"Run only this phase ({', '.join(PHASES)}), with the tables that earlier phases wrote "
+    "into the folder of --out; may be repeated. The other flags must be the same in all phases",
 )
 FAIL_BELOW = Flag(
     ["--fail-below"],
     type=TEXT,
     multiple=True,
     metavar="MEASURE=NUMBER",
-    help="Exit with 1 if this measure of a run, or its mean over a world's rounds, is lower "
-    "(scribe.within_800ms=99%) or has no value; may be repeated",
+    help="Exit with 1 if a measure has no value or is below a limit: scribe.within_800ms=99% names "
+    "measure and limit. For a world, the mean over the rounds counts; may be repeated",
 )
 
 

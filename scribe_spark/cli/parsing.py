@@ -45,7 +45,7 @@ def _nobody_may_read(*, err: bool = False) -> Iterator[None]:
 
 @contextmanager
 def refuse_unknown_flags(command: click.Command, ctx: click.Context) -> Iterator[None]:
-    """Raise for an unknown flag; the error names the nearest flag, however different."""
+    """Turn click's error for an unknown flag into an `InputError` that names the nearest flag."""
     try:
         yield
     except click.NoSuchOption as error:

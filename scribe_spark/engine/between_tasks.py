@@ -165,9 +165,10 @@ class Inbox:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait until exchange `swap` is complete; return part and note of each task.
+        """Wait until the swap number `swap` is complete; return what each other task sent.
 
-        It is complete when all messages are here and the own messages are sent.
+        This is a buffer with the messages (`part`, or None) and a note of a few bytes.  The swap is
+        complete when the messages of all tasks are here and this task has sent its messages.
         """
         with self._changed:
             while waiting := list(filter(self._waits, self._peers)):

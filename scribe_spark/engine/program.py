@@ -220,11 +220,10 @@ def in_bucket(bounds: np.ndarray, bucket: int, position: np.ndarray) -> np.ndarr
 
 
 def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and addresses of messages that send each row once to every bucket concerned.
+    """Return the messages that send each row of a table once to each bucket with its receivers.
 
-    `positions` (m, k) are the positions for which a row is meant; -1 is none.  The first result has
-    the index of the row for each bucket that needs it, the second the greatest position of the row
-    in that bucket.
+    `positions`, shape (m, k), has the receivers of each row; -1 is none.  The first result has the
+    row of each message, the second its address: the row's greatest receiver in the bucket.
     """
     if len(bounds) == 2:
         greatest = positions.max(axis=1, initial=-1)

@@ -97,7 +97,10 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
 def latency_of(
     collect: Callable[[str, tuple[str, ...]], pa.Table], manifest: Mapping[str, Any]
 ) -> Latency:
-    """Return the deliveries by their latency, with the deadlines of a manifest."""
+    """Return the deliveries by their latency, with the deadlines of a manifest.
+
+    ``collect(table, columns)`` returns columns of a table of the run.
+    """
     counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
     rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()

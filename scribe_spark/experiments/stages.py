@@ -272,7 +272,7 @@ class Stages:
 
     @property
     def node_rows(self) -> Table:
-        """The rows of :attr:`nodes` for kernels, drawn anew at each use."""
+        """The rows of :attr:`nodes` for kernels: not stored, but computed again at each use."""
         return self.grown.nodes
 
     @property

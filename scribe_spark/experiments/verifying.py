@@ -37,7 +37,7 @@ class Verified:
 
 
 def check_verify(out: str) -> None:
-    """Refuse, before Spark starts, a local folder without a manifest or with a run at work."""
+    """Refuse a local folder without a manifest, or in which a command runs, before Spark starts."""
     if is_local(out):
         if MANIFEST not in local_contents(out)[0]:
             raise InputError("out", out, _NO_MANIFEST)

@@ -133,8 +133,9 @@ def group_delay(
 ) -> pa.Table:
     """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`.
 
+    `latencies` has the delays by system and unit, `sizes` the columns ``group, size``.
     `of_members` has the sums of :func:`compare_with_base` of the systems that do not reach all
-    members.  `sizes` are ``group, size``.
+    members.  With `published`, groups have several publications, whose delays are added up.
     """
     if (baseline().name, MS) not in latencies:
         return arrow_table([], GROUP_DELAY)

@@ -202,7 +202,9 @@ class InBucket:
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
-        """All members except starts, once for each publication: index of the multicast, node.
+        """All members except the start of each multicast, once for each publication.
+
+        The arrays are the index of the multicast, and the node.
 
         Of a publication in parts, it is the multicast of the first part.
         """
@@ -212,7 +214,7 @@ class InBucket:
 
     @cached_property
     def others(self) -> tuple[np.ndarray, np.ndarray]:
-        """All members except starts: index of the multicast, node; once for each multicast."""
+        """As :attr:`expected`, but once for each multicast, also for those of other parts."""
         multicasts = self.of.multicasts
         group, node = np.divmod(self.members, self.size)
         row, of = multicasts.of_groups(group)
@@ -221,7 +223,7 @@ class InBucket:
 
     @cached_property
     def reached(self) -> Reached:
-        """The deliveries (`rounds.system.DELIVERED`) to members, not to forwarders and starts."""
+        """The deliveries (`rounds.system.DELIVERED`) to members, except a multicast's start."""
         came, multicasts = self.delivered, self.of.multicasts
         is_member = find_sorted(self.members, key_of([came["group"], came["node"]], self.size)) >= 0
         came = take(came, is_member & (came["node"] != multicasts.start[came["of"]]))

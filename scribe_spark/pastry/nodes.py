@@ -58,7 +58,10 @@ def node_rows(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Return a function from numbers of nodes to their rows (a batch); see :func:`draw_nodes`."""
+    """Return the function from numbers of nodes to their columns ``node, id_hi, id_lo, router``.
+
+    The parameters are those of :func:`draw_nodes`.
+    """
     seed, hashed = config.seed, config.overlay.node_ids == "sha1"
 
     def draw(node: np.ndarray) -> dict[str, np.ndarray]:

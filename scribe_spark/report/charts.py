@@ -290,7 +290,7 @@ class Panel:
 
 
 def draw(panel: Panel) -> PageFigure:
-    """Draw a panel."""
+    """Return the figure of a page that a panel describes: its SVG, and the names of its tables."""
     kind, lines = KINDS[panel.kind], panel.lines
     with new_figure(*kind.size) as figure:
         axes = figure.add_axes(kind.box)

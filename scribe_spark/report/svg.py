@@ -270,7 +270,7 @@ class Drawn(str):
 
     @classmethod
     def of(cls, svg: str, figure: Figure, values: pd.DataFrame) -> Drawn:
-        """Return the element of a figure."""
+        """Return the text `svg` as an element that keeps its figure and the figure's values."""
         drawn = cls(svg)
         drawn.figure, drawn.values = figure, values
         return drawn

@@ -153,7 +153,10 @@ class Observer:
 def ends_of(
     kind: str, messages: int | np.integer, between: Between
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return senders and receivers of counted messages; refuse a number other than `messages`."""
+    """Return the senders and the receivers of messages, which the function `between` computes.
+
+    A ValueError is raised if these are not as many as the counted `messages` of a `kind`.
+    """
     sender, to = between()
     if not len(sender) == len(to) == messages:
         raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")

@@ -77,8 +77,9 @@ _SHORT = 200_000
 
 
 def is_short(nodes: int, estimated_work: int) -> bool:
-    """Return True if the JVM's first compiler is enough: for small work, and any plain run.
+    """Return True if the JVM's first compiler is enough.
 
+    This holds for little work, and for a single run of Scribe, whose cost is its number of nodes.
     `estimated_work` is the cost of all runs (`RunConfig.estimated_work`).
     """
     return estimated_work <= max(_SHORT, nodes)

@@ -33,7 +33,7 @@ class Kernel(Protocol):
 
     @property
     def all_pairs_limit(self) -> int:
-        """The number of candidates up to which all `delays` are cheaper than :meth:`nearest`."""
+        """The most candidates for which `delays` to all take less time than :meth:`nearest`."""
 
     @property
     def least_us(self) -> int:

@@ -70,7 +70,7 @@ class AccessLists:
         return np.sort(self.nodes[(self.rights == right) & (self.groups == group)])
 
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Return True for nodes that have a right to the group in the same row: bool."""
+        """Return True for nodes that have the right `right` to the group in the same row: bool."""
         listed = self.listed(right)
         place = find_sorted(listed, groups)
         rows = self.rights == right

@@ -58,9 +58,10 @@ def read_header(rows: DataFrame) -> tuple[int, int]:
 def lives_tables(
     bounds: np.ndarray, bucket: int, lives: Lives, incarnation: np.ndarray, number: int
 ) -> dict[str, Columns]:
-    """Return the tables of a save beside those of the bucket: lives, incarnations, a header.
+    """Return the tables that a save has in addition to a bucket's: lives, incarnations, a header.
 
-    `number` is the round that will be played next.
+    `incarnation` has the last round in which each node arrived or recovered; `number` is the round
+    that will be played next.
     """
     own = slice(bounds[bucket], bounds[bucket + 1])
     header = {"buckets": len(bounds) - 1, "round": number, "version": VERSION}

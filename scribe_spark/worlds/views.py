@@ -120,7 +120,21 @@ def _from_zero(column: np.ndarray) -> np.ndarray:
 def view(
     rows: DataFrame, ring: BucketRing, kernel: Kernel, wanted: View, groups: Groups | None = None
 ) -> Batches:
-    """Return the rows of the view `wanted`, from the rows of a world (`ROWS`)."""
+    """Return the rows of the view `wanted`, computed from the tables of a world.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The tables of all buckets (`ROWS`).
+    ring : BucketRing
+        The nodes of the ring, and the bounds of the buckets.
+    kernel : Kernel
+        The network, for views with delays.
+    wanted : View
+        The view.
+    groups : Groups, optional
+        The groups; without them, the index of a group is also its number.
+    """
     facts, bounds = ring.facts, ring.bounds
     numbers = whole_numbers() if groups is None else groups.number
 

@@ -37,13 +37,16 @@ YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
 ABOUT = f"""\
 # What can be combined
 
-A test tries each combination of options and writes this page. {YES}: works, with all measures. {REFUSED}: [refused](#refusals). Empty: not tried.
+A test tries each combination of options and writes this page. {YES}: the combination works, with all measures. {REFUSED}: the combination is [refused](#refusals). An empty cell was not tried. The additional settings are the options `--generator` (events), `--access` (access list), `--knowledge` (saved tables), `--message-size` (sizes), `--publications`, `--schedule` and `--bayeux-partitions` (Bayeux's roots), a [network](networks.md#a-graph-of-routers) with losses, and an [application](extending_application.md).
 """  # noqa: E501
 
 #: The refusals that stay because runs and worlds differ.
 WHY = """
-Five subjects stay refused because runs and worlds differ: a CAN has no rules for failures; worlds only maintain the reference tree; a run measures its last round alone, and builds Bayeux among the survivors; your systems with `build` alone, and variants, have no rounds.
+A message follows the name and the value of the setting. Most of these combinations are refused because runs and worlds differ: a CAN as the overlay has no rules for failures (CAN multicast computes its CANs anew in each round); a world maintains the reference tree, but sends no messages on it; a run measures only its last round, and builds Bayeux among the survivors. Worlds also refuse your systems that have no rules for rounds (`build` alone). In a world, a variant is not another system, but changes Scribe's own trees.
 """  # noqa: E501
+
+#: What the marks of the table of systems mean.
+OF_SYSTEMS = f"{YES}: the system works. A *run with events* plays a world first ([run with failures](living.md#a-run-with-failures)). *As a variant*: in a world, `--variants` changes Scribe's own trees."  # noqa: E501
 
 SMALL: dict[str, Any] = {
     **{"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3},
@@ -239,7 +242,8 @@ def metrics_of(
 
 def systems_of_page(runs: Mapping[str, Mapping[str, Any]]) -> str:
     """The section of the systems: which of them there are with what."""
-    lines = ["", "## Systems", "", "| system | " + " | ".join([*runs, "world"]) + " |"]
+    lines = ["", "## Systems", "", OF_SYSTEMS, ""]
+    lines.append("| system | " + " | ".join([*runs, "world"]) + " |")
     lines.append("|---|---|---|---|")
     for system in all_systems():
         cells = []
@@ -273,7 +277,7 @@ def has(cell: Cell, names: Collection[str], wanted: tuple[str, ...]) -> bool:
 def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
     """The page; rows that are refused for one reason stand together below."""
     ways = list(itertools.product(("run", "world"), DELIVERIES))
-    heads = ["overlay", "variant", "source", "also", *map(", ".join, ways)]
+    heads = ["overlay", "variant", "source", "additional setting", *map(", ".join, ways)]
     lines = [ABOUT, "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     rows = []
     for one in dict.fromkeys(replace(cell, command="", delivery="") for cell in found):
@@ -286,7 +290,7 @@ def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
         if isinstance(names, str):
             what = _what_is_refused(cell, names)
             reasons.setdefault((cell.command, names), []).append(what)
-    lines += ["", "## Refusals", "", "| command | given | message |", "|---|---|---|"]
+    lines += ["", "## Refusals", "", "| command | refused setting | message |", "|---|---|---|"]
     commands: dict[tuple[str, str], list[str]] = {}
     for (command, reason), given in reasons.items():
         commands.setdefault((", ".join(dict.fromkeys(given)), reason), []).append(command)

@@ -423,9 +423,9 @@ class Maintain(TopicsProgram):
     """Subscribers JOIN, or play a phase of a heartbeat: they send GRAFT and PRUNE.
 
     A mesh is *settled* if its size is within the bounds and it has enough outbound links; a
-    heartbeat does not change it. So a heartbeat that follows another one without events between
-    them is limited to the places (keys of topic and node) that the other one could change
-    (:data:`UNSETTLED`), or that have changed since (:data:`TOUCHED`).
+    heartbeat does not change a settled mesh. So, without events since the previous heartbeat, a
+    heartbeat only looks at the places (keys of topic and node) that the previous heartbeat left
+    unsettled (:data:`UNSETTLED`) or whose meshes its messages changed (:data:`TOUCHED`).
     """
 
     heartbeat: int

@@ -549,17 +549,17 @@ class _LostCopies(Lost):
     new: np.ndarray
 
     def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`."""
+        """Return True for each copy of a message (an index in `new`) that is lost on a link."""
         ends = links["node"], links["peer"]
         return self.copies.lost_on_way(self.losses, self.new[publication], *ends)
 
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`."""
+        """Return True for each copy that the node of its link withholds (rule N6)."""
         return self.copies.withholds(self.new[publication], links["node"])
 
     @property
     def withholds_announcements(self) -> bool:
-        """See `Lost`."""
+        """True if nodes that withhold copies also announce nothing."""
         return self.losses.withholds_announcements
 
 

@@ -115,7 +115,7 @@ class Meshes:
 
     @property
     def known(self) -> np.ndarray:
-        """The number of members that each entry knows, itself included."""
+        """The number of members that each member (entry) has heard of, itself included."""
         every = CellRows(self, np.arange(len(self.node)))
         return every.sums(self.cells["heard"][every.cell] >= 0)
 

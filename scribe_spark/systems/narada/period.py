@@ -204,9 +204,10 @@ class NaradaPeriod:
         return rows.sums(gain)
 
     def _least_use(self, e: np.ndarray, degree: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the use that links from `e` must have, from members known and degrees.
+        """Return the least use for which a link of the members `e` is added or kept (D8).
 
-        `degree` and `other` are the numbers of links of the two ends.
+        Use is the sum of the relative gains of ways.  `degree` and `other` are the numbers of links
+        of the two ends.
         """
         return self._rules.threshold * (self._known[e] * degree * other)
 

@@ -34,7 +34,10 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters by ascending heads, the keys of leaders: ``member[first[i]:first[i] + size[i]]``."""
+    """Clusters of a layer: cluster i has the leader ``head[i]`` (a key; ascending).
+
+    Its members are ``member[first[i]:first[i] + size[i]]``.
+    """
 
     head: np.ndarray
     first: np.ndarray
@@ -108,7 +111,10 @@ def layers_of(rows: Columns | None, size: int) -> list[Layer]:
 
 
 def rows_of(layers: Sequence[Layer], size: int) -> Columns:
-    """Return layers as the table ``group, layer, leader, node``, sorted by its columns."""
+    """Return layers as the table ``group, layer, leader, node``, sorted by its columns.
+
+    Keys are (group, node), of `size` nodes.
+    """
     every = [Layer(), *layers]
     key, head = (np.concatenate([getattr(one, of) for one in every]) for of in ("key", "head"))
     layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])

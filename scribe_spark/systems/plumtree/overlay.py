@@ -59,7 +59,7 @@ class PlumtreeKernel:
             near.begin(place, **{name: linked[name] for name in linked if name != "key"})
 
     def end(self, tables: Tables) -> None:
-        """See `Kernel`."""
+        """Store the state of the live members, and the first copies of publications."""
         clock, tree = self._clock, self._tree
         living = np.flatnonzero(clock.alive)
         columns = {name: array[living] for name, array in self._columns.items()}

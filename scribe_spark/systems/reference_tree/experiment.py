@@ -141,7 +141,7 @@ class _Networks:
         return HostLinks.of_parents(parent), parent
 
     def connect(self, pair: int) -> None:
-        """Let a new host join each ring."""
+        """Let a new host join each ring: the first event of pair number `pair`."""
         free, there = np.flatnonzero(~self.here), np.flatnonzero(self.here)
         hi, lo = (half[there].reshape(self.count, -1) for half in halves_of(self.ids))
         order = np.lexsort((lo, hi), axis=1)
@@ -151,7 +151,7 @@ class _Networks:
         self._settle(CONNECTION)
 
     def disconnect(self, pair: int) -> None:
-        """Let a random host leave each ring."""
+        """Let a random host leave each ring: the second event of pair number `pair`."""
         slot = (self.raw[:, pair, 2] % np.uint64(self.slots)).astype(np.int64)
         self.here[np.arange(self.count) * self.slots + slot] = False
         self._settle(DISCONNECTION)

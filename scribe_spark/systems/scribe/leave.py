@@ -92,7 +92,7 @@ class Gone:
 
 
 def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
-    """Remove all state of dead nodes, memberships included."""
+    """Remove all state of dead nodes, memberships included; return the rows that others need."""
     state = scribe.state
     if not len(nodes):
         return Gone(Entries(), ChildrenTable(), Copies())

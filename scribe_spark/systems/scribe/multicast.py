@@ -204,8 +204,9 @@ _OWN = ("number", "start", "floor", "since")
 class MessageStore:
     """Messages to children by index, with the publications that they contain.
 
-    `start` and `since` are NOTHING if unset, `floor` is -1 if unset. Message i has ``lengths[i]``
-    contents, which begin at ``offsets[i]`` in the last two arrays.
+    `number` is a message's place in the sequence of its group; with reliable delivery, `start`,
+    `floor` and `since` say what came before (`reliable`). Unset are NOTHING and, of `floor`, -1.
+    Message i has ``lengths[i]`` contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -543,9 +544,9 @@ class Emitter:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Return True for the last JOIN of each source to a node.
+    """Return True for each JOIN that is the last one of its source to its receiver.
 
-    A child may be dropped and join again.
+    `at` has the receiver of each JOIN.  A dropped child may join the same parent again.
     """
     edge = scribe.edge(joins.group, at, joins.source)
     _, last = np.unique(edge[::-1], return_index=True)

@@ -70,8 +70,8 @@ class Reliable(Remembering):
     def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
         """Return the place that a repair JOIN carries: the last number delivered.
 
-        The place is less if a child waits for older messages. A node without any message sends the
-        round of its join, if that was before this round.
+        The place is smaller if a child waits for older messages. A node without any message sends
+        the round of its join, if that was before this round.
         """
         rows, joined = self.rows(calls), calls.here["joined"]
         end, first = self._end(calls, rows)

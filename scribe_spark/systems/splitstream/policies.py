@@ -217,7 +217,7 @@ class SpareCapacity:
         return found
 
     def decider(self, asks: Requests) -> np.ndarray:
-        """Return NONE: an anycast that finds nobody fails."""
+        """Return NONE for each request: if an anycast finds nobody, no other node may accept it."""
         return np.full(len(asks), NONE)
 
     # --- the tree of the spare group
