@@ -49,6 +49,7 @@ def test_invariants(seed: int) -> None:
     assert not [one for query in range(len(case.queries)) for one in violations(case, query)]
 
 
+@pytest.mark.slow
 def test_the_cases_have_what_can_happen() -> None:
     found = Counter()
     for seed in range(100):

@@ -146,6 +146,7 @@ def test_with_damaged_tables_those_get_nothing_whose_messages_end_elsewhere(seed
         assert published.deliveries.keys() <= reached | {session.roots[0]}
 
 
+@pytest.mark.slow
 def test_the_cases_have_what_can_happen() -> None:
     seen: Counter[object] = Counter()
     for seed in range(150):
@@ -299,6 +300,7 @@ def test_where_nobody_comes_or_goes_all_members_get_everything(seed: int) -> Non
         assert {node for of, node in members if of == group} <= had
 
 
+@pytest.mark.slow
 def test_the_worlds_have_what_can_happen() -> None:
     seen: Counter[str] = Counter()
     for seed in (*range(25), 38):

@@ -278,6 +278,7 @@ def test_routes_end_at_the_owner_and_trees_over_can_have_every_member(seed: int)
         assert kinds.keys() <= {"CONTACT", "JOIN"}
 
 
+@pytest.mark.slow
 def test_the_cases_have_what_can_happen() -> None:
     seen: Counter[object] = Counter()
     for seed in range(120):

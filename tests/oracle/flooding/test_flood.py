@@ -79,6 +79,7 @@ def test_rows_only_grow_on_perfect_tables() -> None:
             assert all(into[copy.sender].row < copy.row for copy in copies if copy.sender in into)
 
 
+@pytest.mark.slow
 def test_the_cases_have_what_can_happen() -> None:
     """Both kinds of ring, damaged tables with missed nodes and with ranges that go along."""
     missed = along = 0

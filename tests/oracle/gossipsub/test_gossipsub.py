@@ -218,6 +218,7 @@ def test_dials_are_spread_over_heartbeats() -> None:
         assert (ends == wanted) == (heartbeats >= 3)
 
 
+@pytest.mark.slow
 def test_the_topics_have_what_can_happen() -> None:
     seen: Counter[object] = Counter()
     for seed in range(60):
@@ -414,6 +415,7 @@ def test_what_holds_of_every_world(seed: int) -> None:
         assert all(count == 1 or node in died for (_, node), count in firsts.items())
 
 
+@pytest.mark.slow
 def test_the_worlds_have_what_can_happen() -> None:
     seen: Counter[object] = Counter()
     for seed in range(20):

@@ -231,6 +231,7 @@ def test_chord_reaches_all_for_one_event(seed: int) -> None:
         assert neighbours == tree_from_nothing(dht).neighbours()
 
 
+@pytest.mark.slow
 def test_cases_have_all_there_is() -> None:
     """Sizes, trees, assignments and events of the cases."""
     cases = [random_case(seed) for seed in range(320)]
