@@ -12,7 +12,6 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.draws import bits_np
