@@ -73,9 +73,8 @@ def told(out: Path | str, name: str, columns: str) -> list[tuple]:
 # --- where nobody comes or goes
 
 
-@pytest.mark.parametrize(
-    "source", ["root", *(pytest.param(s, marks=pytest.mark.slow) for s in ("routed", "direct"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["root", "routed", "direct"])
 def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
     config = RunConfig(**SIZE, source=source)
     with (
@@ -157,10 +156,8 @@ def published(stages: Simulation) -> dict[str, Counter]:
     return {**handed_over(stages), **found}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n == "a schedule" else pytest.mark.slow) for n in PUBLISHED],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_publications_of_rounds_are_those_of_a_run_where_nobody_comes_or_goes(spark, tables, name):
     """By the clock, and down to the first loss."""
     given = {

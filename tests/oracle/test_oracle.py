@@ -18,7 +18,7 @@ from .routes import Routes, shortest_routes
 from .scribe import Scribe, creator_rooted_group_id, group_id, gsize
 
 SEEDS = range(200)
-SOME = seeds(SEEDS, 25)
+SOME = seeds(SEEDS, 7)
 
 
 @cache

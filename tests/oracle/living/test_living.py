@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from seeds import seeds
 
 from ..ring import SortedRing, closeness, root_of, shared_digits
 from .arrival import arrive, arrive_all, rows_sent, wave_size
@@ -15,7 +16,7 @@ from .measures import enter_perfect, gap_of, table_quality, wrong_leaf_sets
 from .overlay import Overlay, Rules
 from .world import look_up, run, snapshot, step
 
-SEEDS = range(30)
+SEEDS = seeds(range(30), 8)
 CALM = Rules(b=2, l=8)
 
 
