@@ -345,7 +345,7 @@ def test_a_style_sheet_that_loads_from_another_host_is_found(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_site_has_every_page_every_public_name_and_a_gallery(tmp_path):
-    """`make site` builds the site and checks its links, too; here the gallery's reports are empty."""
+    """`make site` builds the site and checks its links, too. Here the reports are empty."""
     for report in REPORTS:
         (tmp_path / "gallery" / report).parent.mkdir(parents=True)
         (tmp_path / "gallery" / report).write_text("<p>a report")
