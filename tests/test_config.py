@@ -1,7 +1,5 @@
 """The config: the paper's defaults, sections and flat names, one line for bad values, TOML."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The documentation and its site: pages of today's code, words that lead to files, links."""
 
-from __future__ import annotations
-
 import configparser
 import csv
 import json

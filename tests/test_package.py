@@ -1,7 +1,5 @@
 """The package's face, the Makefile, the commands that say what is there, the faults to try."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """The config of a world: its section, its bounds, flat names, TOML, the ready worlds."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

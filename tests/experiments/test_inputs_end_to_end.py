@@ -1,7 +1,5 @@
 """Bad input as a user types it: one line, exit code 2, nothing left behind, no Spark started."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

@@ -4,8 +4,6 @@ Where nobody comes or goes they are runs without rounds; where somebody does, th
 are played by hand, and the oracle's.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -6,8 +6,6 @@ the bytes of the vectors, and the edges and copies of the publications.  ``viola
 the exact invariants forbid.  Nodes are positions; delays are whole microseconds.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

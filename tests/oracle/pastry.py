@@ -5,8 +5,6 @@ have.  `knowledge` is the next hop from what one node knows, however damaged, an
 tables that messages have made; the next hops of the kernels equal all three.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from .ring import RING, closeness, closest, digits, on_arc, shared_digits

@@ -1,7 +1,5 @@
 """The oracle of anycast: walks worked by hand, and what holds of every walk."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

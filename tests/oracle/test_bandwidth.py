@@ -3,8 +3,6 @@
 The other cases worked by hand are in tests/bandwidth/test_kernel.py, for the oracle and the kernel.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The oracle of Narada: cases worked by hand, what always holds, what holds when it is quiet."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

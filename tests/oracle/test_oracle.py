@@ -1,7 +1,5 @@
 """The oracle checked against itself, and against examples worked by hand."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """The oracle of Overcast: what always holds, and rounds worked by hand."""
 
-from __future__ import annotations
-
 import pytest
 from seeds import seeds
 

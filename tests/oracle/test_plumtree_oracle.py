@@ -3,8 +3,6 @@
 Published values are in tests/plumtree/test_protocols.py, of the kernels, which equal the oracle.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import networkx

@@ -13,8 +13,6 @@ the expected deliveries - 1, minus 1.  LDH is the largest round number of a firs
 publication begins 5 s after the one before; in iroh it begins when all nodes have that one.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """HyParView and Plumtree: cases worked by hand, exact numbers, and the same tables on buckets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import networkx

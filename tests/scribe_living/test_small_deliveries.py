@@ -1,7 +1,5 @@
 """Deliveries: what upcalls change, and what reliable delivery makes up for."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

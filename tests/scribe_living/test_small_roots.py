@@ -1,7 +1,5 @@
 """Roots, access lists and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Membership and repair: JOIN, LEAVE, heartbeats, soft state, cycles."""
 
-from __future__ import annotations
-
 import pytest
 from oracle.scribe_living.measures import calm, joins_by_cause, rounds_until_repaired
 from oracle.scribe_living.state import Settings

@@ -1,7 +1,5 @@
 """The clock with bandwidth in the rounds of worlds: sizes, rates and times; rules W10 and W11."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

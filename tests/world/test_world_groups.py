@@ -1,7 +1,5 @@
 """Worlds with groups on Spark: what the kernels make of them, resumed, and told as tables."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

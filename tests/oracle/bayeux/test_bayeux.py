@@ -1,7 +1,5 @@
 """Bayeux in runs and alive: cases worked by hand, and what holds of every session and world."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

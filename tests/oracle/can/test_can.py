@@ -1,7 +1,5 @@
 """CAN, CAN multicast and CAN as the overlay: cases worked by hand, and what holds of every CAN."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Flooding over Pastry: cases worked by hand, and what holds of every flood."""
 
-from __future__ import annotations
-
 import pytest
 from seeds import seeds
 

@@ -4,8 +4,6 @@ Heartbeats worked by hand are in tests/gossipsub/test_by_hand.py, copies that ar
 tests/bandwidth/test_kernel.py, for the oracle and the kernels.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What must hold of arrivals and tables, and in worlds: failure, departure, repair, recovery."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Seeded random cases of HyParView and Plumtree, joins in waves and at once, delays."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

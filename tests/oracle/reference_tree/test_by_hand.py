@@ -3,8 +3,6 @@
 The kernels play the same cases (`tests/reference_tree/test_oracle_cases.py`).
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What must hold in every round of random worlds with every kind of event, in any order."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
