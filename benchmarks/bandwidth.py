@@ -5,8 +5,6 @@ and at the greatest size also by two that exchange messages.  Then whole runs ar
 with and without bandwidth at 100,000 nodes, and the preset of PeerDAS.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

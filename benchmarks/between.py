@@ -1,7 +1,5 @@
 """Processes of a benchmark that exchange messages, as tasks that keep their buckets do."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection

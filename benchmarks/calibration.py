@@ -4,8 +4,6 @@ A calibration is SciPy's `dijkstra` with predecessors, by weight, from all 5,050
 paper's network (seed 1), in one thread.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

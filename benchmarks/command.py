@@ -1,7 +1,5 @@
 """The flags of ``make bench``, and what is written."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Jobs, shuffled bytes and supersteps of a run, from Spark's event log."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 Each task is a process; each sends so many MB to every other one.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

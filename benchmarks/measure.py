@@ -1,7 +1,5 @@
 """The main job, run as a user runs it and measured from outside."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

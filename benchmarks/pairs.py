@@ -5,8 +5,6 @@ OLD and NEW are checkouts of this repository (by default NEW is this one).  Each
 row of the table is the median over the pairs, of seconds and of processor time.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import os

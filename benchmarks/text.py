@@ -1,7 +1,5 @@
 """A benchmark as tables for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One process from outside: its seconds, its lines of stderr, its process tree's memory, disk."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -7,8 +7,6 @@ beside a calibration of the same minutes.
     python -m benchmarks.world_buckets --nodes 300000 --buckets 1,2 --engine tasks,jobs --write
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import statistics

@@ -8,8 +8,6 @@ transit-stub network.  The rank is the share of the members that would accept, a
 delay from the origin is less than to the one found.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Anycasts on a Scribe tree that is given by its edges, in this process, without Pastry."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 The oracle asks for every draw; here it gets those of `scribe_spark`.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An audit of worlds that knows no kernel and no oracle: what events and results must agree on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 

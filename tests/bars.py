@@ -1,7 +1,5 @@
 """Measured values beside bars: rows of a table in Markdown, and the table in a page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple

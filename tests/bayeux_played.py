@@ -1,7 +1,5 @@
 """Bayeux of one oracle case: round 0 of a run, played by the engine in process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The same questions about coverage for the package and for the oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Damage to each table and text in a folder, and what `verify` says of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from scribe_spark.experiments import verify

@@ -1,7 +1,5 @@
 """The files of the pages docs/extending_*.md, as a reader would import them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tools.tutorials import files_of, pages_on_extensions

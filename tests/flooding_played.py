@@ -1,7 +1,5 @@
 """Flooding over Pastry of one oracle case, played in process as round 0 of a run."""
 
-from __future__ import annotations
-
 import bayeux_played
 import worlds
 from oracle.flooding.flood import FloodingCase

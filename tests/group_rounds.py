@@ -1,7 +1,5 @@
 """One round of a world with groups in this process, and every row that it leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

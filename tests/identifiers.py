@@ -1,7 +1,5 @@
 """128-bit identifiers as the pairs of BIGINTs that tables have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

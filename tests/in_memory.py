@@ -1,7 +1,5 @@
 """The player of an overlay whose state is in the memory of this process."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Self
 

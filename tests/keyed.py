@@ -6,8 +6,6 @@ XXH64 as published by its author; Spark hashes each column with the hash before 
 for the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9

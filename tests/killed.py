@@ -1,7 +1,5 @@
 """A command of scribe-spark that is killed with -9, and gone on with by executor processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A large overlay with perfect leaf sets and full tables, and groups on it, on arrays alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sockets on which this process, and those that it has started, wait for connections."""
 
-from __future__ import annotations
-
 import psutil
 
 #: Addresses that only this machine reaches.

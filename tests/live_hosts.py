@@ -1,7 +1,5 @@
 """The reference tree of live hosts, on buckets in process that cannot see each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

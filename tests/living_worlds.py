@@ -5,8 +5,6 @@ are left as they are, because the kernels have no others: `drops_seen = round`,
 `repair_asks = all`, `leaves_fill_cells = True`, `detection_clears_cells = False`.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One hop of messages, as an application."""
 
-from __future__ import annotations
-
 import sys
 
 from pyspark import cloudpickle

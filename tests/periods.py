@@ -1,7 +1,5 @@
 """Systems that keep an overlay, in this process: period by period, and in rounds on buckets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Trees of one oracle case, played by the engine in process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Buckets that cannot see each other: tables that are read while another one is played raise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self

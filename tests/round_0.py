@@ -1,7 +1,5 @@
 """Round 0 of a run, played by the engine in process: the rows of its views."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Seeds of random cases: some in each run of the tests, all in ``make test-slow``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

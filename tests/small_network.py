@@ -1,7 +1,5 @@
 """A network of a few routers, for worlds and runs on Spark, and the tables that they leave."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -3,8 +3,6 @@
 The oracle and the kernels play each round of such a world; a test reads the oracle's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 import pytest

@@ -3,8 +3,6 @@
 Tests look at all nodes at once; a round is played by buckets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any

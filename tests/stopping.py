@@ -1,7 +1,5 @@
 """Progress that is remembered, and that interrupts the work where a test wants it."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 
 from scribe_spark.core.progress import Silent

@@ -1,7 +1,5 @@
 """The benchmark: what it makes of a run's lines, memory and event log; and one real run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The command that writes docs/checks.md, its published numbers, and the configs of checks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

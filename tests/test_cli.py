@@ -1,7 +1,5 @@
 """The command line, as a user types it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -46,6 +44,8 @@ BAD = {
     "run --zzzzzz": "flag = '--zzzzzz': is unknown; --help has the list",
     "--hlep": "flag = '--hlep': is unknown; did you mean '--help'?",
     "rnu": "command = 'rnu': is unknown; did you mean 'run'?",
+    "run --groups -1": "groups = -1: must be at least 0",
+    "run --topology topohub:no/where": "topology = 'topohub:no/where': ",
     "run --seed one": "seed = 'one': must be a whole number",
     "run --seed": "flag = '--seed': Option '--seed' requires an argument.",
     "run --seed --nodes 5": "seed = '': needs a value; --nodes is the next flag",

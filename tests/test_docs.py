@@ -1,7 +1,5 @@
 """The documentation and its site: pages of today's code, words that lead to files, links."""
 
-from __future__ import annotations
-
 import configparser
 import csv
 import json
@@ -355,57 +353,37 @@ def test_a_style_sheet_that_loads_from_another_host_is_found(tmp_path, capsys):
     assert capsys.readouterr().out == "a.css: loads https://x.org/c.png\n"
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
-    """Return a site of the pages of docs/, with a gallery of empty reports."""
-    folder = tmp_path_factory.mktemp("site")
+@pytest.mark.slow
+def test_the_site_has_every_page_every_public_name_and_a_gallery(tmp_path):
+    """`make site` builds the site and checks its links, too. Here the reports are empty."""
     for report in REPORTS:
-        (folder / "gallery" / report).parent.mkdir(parents=True)
-        (folder / "gallery" / report).write_text("<p>a report")
-    build = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder / "made")]
-    given = os.environ | {"SCRIBE_GALLERY": str(folder / "gallery"), "NO_MKDOCS_2_WARNING": "1"}
+        (tmp_path / "gallery" / report).parent.mkdir(parents=True)
+        (tmp_path / "gallery" / report).write_text("<p>a report")
+    site = tmp_path / "made"
+    build = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(site)]
+    given = os.environ | {"SCRIBE_GALLERY": str(tmp_path / "gallery"), "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(build, cwd=ROOT, env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "made"
-
-
-def test_the_site_has_no_problem(site):
     assert list(problems(site)) == []
-
-
-def test_every_page_is_in_the_site_s_navigation(site):
-    home = (site / "index.html").read_text()
+    home, api = ((site / f"{name}.html").read_text() for name in ("index", "api"))
+    # the navigation and the search, which works from files
+    pages = [f"{page.stem}.html" for page in ROOT.glob("docs/*.md")]
     navigation = home[home.index("md-nav--primary") : home.index("<article")]
-    for page in ROOT.glob("docs/*.md"):
-        assert f'href="{page.stem}.html"' in navigation, page.name
-
-
-def test_every_page_can_be_searched_from_files(site):
+    assert not [page for page in pages if f'href="{page}"' not in navigation]
     index = (site / "search" / "search_index.js").read_text().removeprefix("var __index = ")
-    found = {entry["location"] for entry in json.loads(index)["docs"]}
-    assert {f"{page.stem}.html" for page in ROOT.glob("docs/*.md")} <= found
-    home = (site / "index.html").read_text()
+    assert {*pages} <= {entry["location"] for entry in json.loads(index)["docs"]}
     assert 'src="javascripts/iframe-worker.js"' in home
     assert (site / "javascripts" / "iframe-worker.js").exists()
-
-
-def test_the_api_has_every_public_name(site):
-    page = (site / "api.html").read_text()
-    described = set(re.findall(r'<h3 id="scribe_spark\.(\w+)"', page))
-    described |= set(re.findall(r'<h3 id="scribe_spark\.[\w.]+\.(\w+)"', page))
+    # the reference of the package's face
+    described = set(re.findall(r'<h3 id="scribe_spark\.(?:[\w.]+\.)?(\w+)"', api))
     assert set(scribe_spark.__all__) == described
-
-
-def test_files_beside_the_pages_are_in_the_site(site):
-    assert 'href="DESIGN.html"' in (site / "index.html").read_text()
+    # files beside the pages, and the gallery
+    assert 'href="DESIGN.html"' in home
     assert 'href="rules.html#' in (site / "DESIGN.html").read_text()
     assert list((site / "files").rglob("*.py"))
     for report in REPORTS:
         assert f'href="gallery/{report}"' in (site / "gallery.html").read_text()
-
-
-def test_the_home_page_is_the_readme(site):
-    home = (site / "index.html").read_text()
+    # the home page is README.md
     assert 'id="quick-start"' in home
     assert 'href="concepts.html#the-measures"' in home
     assert 'src="figure-07-delay-penalty.svg"' in home

@@ -1,7 +1,5 @@
 """Draws: the same on any machine and partitioning, distinct, uniform."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

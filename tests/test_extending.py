@@ -3,8 +3,6 @@
 The topology's are in `test_extending_topology`.
 """
 
-from __future__ import annotations
-
 import bisect
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The pages docs/extending_*.md: each has a file, a command, an output and a test."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -6,8 +6,6 @@ T. Thiery, The paths of least resistance: Introducing WFR-Gossip, ethresear.ch, 
 10,000 nodes and D_robust = 3 about 98 % of the nodes are reached with half of the copies.
 """
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

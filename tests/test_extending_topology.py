@@ -1,7 +1,5 @@
 """A topology of one's own, added from outside the package as the guide says."""
 
-from __future__ import annotations
-
 import pytest
 from extending import run_example
 

@@ -1,7 +1,5 @@
 """The least and greatest numbers in every field: refused in one line, or everything works."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Iterator

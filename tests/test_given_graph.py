@@ -1,7 +1,5 @@
 """A graph that the caller has in hand, as a config keeps it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

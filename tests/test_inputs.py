@@ -1,7 +1,5 @@
 """A user's table, read on the driver: what is taken, and how the rest is refused."""
 
-from __future__ import annotations
-
 import decimal
 import io
 import sys

@@ -5,8 +5,6 @@ calls, but those of `core` and `engine`, which know of no protocol; and the name
 their way, as parameters and as variables.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import FrameType

@@ -1,7 +1,5 @@
 """Keys of groups and nodes: exact up to their limit, and refused beyond it before Spark starts."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from types import SimpleNamespace

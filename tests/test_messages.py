@@ -1,7 +1,5 @@
 """What users are told: lines of bounded length, without secrets, and progress."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """Classes of nodes: what configs take, which node is in which, and what their classes say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

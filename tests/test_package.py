@@ -1,7 +1,5 @@
 """The package's face, the Makefile, the commands that say what is there, the faults to try."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -103,10 +101,10 @@ def test_variables_become_flags(clone, line, words):
         '"; touch y; "', "a$b$$c", "a#b", "--resume", "s3a://bucket/run",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("variable", ["OUT", "CONFIG", "MASTER"])
-def test_values_reach_the_program_as_they_stand(clone, variable, value):
-    before = sorted(clone.rglob("*"))
-    assert f"<--{variable.lower()}><{value}>" in make(clone, "run", f"{variable}={value}")
+def test_values_reach_the_program_as_they_stand(clone, value):
+    before, variables = sorted(clone.rglob("*")), ("OUT", "CONFIG", "MASTER")
+    told = make(clone, "run", *(f"{variable}={value}" for variable in variables))
+    assert all(f"<--{variable.lower()}><{value}>" in told for variable in variables)
     assert sorted(clone.rglob("*")) == before
 
 

@@ -1,7 +1,5 @@
 """What all pages of results share: tools/results.py, tools/pages.py, tools/folders.py."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The sections of the systems beside Scribe, and of bandwidth: what is refused, in one line."""
 
-from __future__ import annotations
-
 import pytest
 
 from scribe_spark import InputError, RunConfig, WorldConfig

@@ -1,7 +1,5 @@
 """The page of Scribe, GossipSub and Bayeux under the same events, from tables of worlds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

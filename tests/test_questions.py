@@ -1,7 +1,5 @@
 """The configs of docs/questions.md, and the page's tables."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The figure and the table of what churn does to trees, from tables of worlds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

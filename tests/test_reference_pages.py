@@ -1,7 +1,5 @@
 """The reference that is written from the code: every field, measure, table and command is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

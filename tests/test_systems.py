@@ -1,7 +1,5 @@
 """The registry of multicast systems."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The tutorial and two how-tos: each block runs, and prints what the page says."""
 
-from __future__ import annotations
-
 import code
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Flags that would change nothing are refused: of each field it is known when it is used."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

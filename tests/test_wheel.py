@@ -1,7 +1,5 @@
 """The wheel and the sdist, as a stranger installs them: in a clean virtual environment."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

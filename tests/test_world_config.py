@@ -1,7 +1,5 @@
 """The config of a world: its section, its bounds, flat names, TOML, the ready worlds."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path
@@ -113,93 +111,38 @@ def test_every_field_of_the_section_has_a_refusal_above():
     assert {*RoundsConfig.model_fields, *ScribeConfig.flat_names().values()} <= refused
 
 
+WORLD, RUN = WorldConfig, RunConfig
 #: Fields that contradict each other, that the other kind of config has, or that have no effect.
 REFUSED = [
+    (WORLD, dict(groups=3, leaf_set=8), "replicas = 5: must be at most 4, half of leaf_set"),
+    (WORLD, dict(groups=3, group_size=10, nodes=9), "group_size = 10: a group cannot h"),
+    (WORLD, dict(groups=1000, group_size=90000), "groups = 1000: makes 90,000,000 membe"),
+    (WORLD, dict(groups=3, refresh=4), "child_timeout = 4: must be more than refresh, whi"),
+    (WORLD, dict(groups=3, members="m.csv"), "groups = 3: contradicts the table of member"),
+    (WORLD, dict(publish_source="root", publish_rate=2.0), "publish_rate = 2.0: is more t"),
+    (WORLD, dict(groups=4, generator="root-failure", roots=5), "roots = 5: must be at "),
+    (WORLD, dict(publishers=3, publish_rate=3.5), "publish_rate = 3.5: is more than one pu"),
+    (WORLD, dict(lifetime=5.0, lifetime_seconds=9.0), "lifetime = 5.0: means the same as l"),
+    (WORLD, dict(publish_rate=0.5, publish_seconds=9.0), "publish_rate = 0.5: means the sa"),
+    (WORLD, dict(publish_source="root", publishers=2), "publishers = 2: must be 0 or 1: a "),
     (
-        WorldConfig,
-        {"groups": 3, "leaf_set": 8},
-        "replicas = 5: must be at most 4, half of leaf_set",
-    ),
-    (WorldConfig, {"groups": 3, "group_size": 10, "nodes": 9}, "group_size = 10: a group cannot h"),
-    (WorldConfig, {"groups": 1_000, "group_size": 90_000}, "groups = 1000: makes 90,000,000 membe"),
-    (WorldConfig, {"groups": 3, "refresh": 4}, "child_timeout = 4: must be more than refresh, whi"),
-    (WorldConfig, {"groups": 3, "members": "m.csv"}, "groups = 3: contradicts the table of member"),
-    (WorldConfig, {"publish_source": "root", "publish_rate": 2.0}, "publish_rate = 2.0: is more t"),
-    (WorldConfig, {"groups": 4, "generator": "root-failure", "roots": 5}, "roots = 5: must be at "),
-    (
-        WorldConfig,
-        {"publishers": 3, "publish_rate": 3.5},
-        "publish_rate = 3.5: is more than one pu",
-    ),
-    (
-        WorldConfig,
-        {"lifetime": 5.0, "lifetime_seconds": 9.0},
-        "lifetime = 5.0: means the same as l",
-    ),
-    (
-        WorldConfig,
-        {"publish_rate": 0.5, "publish_seconds": 9.0},
-        "publish_rate = 0.5: means the sa",
-    ),
-    (
-        WorldConfig,
-        {"publish_source": "root", "publishers": 2},
-        "publishers = 2: must be 0 or 1: a ",
-    ),
-    (
-        WorldConfig,
-        {"events": "e.csv", "generator": "churn"},
+        WORLD,
+        dict(events="e.csv", generator="churn"),
         "generator = 'churn': cannot be combined with a table of events; leave out one of them",
     ),
-    (WorldConfig, {"size": 5}, "config key = 'size': is unknown; did you mean "),
-    (
-        WorldConfig,
-        {"world": {"rouns": 5}},
-        "config key = 'world.rouns': is unknown; did you mean 'w",
-    ),
-    (RunConfig, {"node": 5}, "config key = 'node': is unknown; did you mean 'nodes'"),
-    (
-        RunConfig,
-        {"lookups": 5},
-        "lookups = 5: applies to worlds only: a run measures its last round",
-    ),
-    (
-        RunConfig,
-        {"measures": "delay"},
-        "measures = 'delay': applies to worlds only: a run measures its",
-    ),
-    (
-        WorldConfig,
-        {"variants": "collapse"},
-        "variants = 'collapse': has no effect without groups; ",
-    ),
-    (
-        WorldConfig,
-        {"trees": {"variants": ["lazy"]}},
-        "variants = 'lazy': has no effect without gro",
-    ),
-    (
-        WorldConfig,
-        {"variants": "reference_tree"},
-        "variants = 'reference_tree': applies to runs on",
-    ),
-    (
-        WorldConfig,
-        {"variants": "steiner"},
-        "variants = 'steiner': is not a variant of worlds; give",
-    ),
-    (
-        WorldConfig,
-        {"variants": "bottleneck"},
-        "variants = 'bottleneck': has no effect without grou",
-    ),
-    (WorldConfig, {"reference_children": 1}, "reference_children = 1: must be at least 2"),
-    (
-        WorldConfig,
-        {"reference_assignment": "can"},
-        "reference_assignment = 'can': must be one of p",
-    ),
-    (WorldConfig, {"reference_tree": 1}, "reference_tree = 1: must be true or false"),
+    (WORLD, dict(size=5), "config key = 'size': is unknown; did you mean "),
+    (WORLD, dict(world=dict(rouns=5)), "config key = 'world.rouns': is unknown; did you mean 'w"),
+    (RUN, dict(node=5), "config key = 'node': is unknown; did you mean 'nodes'"),
+    (RUN, dict(lookups=5), "lookups = 5: applies to worlds only: a run measures its last round"),
+    (RUN, dict(measures="delay"), "measures = 'delay': applies to worlds only: a run measures its"),
+    (WORLD, dict(variants="collapse"), "variants = 'collapse': has no effect without groups; "),
+    (WORLD, dict(trees=dict(variants=["lazy"])), "variants = 'lazy': has no effect without gro"),
+    (WORLD, dict(variants="reference_tree"), "variants = 'reference_tree': applies to runs on"),
+    (WORLD, dict(variants="steiner"), "variants = 'steiner': is not a variant of worlds; give"),
+    (WORLD, dict(variants="bottleneck"), "variants = 'bottleneck': has no effect without grou"),
+    (WORLD, dict(reference_children=1), "reference_children = 1: must be at least 2"),
+    (WORLD, dict(reference_assignment="can"), "reference_assignment = 'can': must be one of p"),
+    (WORLD, dict(reference_tree=1), "reference_tree = 1: must be true or false"),
 ]
 
 #: Fields that another section has; the line names that section.

@@ -1,7 +1,5 @@
 """Senders and receivers of the messages of a round, by kind, as buckets have kept them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

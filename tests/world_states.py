@@ -1,7 +1,5 @@
 """Worlds of the oracle's cases, played by `WorldState` without Spark, on any buckets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@ delay and no route between two of them, and one overlay for each b holds the sta
 What nodes know is made by the very kernels of `perfect_tables`, a case at a time, without Spark.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The page docs/attributes.md: the attributes and methods that a user's code reads, by class."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

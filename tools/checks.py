@@ -13,8 +13,6 @@ superfly/corrosion: ``crates/plum-foca/tests/sim.rs``.
 freenet/freenet-core: pull request 3023.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ two thirds of its words (results).
 python -m tools.count_words
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The folders that runs and worlds leave, as the pages of results read them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

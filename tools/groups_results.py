@@ -4,8 +4,6 @@ Most experiments are a command of scribe-spark, some with events that are writte
 before; one steps a world in Python (:mod:`tools.groups_root`).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 A world that is stepped in Python: who is whose parent is looked at between rounds.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

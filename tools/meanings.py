@@ -1,7 +1,5 @@
 """What the generated reference says of tables, columns, measures and fields: ``meanings.txt``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from scribe_spark.config.fields import FieldRecord

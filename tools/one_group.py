@@ -1,7 +1,5 @@
 """A system in rounds in one process, without routers and Spark: all nodes are of one group."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@
 lines of it, however many lines each is laid out on, definitions and imports included.
 """
 
-from __future__ import annotations
-
 import ast
 import tokenize
 from collections import Counter

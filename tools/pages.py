@@ -1,7 +1,5 @@
 """Parts of pages: tables in Markdown, cells, figures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

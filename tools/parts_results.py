@@ -4,8 +4,6 @@ The experiments are ``data/parts.toml`` in each form, with two sizes of publicat
 of nodes (``make parts NODES=1000``: one); the page has all numbers of nodes that are in OUT.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A claim is put as a few cases, each of which holds or does not.  It is true wher
 where none does; else it depends.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping

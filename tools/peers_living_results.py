@@ -4,8 +4,6 @@ Each world is a folder of OUT, of a scenario and a kind of delivery.  ``make pee
 NODES=100000`` plays larger worlds, with as many groups more.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Each system is run beside Scribe, and all begin with the same overlay and groups
 longer than that of Scribe alone is what the system takes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A group of Plumtree over Corrosion's regions, in one process: without routers and Spark."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Answers of configs in data/: the tables of ``docs/questions.md``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

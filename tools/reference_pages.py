@@ -3,8 +3,6 @@
 These are the pages of the settings, tables, measures, commands and rules.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ that exist, and with ``--readme`` also its rows of README.md.  A page has its te
 the parts that are written.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import subprocess

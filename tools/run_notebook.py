@@ -8,8 +8,6 @@ Databricks gives them.  Lines that start with ``# MAGIC`` are comments to Python
 Notebooks are this repository's own files: they are trusted code.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ GitHub shows a page of docs/ where it stands, so that `../DESIGN.md` leads to th
 the folder docs/ alone.  These hooks add such files to the site and turn the links to them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -6,8 +6,6 @@ is 1 if a fault slips through.  The tests of a fault run in a fork of this proce
 libraries are loaded once.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

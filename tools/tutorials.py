@@ -13,8 +13,6 @@ picture whose line above names a file of a run is a copy of that file, without t
 pointer.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -13,8 +13,6 @@ With ``--bench``, files that ``make bench`` wrote: the tables in ``docs/performa
 ``--check`` nothing is written; a page that would change is named, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

@@ -1,7 +1,5 @@
 """Cases of the oracle of bandwidth, played by the kernel in one process."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The clock with bandwidth: its kernel against an event queue, rates and bytes of nodes, theory."""
 
-from __future__ import annotations
-
 import tracemalloc
 import zlib
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Runs and worlds in which a copy takes its size over the narrowest link of its route."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from small_network import NETWORK, table

@@ -1,7 +1,5 @@
 """Parts of publications: by hand, against the event queue, and in runs of all systems."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs with the clock with bandwidth."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Schedules of publications: tables, drawn ones, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

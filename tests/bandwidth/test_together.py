@@ -1,7 +1,5 @@
 """The clock with bandwidth gives the same results in one task, in several, and on one bucket."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

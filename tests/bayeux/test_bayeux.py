@@ -1,7 +1,5 @@
 """Bayeux in a run against its oracle: lists, messages, copies and deliveries of all cases."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

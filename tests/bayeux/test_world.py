@@ -1,7 +1,5 @@
 """Bayeux in worlds beside its oracle: lists, members, sessions, messages, what became of all."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

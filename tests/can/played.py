@@ -1,7 +1,5 @@
 """A case of CAN multicast: round 0 of a run, played by the engine in process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

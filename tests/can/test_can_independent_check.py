@@ -4,8 +4,6 @@ The numbers are those of another program, by another hand, from five messages ea
 uniform joins, dimensions halved in turn, the clock of hops.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

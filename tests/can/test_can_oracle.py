@@ -1,7 +1,5 @@
 """A run of CAN multicast in buckets, beside the oracle."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

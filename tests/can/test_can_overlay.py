@@ -1,7 +1,5 @@
 """CAN as the overlay, and Scribe's trees over it, beside the oracle."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Zones and neighbours, beside CANs that are built one node after the other."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

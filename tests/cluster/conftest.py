@@ -1,7 +1,5 @@
 """Servers, a cluster and a local run to compare with: made once, by the first test that asks."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ each get an Ivy folder of their own below FOLDER, because the tests put all jars
 class path and name the second in ``spark.jars.ivy``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What a run left, wherever it is, in a form that can be compared."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

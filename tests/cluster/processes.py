@@ -1,7 +1,5 @@
 """Programs in the background: started, awaited by a line of their log, and always ended."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@ Each worker runs in a mount namespace in which the clone, the driver's folder an
 worker's folder cannot be seen (``worker.sh``): network and installed programs are all they share.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """HDFS and S3 on this machine, and a look into them that owes nothing to the project."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Runs of a standalone cluster into HDFS and S3, complete, killed, resumed and overwritten."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

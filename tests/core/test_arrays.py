@@ -1,7 +1,5 @@
 """Sorted keys, ranges and runs, against plain Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Cells of a user's table: numbers exactly as they are written, and no type with a unit."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 

@@ -1,7 +1,5 @@
 """Registries, and modules of users that the command line imports."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files that are written whole, and files that are read: regular ones, of bounded size."""
 
-from __future__ import annotations
-
 import ast
 import bz2
 import gzip

@@ -1,7 +1,5 @@
 """The hash of rows is Spark's."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

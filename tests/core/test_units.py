@@ -1,7 +1,5 @@
 """Sizes, rates and times with units: what is read, and what is refused with which words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

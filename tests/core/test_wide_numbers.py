@@ -1,7 +1,5 @@
 """128-bit numbers and the arithmetic of the ring, against Python's integers."""
 
-from __future__ import annotations
-
 import hashlib
 from random import Random
 

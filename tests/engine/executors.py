@@ -1,7 +1,5 @@
 """A job of two tasks on two executor processes, one of which is killed: run by `test_barrier`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Tasks of a barrier stage that swap: in Spark's own workers, and where they are lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Swaps between tasks, over each transport: what arrives, and what a task hears of lost ones."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

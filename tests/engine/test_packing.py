@@ -1,7 +1,5 @@
 """Columns as bytes and as files, and the names that a view gives to positions and indices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

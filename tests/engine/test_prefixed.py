@@ -1,7 +1,5 @@
 """Programs with prefixed tables: which tables they read, share and own; players forget by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from in_tasks import TablesInTasks

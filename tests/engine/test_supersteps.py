@@ -1,7 +1,5 @@
 """Programs and their supersteps: in one process, in turn, and loops that do not end."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, replace
 from itertools import islice

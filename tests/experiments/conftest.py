@@ -1,7 +1,5 @@
 """A small run that is done once, and ways to make and look at others."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs and worlds beside each other, through the command line, with no Spark."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Sessions of Spark Connect, of a real server that is a process of its own, as classic ones."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a run leaves is what other people's scripts were promised."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """Coverage of runs and worlds on Spark, against one event after the other on their deliveries."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path

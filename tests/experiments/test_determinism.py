@@ -1,7 +1,5 @@
 """Tables are the same, to the bit, for all partitions, machines, tricks and interruptions."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

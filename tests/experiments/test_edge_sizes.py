@@ -1,7 +1,5 @@
 """The smallest, the largest and the oddest that a config allows, from drawing to report."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

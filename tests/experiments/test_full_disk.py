@@ -1,7 +1,5 @@
 """A disk that takes no more: one line, nothing taken for whole, and on with more room."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Damaged and strange tables of users: each is read, or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """The graphs of a run's overlay and trees against its tables, and the page that describes them."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

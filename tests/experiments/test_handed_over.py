@@ -4,8 +4,6 @@ A row of a table of this file is a fault; each fault is of a system of its own, 
 finds all of them.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bad input as a user types it: one line, exit code 2, nothing left behind, no Spark started."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd
@@ -96,31 +94,6 @@ def test_a_folder_and_bytes_are_no_table(given, tmp_path):
     (tmp_path / "given.csv").rmdir()
     (tmp_path / "given.csv").write_bytes(b"PAR1" + bytes(100))
     assert "cannot be read" in given("--members", None)
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ("--nods 5", "flag = '--nods': is unknown; did you mean '--nodes'?"),
-        ("--nodes 0", "nodes = 0: must be at least 1"),
-        ("--groups -1", "groups = -1: must be at least 0"),
-        ("--leaf-set 15", "leaf_set = 15: must be even"),
-        ("--b 5", "b = 5: must be one of 1, 2, 4, 8"),
-        ("--group-size 201", "group_size = 201: a group cannot have more members than the 200"),
-        ("--seed 1e3", "seed = '1e3': must be a whole number"),
-        ("--topology topohub:no/where", "topology = 'topohub:no/where': "),
-        ("--config nowhere.toml", "config = 'nowhere.toml': cannot be read"),
-    ],
-)
-def test_flags(refused, flags, says):
-    assert refused(*flags.split()).startswith(says)
-
-
-def test_config_key(refused, tmp_path):
-    file = tmp_path / "c.toml"
-    file.write_text("stub_sise = 3\n")
-    says = "config key = 'stub_sise': is unknown; did you mean 'stub_size'?"
-    assert refused("--config", str(file)) == says
 
 
 def test_a_real_shell(tmp_path):

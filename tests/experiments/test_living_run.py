@@ -4,8 +4,6 @@ Where nobody comes or goes they are runs without rounds; where somebody does, th
 are played by hand, and the oracle's.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -73,9 +71,8 @@ def told(out: Path | str, name: str, columns: str) -> list[tuple]:
 # --- where nobody comes or goes
 
 
-@pytest.mark.parametrize(
-    "source", ["root", *(pytest.param(s, marks=pytest.mark.slow) for s in ("routed", "direct"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["root", "routed", "direct"])
 def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
     config = RunConfig(**SIZE, source=source)
     with (
@@ -157,10 +154,8 @@ def published(stages: Simulation) -> dict[str, Counter]:
     return {**handed_over(stages), **found}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n == "a schedule" else pytest.mark.slow) for n in PUBLISHED],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_publications_of_rounds_are_those_of_a_run_where_nobody_comes_or_goes(spark, tables, name):
     """By the clock, and down to the first loss."""
     given = {

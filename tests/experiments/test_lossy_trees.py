@@ -1,7 +1,5 @@
 """Trees of a run whose network loses packets, beside a walk down the tree."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

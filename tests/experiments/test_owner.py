@@ -1,7 +1,5 @@
 """Each command goes on with, replaces and deletes only what is its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Runs and worlds on a network of pairs: every copy takes the delay of its pair and its jitter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """The whole paper, tiny: its runs, what they are together, and that it goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import statistics

@@ -4,8 +4,6 @@ What the kernels make is compared case by case elsewhere, without Spark; this is
 config to its saved tables. The oracle is given the nodes, links, groups and members that it saved.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Interrupted, damaged or moved: what is complete is kept, the rest is made again, the same."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

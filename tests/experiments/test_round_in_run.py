@@ -1,7 +1,5 @@
 """The tables that round 0 of a run leaves: of guests, and of publications along one tree."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

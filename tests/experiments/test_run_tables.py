@@ -1,7 +1,5 @@
 """The tables of small runs: trees of the page, parts of nodes, schedules, digests."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The runner of all commands: steps, the lock of a folder, resources that are released."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Leaf sets and routing tables that one run saved and others begin with."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sweeps: what is refused, where points go, and rows that are those of ordinary runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

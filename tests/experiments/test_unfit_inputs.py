@@ -1,7 +1,5 @@
 """Pipes, devices and files without an end as the inputs of every command: one line, no wait."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """All tables and texts of a folder against its manifest, with no Spark where it is local."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from typing import Any

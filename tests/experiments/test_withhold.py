@@ -1,7 +1,5 @@
 """The option withhold: what is refused; and runs and worlds whose nodes forward nothing."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How many buckets a world has if nobody says."""
 
-from __future__ import annotations
-
 import pytest
 
 from scribe_spark.config import Execution, WorldConfig

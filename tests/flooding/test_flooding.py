@@ -1,7 +1,5 @@
 """Flooding over Pastry against its oracle: copies, state and the cost of building, in process."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import flooding_played

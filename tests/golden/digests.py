@@ -26,8 +26,6 @@ since, and why::
     python tests/golden/digests.py --only members_csv --mended "Figure 6 is by rank, not by id"
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

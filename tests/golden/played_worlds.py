@@ -5,8 +5,6 @@ what no table of the folder has: the lookups and changed leaf sets of every roun
 node knows in the end.
 """
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,232 +13,68 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from configurations import NETWORK
+from configurations import NETWORK, rows_of
 
-#: Nodes of the world with a given table of events, and how many of them are alive at the start.
-FILE_NODES, FILE_INITIAL, FILE_ROUNDS = 150, 120, 12
-
-_WORLDS: dict[str, dict[str, Any]] = {
-    # Pastry alone
-    "world_arrivals": {
-        "nodes": 240,
-        "initial": 200,
-        "rounds": 6,
-        "overlay": "arrivals",
-        "generator": "churn",
-        "lifetime": 20.0,
-        "maintenance": 1,
-        "maintenance_period": 2,
-    },
-    "world_contact_discovered": {
-        "nodes": 200,
-        "rounds": 6,
-        "overlay": "arrivals",
-        "contact": "discovered",
-        "growth": 1.5,
-        "generator": "flash-crowd",
-        "share": 0.4,
-    },
-    "world_churn": {
-        "nodes": 400,
-        "initial": 300,
-        "rounds": 15,
-        "generator": "churn",
-        "lifetime": 15.0,
-        "lifetime_distribution": "weibull",
-        "replacement": "recover",
-        "b": 2,
-        "leaf_set": 8,
-    },
-    "world_mass_failure": {
-        "nodes": 500,
-        "rounds": 5,
-        "generator": "mass-failure",
-        "share": 0.25,
-        "detection": 2,
-        "repair": "none",
-        "tie": "seeded",
-    },
-    "world_repair_eager": {
-        "nodes": 300,
-        "initial": 240,
-        "rounds": 8,
-        "generator": "churn+adjacent-failure",
-        "lifetime": 25.0,
-        "adjacent": 12,
-        "event_round": 3,
-        "repair": "eager",
-        "maintenance_period": 3,
-        "node_ids": "sha1",
-    },
-    "world_one_leaf_set": {  # leaf sets span the ring, some only after nodes have failed
-        "nodes": 30,
-        "initial": 16,
-        "rounds": 10,
-        "generator": "churn+mass-failure",
-        "event_round": 5,
-        "share": 0.4,
-        "lifetime": 8.0,
-        "lookups": 100,
-    },
-    "world_reference_tree": {
-        "nodes": 200,
-        "initial": 150,
-        "rounds": 8,
-        "generator": "churn",
-        "lifetime": 12.0,
-        "reference_tree": True,
-        "reference_children": 3,
-        "reference_assignment": "chord",
-        "lookups": 50,
-    },
-    # with groups
-    "world_groups_mass_failure": {
-        "nodes": 400,
-        "groups": 20,
-        "rounds": 10,
-        "generator": "mass-failure+publications",
-        "event_round": 3,
-        "share": 0.25,
-        "lookups": 0,
-        "link_stress_period": 3,
-    },
-    "world_root_failures": {
-        "nodes": 300,
-        "groups": 15,
-        "rounds": 10,
-        "generator": "root-failure+publications",
-        "event_round": 2,
-        "roots": 4,
-        "holders": 5,
-        "publish_source": "root",
-        "lookups": 20,
-        "reference_tree": True,
-    },
-    "world_flash_crowd": {
-        "nodes": 400,
-        "groups": 6,
-        "group_size": 5,
-        "rounds": 6,
-        "generator": "group-crowd+publications",
-        "event_round": 2,
-        "crowd": 300,
-        "crowd_group": 1,
-        "lookups": 0,
-    },
-    "world_reliable": {
-        "nodes": 300,
-        "initial": 240,
-        "groups": 12,
-        "rounds": 15,
-        "generator": "churn+publications",
-        "lifetime": 20.0,
-        "publish_rate": 2.0,
-        "publishers": 3,
-        "delivery": "reliable",
-        "buffer": 8,
-        "lookups": 10,
-        "link_stress_period": 5,
-    },
-    "world_access": {
-        "nodes": 200,
-        "initial": 150,
-        "groups": 6,
-        "group_size": 25,
-        "rounds": 6,
-        "generator": "churn+publications",
-        "lifetime": 12.0,
-        "publish_source": "any",
-        "access": "{inputs}/access.csv",
-        "delivery": "reliable",
-        "lookups": 0,
-    },
-    "world_group_churn": {
-        "nodes": 250,
-        "initial": 200,
-        "groups": 12,
-        "group_ids": "creator",
-        "rounds": 12,
-        "generator": "churn+group-churn+publications",
-        "lifetime": 25.0,
-        "membership": 6.0,
-        "publish_rate": 0.5,
-        "replicas": 3,
-        "parent_timeout": 1,
-        "refresh": 1,
-        "child_timeout": 2,
-        "lost_after": 2,
-        "lookups": 0,
-        "link_stress_period": 4,
-    },
-    "world_events": {
-        "nodes": FILE_NODES,
-        "initial": FILE_INITIAL,
-        "rounds": FILE_ROUNDS,
-        "events": "{inputs}/world_events.csv",
-        "members": "{inputs}/world_members.csv",
-        "overlay": "arrivals",
-        "delivery": "reliable",
-        "lookups": 100,
-    },
-    # every system under churn and after a mass failure, of both deliveries and all variants
-    "world_systems_churn": {
-        "nodes": 2000,
-        "initial": 1600,
-        "groups": 20,
-        "rounds": 8,
-        "systems": ["scribe", "gossipsub", "bayeux"],
-        "generator": "churn+group-churn+publications",
-        "lifetime": 20.0,
-        "membership": 10.0,
-        "link_stress_period": 4,
-        "lookups": 0,
-    },
-    "world_systems_mass_failure": {
-        "nodes": 2000,
-        "groups": 20,
-        "rounds": 8,
-        "systems": ["scribe", "gossipsub", "bayeux"],
-        "generator": "mass-failure+publications",
-        "event_round": 3,
-        "share": 0.25,
-        "delivery": "reliable",
-        "lookups": 0,
-    },
-    "world_bottleneck_churn": {
-        "nodes": 2000,
-        "initial": 1600,
-        "groups": 20,
-        "rounds": 8,
-        "variants": ["bottleneck"],
-        "limit": 8,
-        "shed_table": "whole",
-        "generator": "churn+publications",
-        "lifetime": 20.0,
-        "delivery": "reliable",
-        "measures": ["delay", "node_stress"],
-        "lookups": 0,
-    },
-    "world_lazy_mass_failure": {
-        "nodes": 2000,
-        "groups": 20,
-        "rounds": 8,
-        "variants": ["lazy", "collapse"],
-        "limit": 8,
-        "generator": "mass-failure+publications",
-        "event_round": 3,
-        "share": 0.25,
-        "measures": ["delay", "node_stress", "link_stress"],
-        "link_stress_period": 4,
-        "lookups": 0,
-    },
-}
+_WORLDS = rows_of("""
+# Pastry alone
+world_arrivals: nodes=240 initial=200 rounds=6 overlay=arrivals generator=churn lifetime=20.0
+    maintenance=1 maintenance_period=2
+world_contact_discovered: nodes=200 rounds=6 overlay=arrivals contact=discovered growth=1.5
+    generator=flash-crowd share=0.4
+world_churn: nodes=400 initial=300 rounds=15 generator=churn lifetime=15.0
+    lifetime_distribution=weibull replacement=recover b=2 leaf_set=8
+world_mass_failure: nodes=500 rounds=5 generator=mass-failure share=0.25 detection=2 repair=none
+    tie=seeded
+world_repair_eager: nodes=300 initial=240 rounds=8 generator=churn+adjacent-failure lifetime=25.0
+    adjacent=12 event_round=3 repair=eager maintenance_period=3 node_ids=sha1
+# leaf sets span the ring, some only after nodes have failed
+world_one_leaf_set: nodes=30 initial=16 rounds=10 generator=churn+mass-failure event_round=5
+    share=0.4 lifetime=8.0 lookups=100
+world_reference_tree: nodes=200 initial=150 rounds=8 generator=churn lifetime=12.0
+    reference_tree=true reference_children=3 reference_assignment=chord lookups=50
+# with groups
+world_groups_mass_failure: nodes=400 groups=20 rounds=10 generator=mass-failure+publications
+    event_round=3 share=0.25 lookups=0 link_stress_period=3
+world_root_failures: nodes=300 groups=15 rounds=10 generator=root-failure+publications
+    event_round=2 roots=4 holders=5 publish_source=root lookups=20 reference_tree=true
+world_flash_crowd: nodes=400 groups=6 group_size=5 rounds=6 generator=group-crowd+publications
+    event_round=2 crowd=300 crowd_group=1 lookups=0
+world_reliable: nodes=300 initial=240 groups=12 rounds=15 generator=churn+publications
+    lifetime=20.0 publish_rate=2.0 publishers=3 delivery=reliable buffer=8 lookups=10
+    link_stress_period=5
+world_access: nodes=200 initial=150 groups=6 group_size=25 rounds=6 generator=churn+publications
+    lifetime=12.0 publish_source=any access={inputs}/access.csv delivery=reliable lookups=0
+world_group_churn: nodes=250 initial=200 groups=12 group_ids=creator rounds=12
+    generator=churn+group-churn+publications lifetime=25.0 membership=6.0 publish_rate=0.5
+    replicas=3 parent_timeout=1 refresh=1 child_timeout=2 lost_after=2 lookups=0
+    link_stress_period=4
+world_events: nodes=150 initial=120 rounds=12 events={inputs}/world_events.csv
+    members={inputs}/world_members.csv overlay=arrivals delivery=reliable lookups=100
+# every system under churn and after a mass failure, of both deliveries and all variants
+world_systems_churn: nodes=2000 initial=1600 groups=20 rounds=8
+    systems=["scribe","gossipsub","bayeux"] generator=churn+group-churn+publications
+    lifetime=20.0 membership=10.0 link_stress_period=4 lookups=0
+world_systems_mass_failure: nodes=2000 groups=20 rounds=8 systems=["scribe","gossipsub","bayeux"]
+    generator=mass-failure+publications event_round=3 share=0.25 delivery=reliable lookups=0
+world_bottleneck_churn: nodes=2000 initial=1600 groups=20 rounds=8 variants=["bottleneck"]
+    limit=8 shed_table=whole generator=churn+publications lifetime=20.0 delivery=reliable
+    measures=["delay","node_stress"] lookups=0
+world_lazy_mass_failure: nodes=2000 groups=20 rounds=8 variants=["lazy","collapse"] limit=8
+    generator=mass-failure+publications event_round=3 share=0.25
+    measures=["delay","node_stress","link_stress"] link_stress_period=4 lookups=0
+""")
 
 #: Name -> flags.  Each has a seed of its own, which depends on nothing but its name.
 WORLDS = {
     name: {"seed": zlib.crc32(name.encode()) % 10_000} | NETWORK | flags
     for name, flags in _WORLDS.items()
 }
+
+
+#: Nodes of the world with a given table of events, how many of them are alive at the start, rounds.
+FILE_NODES, FILE_INITIAL, FILE_ROUNDS = (
+    WORLDS["world_events"][name] for name in ("nodes", "initial", "rounds")
+)
 
 
 def play_world(

@@ -1,7 +1,5 @@
 """The files of recorded results: read, written, and what was mended since."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import subprocess

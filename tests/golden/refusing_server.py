@@ -3,8 +3,6 @@
 Of a Connect server that would do all of it: the client's calls are answered as those are.
 """
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 from pyspark.errors import PySparkException, UnsupportedOperationException

@@ -1,7 +1,5 @@
 """The results of a run's folder as digests, and how two of them differ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Computed here with pyarrow and numpy alone, so that the digest of today's table 
 that of a table which was written long ago by other code.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

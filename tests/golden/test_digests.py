@@ -1,7 +1,5 @@
 """The smallest recorded configurations give the results that were recorded; `make digests`: all."""
 
-from __future__ import annotations
-
 import argparse
 
 import digests

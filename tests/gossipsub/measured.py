@@ -3,8 +3,6 @@
 With ``--page docs/gossipsub.md``, the table of the page is written (a minute).
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A case of GossipSub's oracle as a run of the kernels in process: own rounds on buckets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import count

@@ -1,7 +1,5 @@
 """Meshes of one topic, worked by hand: cases that the oracle and the kernels play."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Choices of the router: the least draws, and degrees of meshes by the classes of nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

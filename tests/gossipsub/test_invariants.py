@@ -1,7 +1,5 @@
 """What holds of every mesh and every publication."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

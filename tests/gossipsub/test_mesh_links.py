@@ -1,7 +1,5 @@
 """The mesh links of a subscriber in a run, a metric of `metrics.json`."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from scribe_spark import RunConfig, experiments

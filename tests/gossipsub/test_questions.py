@@ -1,7 +1,5 @@
 """The files of data/ that are questions: what they ask, and one of them played at a small size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of docs/gossipsub.md, and what its numbers show."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .measured import SCHEDULES, WAKU, WAKU_DEGREES, WHILE_DIALLING, lines, receivers_by_hop

@@ -1,7 +1,5 @@
 """GossipSub's kernels beside its oracle: meshes, back-off, first copies, all copies and counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """GossipSub in worlds beside its oracle: state, messages, first copies, what became of all."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Topics of GossipSub in one process, by the rounds of a run: without routers and Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count

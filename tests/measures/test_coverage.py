@@ -1,7 +1,5 @@
 """Deadlines, weights, quorums and answers against one event after the other, and by hand."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Every measure of all three systems, case by case, against the oracle."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median

@@ -1,7 +1,5 @@
 """The registry of measures, and numbers of delays, latencies and routes against plain Python."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from statistics import median

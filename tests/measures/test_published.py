@@ -1,7 +1,5 @@
 """A number is put beside the paper's only where the run is the paper's experiment."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

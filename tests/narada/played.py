@@ -1,7 +1,5 @@
 """Groups of Narada, played period by period without Spark, over delays in a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

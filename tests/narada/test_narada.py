@@ -1,7 +1,5 @@
 """Narada in process: quiet meshes, failures, rules by hand, and the same state on any buckets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace

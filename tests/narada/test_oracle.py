@@ -1,7 +1,5 @@
 """Narada's kernel leaves what the oracle leaves: states, messages and copies, period by period."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

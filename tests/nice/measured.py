@@ -7,8 +7,6 @@ docs/differences.md`` also writes the table into the page, ``--no-guard`` counts
 members, and ``--large`` times one group of 100,000 members in this process.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from dataclasses import dataclass

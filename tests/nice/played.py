@@ -1,7 +1,5 @@
 """NICE's kernel in this process, without a seam: periods of groups, copies of publications."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """NICE's kernel beside the oracle of its rules: states, messages and copies of each period."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """NICE's rules: halves, invariants of every period and of rest, and cases by hand."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 

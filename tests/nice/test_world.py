@@ -3,8 +3,6 @@
 A round of the world has three periods.  Its events come in the first one, and then members publish.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

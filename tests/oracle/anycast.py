@@ -4,8 +4,6 @@ Written from the rules alone, by someone who has not seen the kernel.  ``walk(ca
 one call.  Nodes are positions; delays are whole microseconds.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -46,8 +46,6 @@ B9 *Recoded parts.*  With `recoded` = k > 0, a publication q has k messages, its
    k - 1.  No other part is announced.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -3,8 +3,6 @@
 In the cases worked by hand 8 Mbit/s is the usual bandwidth: a byte takes a microsecond.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 import re

@@ -3,8 +3,6 @@
 The definitions are X1 to X6 of docs/rules.md.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Collection, Mapping

@@ -8,8 +8,6 @@
    on the edges that the rule chooses for it.  No other copy is forwarded.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping

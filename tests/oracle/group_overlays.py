@@ -3,8 +3,6 @@
 In plain Python, from the rules alone: flooding over Pastry, CAN multicast, naive unicast.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

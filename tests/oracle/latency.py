@@ -4,8 +4,6 @@ Percentile q of n values is the ceil(q n / 100)-th smallest one.  Times are whol
 publication's source does not count; its receivers are *expected*, and some of them are *reached*.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

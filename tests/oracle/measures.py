@@ -1,7 +1,5 @@
 """The baselines and the measures of JSAC section IV, as docs/rules.md settles them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The definitions are S26 and S27 of docs/rules.md.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from statistics import mean, median

@@ -6,13 +6,10 @@ the bytes of the vectors, and the edges and copies of the publications.  ``viola
 the exact invariants forbid.  Nodes are positions; delays are whole microseconds.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.draws import bits_np
@@ -699,24 +696,3 @@ def _random_events(
         asked |= {(g, rng.choice(sorted(alive))) for g in groups if alive and rng.random() < 0.4}
         publications[t] = tuple(sorted(asked))
     return events, publications
-
-
-def to_plain(case: Case) -> dict[str, Any]:
-    """Return a case in the form of the rules' section "Case"."""
-    return {
-        "nodes": list(case.nodes),
-        "seed": case.seed,
-        "groups": list(case.groups),
-        "settings": dict(vars(case.settings)),
-        "distance": [list(row) for row in case.distance],
-        "periods": [
-            {
-                "joins": [list(one) for one in now.joins],
-                "quits": [list(one) for one in now.quits],
-                "died": list(now.died),
-                "alive": list(now.alive),
-            }
-            for now in case.periods
-        ],
-        "publications": {t: [list(one) for one in some] for t, some in case.publications.items()},
-    }

@@ -6,8 +6,6 @@ invariants forbid, ``quiet_violations`` what they forbid in a group at rest.  No
 delays are whole microseconds.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator

@@ -2,10 +2,8 @@
 
 Roots, leaf sets, tables and next hops follow from the ring as a whole: they are what a run is to
 have.  `knowledge` is the next hop from what one node knows, however damaged, and `living` routes by
-tables that messages have made; with perfect tables all three are the same (`test_static`).
+tables that messages have made; the next hops of the kernels equal all three.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 

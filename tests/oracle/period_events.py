@@ -1,7 +1,5 @@
 """What happens to members before a period, in cases of systems that play in periods."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 Pair = tuple[int, int]  # group, node

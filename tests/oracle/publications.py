@@ -1,7 +1,5 @@
 """What became of publications, of any system in a world (S20, B19)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Small random cases, drawn to be rich in ties, clusters and edges of the ring."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The ring of 2^128 nodeIds: digits, distances, roots, and the leaf sets that the ring defines."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """IP unicast routing on a router graph (JSAC section IV.A)."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

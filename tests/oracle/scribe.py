@@ -5,8 +5,6 @@ and routes (`pastry`, `can.overlay`).  `scribe_living` has Scribe message by mes
 4); where nobody comes or goes, its trees and deliveries are these.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Mapping

@@ -821,15 +821,6 @@ def check_first_trees(channel: Channel) -> None:
             assert node.parent[s] == (-1 if channel.is_root(x, s) else above)
 
 
-def open_pairs(channel: Channel) -> int:
-    """Return how many pairs have no parent though they should."""
-    return sum(
-        node.parent[s] < 0 and not channel.is_root(x, s)
-        for x, node in channel.living()
-        for s in channel.all()
-    )
-
-
 # --- random cases
 
 

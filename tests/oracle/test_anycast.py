@@ -1,7 +1,5 @@
 """The oracle of anycast: walks worked by hand, and what holds of every walk."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -42,13 +40,14 @@ def test_by_hand(origin, accepts, members, dead, path, accepted, delay) -> None:
     assert (done.path, done.accepted, done.delay_us) == (path, accepted, delay)
 
 
-@pytest.mark.parametrize("seed", seeds(range(200), 20))
+@pytest.mark.parametrize("seed", seeds(range(200), 5))
 def test_invariants(seed: int) -> None:
     """One that accepts is found, else each node of the tree is visited once."""
     case = random_case(seed)
     assert not [one for query in range(len(case.queries)) for one in violations(case, query)]
 
 
+@pytest.mark.slow
 def test_the_cases_have_what_can_happen() -> None:
     found = Counter()
     for seed in range(100):

@@ -8,8 +8,6 @@ independent reference programs (C), which were settled before; published values 
 from abstracts (A).  With ``--page docs/differences.md``, the table also replaces that of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator

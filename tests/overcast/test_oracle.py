@@ -1,7 +1,5 @@
 """Overcast's kernel leaves what plain-Python rules leave: states, messages, copies, measures."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Overcast through the seam: state, messages and copies for B = 1, 2, 7 as in one builder."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

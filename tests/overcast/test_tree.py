@@ -1,7 +1,5 @@
 """Overcast's trees: what always holds, and what holds when all is quiet."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from types import SimpleNamespace

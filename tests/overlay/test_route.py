@@ -1,7 +1,5 @@
 """`route` and `send`: whole routes against the oracle, and the interface of applications."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from dataclasses import dataclass

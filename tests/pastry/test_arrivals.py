@@ -1,7 +1,5 @@
 """Arrivals on Spark, wave by wave, beside the oracle."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrivals in one task, beside the oracle: equal after every wave, messages by kind included."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The size of waves, and what a config refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

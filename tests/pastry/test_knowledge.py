@@ -1,7 +1,5 @@
 """What nodes know as a table, and next hops from any of it, against a plain-Python oracle."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable

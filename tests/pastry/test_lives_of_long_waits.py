@@ -1,7 +1,5 @@
 """Nodes whose failure is learned of very late, where the orchestrator keeps the lives."""
 
-from __future__ import annotations
-
 import numpy as np
 from large_groups import large_ring
 

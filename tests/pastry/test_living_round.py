@@ -1,7 +1,5 @@
 """Rounds of a world, beside the oracle: state, messages, lookups after each round."""
 
-from __future__ import annotations
-
 import pytest
 from in_memory import InMemory
 from in_tasks import InTasks

@@ -1,7 +1,5 @@
 """Worlds of known outcome, without the oracle; and events that are refused."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The next hop of every node for every interesting key, against the oracle."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

@@ -1,7 +1,5 @@
 """Nodes: their ids and their routers."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 

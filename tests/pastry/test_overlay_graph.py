@@ -1,7 +1,5 @@
 """The overlay as a graph: its edges are what nodes know."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

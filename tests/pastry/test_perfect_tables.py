@@ -1,7 +1,5 @@
 """Perfect leaf sets and routing tables, a case at a time, against the oracle."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The tables that are read off routing tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import worlds

@@ -1,7 +1,5 @@
 """How worlds begin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from arriving import arrivals, grow

@@ -13,8 +13,6 @@ the expected deliveries - 1, minus 1.  LDH is the largest round number of a firs
 publication begins 5 s after the one before; in iroh it begins when all nodes have that one.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -246,8 +244,10 @@ def reliability_rows(grown: Grown) -> Iterator[Row]:
         yield Row((f"{share:.0%} fail, {how}: reliability",), bar, here)
 
 
-def scenario(what: str, nodes: int, seed: int, rules: str, messages: int) -> tuple[float, float]:
-    """Return mean RMR and LDH of a scenario of iroh-gossip's tests."""
+def scenario(
+    what: str, nodes: int, seed: int, rules: str, messages: int
+) -> tuple[float, float, int]:
+    """Return mean RMR and LDH of a scenario of iroh-gossip's tests, and the missing deliveries."""
     config = PlumtreeConfig(rules=rules, membership=IROH if rules == IROH else PAPER)
     overlay = Overlay(nodes, DELAY, LEAST_US, config, seed)
     drawn = (draws.bits_np(seed, "iroh", np.arange(messages)) % np.uint64(nodes)).tolist()
@@ -267,18 +267,19 @@ def scenario(what: str, nodes: int, seed: int, rules: str, messages: int) -> tup
     overlay.play(commands)
     receipts, copies = np.array(overlay.receipts()), np.array(overlay.copies())
     turn_of = np.array(of)
-    rmr, ldh = [], []
+    rmr, ldh, missing = [], [], 0
     for turn in range(messages):
         end_us = at_us[turn] + 5 * SECOND
         got = receipts[(turn_of[receipts[:, 0]] == turn) & (receipts[:, 2] <= end_us)]
         expected = len(sources[turn]) * (nodes - 1)
         firsts = got[got[:, 4] >= 0]
+        missing += expected - len(firsts)
         if len(firsts) == expected:
             end_us = firsts[:, 2].max()
         came = copies[(turn_of[copies[:, 0]] == turn) & (copies[:, 3] <= end_us)]
         rmr.append(len(came) / (len(firsts) - 1) - 1)
         ldh.append(firsts[:, 3].max() - 1)
-    return float(np.mean(rmr)), float(np.mean(ldh))
+    return float(np.mean(rmr)), float(np.mean(ldh)), missing
 
 
 def iroh_rows(seeds: int, others: bool) -> Iterator[Row]:
@@ -294,8 +295,8 @@ def iroh_rows(seeds: int, others: bool) -> Iterator[Row]:
         some = range(seeds if nodes == 100 else min(seeds, 2))
         for rules in (IROH, PAPER, CORROSION) if others else (IROH,):
             found = [scenario(what, nodes, seed, rules, messages) for seed in some]
-            holds = all(least <= rmr < most and ldh < hops for rmr, ldh in found)
-            rmr, ldh = zip(*found, strict=True)
+            holds = all(least <= rmr < most and ldh < hops for rmr, ldh, _ in found)
+            rmr, ldh, _ = zip(*found, strict=True)
             here = f"{min(rmr):.3f}-{max(rmr):.3f}; {min(ldh):.1f}-{max(ldh):.1f}"
             holds_of = holds if rules == IROH else None
             seeds_of = f"{len(some)} seeds" + f", {rules}" * (rules != IROH)

@@ -1,7 +1,5 @@
 """Commands for HyParView and Plumtree, played by the kernels on buckets of one process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

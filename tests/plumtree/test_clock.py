@@ -1,7 +1,5 @@
 """The clock that reacts: bandwidth as in the clock that holds copies back, and the dead."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The kernels of HyParView and Plumtree leave what a plain queue of events leaves."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Collection

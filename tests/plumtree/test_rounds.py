@@ -1,7 +1,5 @@
 """Plumtree in rounds: exact numbers, the oracle's views, and the same tables on any buckets."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The paper's experiment, small: what the kernels measure, and that blocks do not matter."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

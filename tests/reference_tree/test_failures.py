@@ -1,7 +1,5 @@
 """What a failure costs, against trees made plainly and against all hosts at once."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """The reference tree of live nodes on buckets: the oracle's rounds, whatever buckets there are."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

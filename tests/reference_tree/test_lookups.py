@@ -1,7 +1,5 @@
 """Look-ups as messages over Pastry."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Kernels on the oracle's random cases: places, and the rounds after joins, leaves and failures."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Places by supersteps, in process and on Spark, against all keysets in one place."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

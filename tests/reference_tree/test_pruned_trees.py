@@ -1,7 +1,5 @@
 """Pruned trees against the oracle: the union of the paths from the source to the members."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

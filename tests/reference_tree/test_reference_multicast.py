@@ -1,7 +1,5 @@
 """The reference tree as a multicast system of a run, against trees made plainly."""
 
-from __future__ import annotations
-
 import itertools
 
 import pandas as pd

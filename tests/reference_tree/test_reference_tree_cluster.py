@@ -1,7 +1,5 @@
 """Killed with -9, gone on with by executor processes, other partitions and buckets: the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The config of the experiments on the reference tree, and the command that reads it."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """The tables of docs/reference_tree.md, out of what the experiments have left."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

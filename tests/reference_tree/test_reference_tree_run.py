@@ -1,7 +1,5 @@
 """`scribe-spark reference-tree` into a folder: what it leaves, gone on with, the same again."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

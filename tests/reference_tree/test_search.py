@@ -1,7 +1,5 @@
 """Paths and topmost keys of the reference tree on seeded random cases, against the definitions."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of pages draw all figures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 

@@ -1,7 +1,5 @@
 """A run's metrics, manifest and distributions, made up around the paper's numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

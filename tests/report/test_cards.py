@@ -1,7 +1,5 @@
 """The cards at the top of the pages of runs and worlds."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The figures: what they draw, the same every time, and that they may share a page."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Figures are looked at as matplotlib has them when they are saved.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from functools import partial

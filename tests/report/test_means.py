@@ -1,7 +1,5 @@
 """Several topologies as one, against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

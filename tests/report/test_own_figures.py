@@ -1,7 +1,5 @@
 """Figures that the paper does not have: bytes, latencies by class, and coverage over time."""
 
-from __future__ import annotations
-
 import io
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The page: every number is there, differences are right, and nothing in it is believed."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from html.parser import HTMLParser

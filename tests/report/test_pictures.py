@@ -1,7 +1,5 @@
 """Pictures of systems: which group has one, the tree of its edges, its levels, numbers, legend."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values under the pointer: every value is told, where it is, in the drawing itself."""
 
-from __future__ import annotations
-
 import io
 import re
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """The picture of the ring: where nodes are, and what is drawn between them."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """The page of a sweep: every number shown is there, and nothing in it is believed."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

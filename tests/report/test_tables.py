@@ -1,7 +1,5 @@
 """The tables of the pages: latencies, parts of the nodes, failures by depth, both overlays."""
 
-from __future__ import annotations
-
 from html import unescape
 
 import pandas as pd

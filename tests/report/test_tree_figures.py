@@ -1,7 +1,5 @@
 """Drawings of trees: over a map, in layers, by places where they are large."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """A tree before a failure, in it and after its repair: which failure, and what the drawings say."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """What the environment says to Spark: nonsense is refused in one line, before a JVM starts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The three ways to a file system, folders that tasks share, and a disk without space."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,7 +1,5 @@
 """GraphFrames where both halves are there, and what is said where one is missing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

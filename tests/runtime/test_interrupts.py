@@ -1,7 +1,5 @@
 """Ctrl-C while Spark works: the real signal, sent to this very process."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

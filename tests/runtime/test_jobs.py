@@ -1,7 +1,5 @@
 """Jobs: tables that they materialise and write, arrays that executors get, what tasks report."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

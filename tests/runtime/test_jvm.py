@@ -1,7 +1,5 @@
 """The JVM: the Java check, the heap's size, a process that does not start, masters."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """How a session is made: whose settings win, which Python its workers run, what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tricks with what is private to Spark: their switchboard, their place, forked workers."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib

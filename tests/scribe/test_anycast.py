@@ -1,7 +1,5 @@
 """Anycasts: by hand, on drawn trees with any buckets, and on the trees of runs and worlds."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

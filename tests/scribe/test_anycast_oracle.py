@@ -1,7 +1,5 @@
 """The kernel of anycast ends where the oracle ends, over one bucket and several."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import pairwise
 

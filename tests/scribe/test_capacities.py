@@ -1,7 +1,5 @@
 """Every node's own limit: read as given, refused at the edge, heeded by the remover."""
 
-from __future__ import annotations
-
 import pytest
 
 from scribe_spark.core.errors import InputError

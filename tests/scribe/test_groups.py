@@ -1,7 +1,5 @@
 """Groups: sizes, keys, creators, members and senders."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 

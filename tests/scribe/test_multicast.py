@@ -1,7 +1,5 @@
 """MULTICAST from the root, routed to it, and sent to it: deliveries of all cases."""
 
-from __future__ import annotations
-
 import pytest
 import worlds
 

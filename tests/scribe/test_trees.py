@@ -3,8 +3,6 @@
 In process, for several numbers of buckets, case by case; and on Spark, all cases in one ring.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The tree variants over all cases, against the oracle."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random

@@ -9,8 +9,6 @@ References
 JSAC 2002, Section III.B.2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Worlds on 1, 2 and 7 buckets agree with their events; see `audited`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

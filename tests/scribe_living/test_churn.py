@@ -1,7 +1,5 @@
 """Reliable delivery under sustained churn, on arrays alone: nothing is lost or comes twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@ References
 JSAC 2002, Sections III.A.2 and III.B.1.
 """
 
-from __future__ import annotations
-
 from oracle.living.draws import keyed_draw
 from oracle.living.measures import enter_perfect
 from oracle.living.overlay import Overlay, Rules

@@ -1,7 +1,5 @@
 """Events of groups that cannot be are refused before anything is played, on any buckets."""
 
-from __future__ import annotations
-
 import pytest
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world

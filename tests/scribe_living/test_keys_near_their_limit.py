@@ -1,7 +1,5 @@
 """Rounds of worlds in which keys of groups and two nodes come near to 2**63, against the oracle."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Many groups on a synthetic overlay, on arrays alone: a quarter of the nodes fails at once."""
 
-from __future__ import annotations
-
 import tracemalloc
 from types import SimpleNamespace
 

@@ -3,8 +3,6 @@
 The oracle says who sends what to whom; the routes are those of a random network of its own.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from dataclasses import replace

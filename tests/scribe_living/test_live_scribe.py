@@ -1,7 +1,5 @@
 """What Scribe takes from a round of the world, and what it says of the round's publications."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

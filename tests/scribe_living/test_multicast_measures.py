@@ -1,7 +1,5 @@
 """The measures of a round's multicasts against the oracle, on random worlds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise

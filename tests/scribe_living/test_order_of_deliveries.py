@@ -1,7 +1,5 @@
 """Deliveries out of order, by an application that has numbers and keeps no order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """JOINs with randomised routes in worlds where half of the tree is gone, against the oracle."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Ring buffers that rows share, against dictionaries that share nothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Worlds of known outcome: static trees, failures, roots, access lists; the kernels alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import small_worlds

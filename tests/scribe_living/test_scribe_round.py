@@ -1,7 +1,5 @@
 """The kernels of Scribe alive against the oracle: state, messages and deliveries of every round."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Deliveries: what upcalls change, and what reliable delivery makes up for."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -10,43 +8,8 @@ from living_groups import LossyKernel
 from oracle.living.draws import keyed_draw
 from oracle.scribe_living.measures import publications
 from oracle.scribe_living.reliable import Reliable
-from oracle.scribe_living.state import Application
 from oracle.scribe_living.world import Event
 from small_worlds import COUNT, G, children_of, grown, inner_node, quiet
-
-
-def test_upcalls_may_change_what_is_sent() -> None:
-    class Shouting(Application):
-        def __init__(self):
-            self.faults, self.joins = [], []
-
-        def forward_handler(self, here, message):
-            return (
-                {c: m for c, m in super().forward_handler(here, message)[0].items() if c % 2},
-                None,
-            )
-
-        def join_handler(self, here, join):
-            self.joins.append((here.node, join.source, join.extra))
-            return ()
-
-        def fault_handler(self, here, join):
-            self.faults.append(here.node)
-            return 7
-
-    application = Shouting()
-    run = grown(application=application)
-    assert application.faults == []
-    assert len(application.joins) == len(run.seen[0].children)
-    run.step(1, [(1, 40, "publish", G)])
-    root = run.scribe.roots(G)[0]
-    assert all(node % 2 or node == root for _, node in run.seen[1].deliveries)
-    application.joins.clear()
-    node = inner_node(run)
-    children = children_of(run, node)
-    quiet(run, 3, ((2, node, "fail"),))
-    assert set(application.faults) == children
-    assert {extra for _, _, extra in application.joins} == {7}
 
 
 @pytest.mark.parametrize("seed", range(5))

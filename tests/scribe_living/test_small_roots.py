@@ -1,16 +1,13 @@
 """Roots, access lists and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
 from oracle.scribe_living.measures import attached, calm, publications
 from oracle.scribe_living.reliable import Reliable
-from oracle.scribe_living.roots import become_root
 from oracle.scribe_living.state import Access, Settings
 from oracle.scribe_living.world import Run
-from small_worlds import COUNT, G, children_of, grown, inner_node, quiet, world
+from small_worlds import COUNT, G, children_of, grown, quiet, world
 
 
 def test_the_last_member_that_quits_leaves_the_root_alone() -> None:
@@ -244,17 +241,6 @@ def test_sources_keep_the_address_of_the_root() -> None:
     assert lost["address"] == 1
     assert (again["MULTICAST"], again.get("address", 0)) == (1, 0)
     assert [fate for seen in run.seen for _, fate in seen.fates] == ["sent"] * 4
-
-
-def test_a_new_root_takes_leave_of_its_parent() -> None:
-    run = grown()
-    node = inner_node(run)
-    parent, children = run.scribe.entries[G][node].parent, children_of(run, node)
-    run.scribe.copies[G, node] = run.scribe.copies[G, run.scribe.roots(G)[0]]
-    become_root(run.scribe, G, node)
-    assert run.scribe.entries[G][node].parent is None
-    assert node not in children_of(run, parent)
-    assert children_of(run, node) == children
 
 
 def test_a_departing_root_hands_on_the_state_even_without_replicas() -> None:

@@ -1,16 +1,10 @@
 """Membership and repair: JOIN, LEAVE, heartbeats, soft state, cycles."""
 
-from __future__ import annotations
-
 import pytest
-from oracle.scribe_living import upkeep
-from oracle.scribe_living.figures import deliver_leave, forward, take_answer
-from oracle.scribe_living.joining import JoinPhase, Routed
 from oracle.scribe_living.measures import calm, joins_by_cause, rounds_until_repaired
-from oracle.scribe_living.phase import Message, Phase
-from oracle.scribe_living.state import Answer, Child, Join, Settings
-from oracle.scribe_living.world import Event, Run
-from small_worlds import COUNT, G, children_of, grown, inner_node, quiet, world
+from oracle.scribe_living.state import Settings
+from oracle.scribe_living.world import Event
+from small_worlds import COUNT, G, children_of, grown, inner_node, quiet
 
 
 def test_a_member_without_children_left_stays_and_so_does_the_root() -> None:
@@ -28,17 +22,6 @@ def test_a_member_without_children_left_stays_and_so_does_the_root() -> None:
     run.step(1, [(1, node, "quit", G) for node in under if run.scribe.entries[G][node].member])
     assert children_of(run, member) == set()
     assert run.scribe.entries[G][member].parent is not None
-
-
-def test_a_late_leave_is_ignored() -> None:
-    run = grown()
-    node = inner_node(run)
-    child = min(children_of(run, node))
-    run.scribe.entries[G][node].children[child] = Child(number=5, refreshed=5)
-    deliver_leave(run.scribe, G, node, child, number=4)
-    assert child in children_of(run, node)
-    deliver_leave(run.scribe, G, node, child, number=5)
-    assert child not in children_of(run, node)
 
 
 @pytest.mark.parametrize("timeout", [1, 2, 4])
@@ -90,89 +73,6 @@ def test_the_entry_of_a_dead_child_is_dropped_after_the_timeout() -> None:
     assert run.seen[3].counts["lost heartbeat"] == 1
 
 
-def test_a_payload_from_another_than_the_parent_is_refused() -> None:
-    run = grown(alone=True)
-    node = inner_node(run)
-    stranger = next(n for n in run.scribe.entries[G] if n not in children_of(run, node) | {node})
-    run.scribe.entries[G][node].children[stranger] = Child(0, 0)
-    run.step(1, [(1, 40, "publish", G)])
-    assert run.seen[1].refused == {"payload": 1}
-    assert run.seen[1].counts["drop child"] == 1
-    assert stranger not in children_of(run, node)
-    assert len({n for _, n in run.seen[1].deliveries}) == len(run.seen[1].deliveries) == 30
-
-
-def test_a_refresh_that_is_refused_makes_the_child_join_again() -> None:
-    run = grown(alone=True)
-    node = inner_node(run)
-    child = min(children_of(run, node))
-    del run.scribe.entries[G][node].children[child]
-    quiet(run, 2)
-    assert (G, child, "refused") in run.seen[2].joins
-    assert run.seen[2].refused == {"refresh": 1}
-    assert G in calm(run)
-
-
-def test_a_join_of_a_node_on_the_own_path_is_passed_on() -> None:
-    run = grown()
-    scribe = run.scribe
-    node = inner_node(run)
-    child = min(children_of(run, node))
-    scribe.entries[G][node].parent = None
-    joins = JoinPhase(scribe, Phase(scribe.overlay))
-    join = Join(G, node, 1, "parent failed")
-    message = Message(scribe.groups[G].key, [node, child])
-    joins.receive(G, child, [Routed(join, message, repairs=True)])
-    assert node not in children_of(run, child)
-    assert [routed.join for routed in joins.moving] in ([join], [])
-    while joins.busy:
-        joins.superstep()
-    assert not in_cycles(run)
-
-
-def test_who_finds_itself_on_the_path_of_a_heartbeat_leaves_its_parent() -> None:
-    run = grown(alone=True)
-    scribe = run.scribe
-    quiet(run, 1)
-    top = inner_node(run)
-    child = min(children_of(run, top))
-    assert top in scribe.known_path(G, child)
-    old = scribe.entries[G][top].parent
-    del scribe.entries[G][old].children[top]
-    take_answer(scribe, Answer(G, top, child, scribe.entries[G][child].path, by_root=False))
-    scribe.entries[G][child].children[top] = Child(0, 0)
-    assert in_cycles(run) >= {top, child}
-    upkeep.heartbeats(scribe)
-    assert not in_cycles(run)
-    assert scribe.entries[G][child].cause == "cycle"
-    quiet(run, 2)
-    assert G in calm(run)
-
-
-def in_cycles(run: Run) -> set[int]:
-    """Nodes that are below themselves."""
-    found = set()
-    for node, entry in run.scribe.entries[G].items():
-        if entry.parent is not None and node in run.scribe.chain(G, entry.parent):
-            found.add(node)
-    return found
-
-
-def test_several_joins_at_once_make_one_join() -> None:
-    run = world()
-    run.step(0, [(0, 0, "create", G)])
-    node = next(n for n in range(COUNT) if not run.scribe.entry(G, n))
-    calls = []
-    for source in (40, 41):
-        run.scribe.enter(G, source, "own")
-    joins = [Join(G, 40, 0, "own"), Join(G, 41, 0, "own")]
-    forward(run.scribe, node, joins, lambda: calls.append(1))
-    assert children_of(run, node) == {40, 41}
-    assert calls == [1]
-    forward(run.scribe, node, joins, lambda: calls.append(1))
-    assert calls == [1]
-
-
 @pytest.mark.parametrize(
     ("event", "word"),
     [
@@ -186,17 +86,3 @@ def test_events_that_cannot_be_are_refused(event: Event, word: str) -> None:
     run = grown(present=COUNT - 1, alone=event[3] != G)  # other groups are refused before rounds
     with pytest.raises(ValueError, match=word):
         run.step(1, [event])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(parent_timeout=0),
-        Settings(child_timeout=2),
-        Settings(replicas=9),
-        Settings(deadline=-1),
-    ],
-)
-def test_settings_that_contradict_themselves_are_refused(settings: Settings) -> None:
-    with pytest.raises(ValueError, match=r"timeout|replicas|deadline"):
-        settings.check(16)

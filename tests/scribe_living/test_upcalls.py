@@ -1,7 +1,5 @@
 """Applications on the upcalls: reliable delivery, the newest value, and one made for the test."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ each stripe.  ``--largest`` measures the time of one group of 100,000 nodes; wit
 docs/differences.md``, the table also replaces that of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Worlds of SplitStream in process: random cases, and what is seen of each period."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """SplitStream in worlds: invariants of the trees, copies, and results that no bucket changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Networks of a table of nodes and a table of edges, and the preset of 19 regions."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """GML and GraphML: equal to NetworkX's reading, and refused where NetworkX guesses."""
 
-from __future__ import annotations
-
 import io
 import random
 

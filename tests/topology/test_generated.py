@@ -1,7 +1,5 @@
 """The transit-stub model (JSAC IV.A) and the internet-like graph: invariants, sizes, refusals."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from itertools import combinations

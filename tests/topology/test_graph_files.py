@@ -1,7 +1,5 @@
 """Graphs as they are found: Shadow's GML, the Topology Zoo's GraphML, lists of SNAP and CAIDA."""
 
-from __future__ import annotations
-
 import gzip
 import math
 

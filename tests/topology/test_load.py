@@ -1,7 +1,5 @@
 """Router graphs by name, from tables of links and DataFrames, and the rules that each must keep."""
 
-from __future__ import annotations
-
 import builtins
 import math
 from dataclasses import replace

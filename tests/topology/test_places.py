@@ -1,7 +1,5 @@
 """Regions as the network, and tables with the router of each node."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

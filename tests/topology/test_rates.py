@@ -1,7 +1,5 @@
 """The rates of links: by class, from files, refused; and the narrowest link of a route."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

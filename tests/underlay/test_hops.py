@@ -1,7 +1,5 @@
 """Searches by hops, against plain Python and against the underlay that looks routes up."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """Routes between all pairs of routers, through Spark, and what is told and refused of networks."""
 
-from __future__ import annotations
-
 import re
 import time
 import tracemalloc

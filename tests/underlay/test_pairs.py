@@ -1,7 +1,5 @@
 """Delays of pairs of nodes without a graph, by hand and against brute force; jitter of copies."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 import numpy as np
@@ -16,8 +14,6 @@ from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.arrivals import waves
 from scribe_spark.underlay import pairs
 from scribe_spark.underlay.pairs import PairKernel, delays_of_bits
-
-UNIFORM = PairDelay.parse("uniform:10ms:150ms")
 
 
 def kernel(law: str = "uniform:10ms:150ms", seed: int = 1) -> PairKernel:

@@ -1,7 +1,5 @@
 """Routes, their links, nearest routers and pendant components, against the oracle; numpy only."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What tests of worlds share: a network of a file's `CONFIG`, worlds on it, what systems leave."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The account of publications: due, lost and open; and the rounds that do not count in means."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

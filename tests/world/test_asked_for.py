@@ -1,7 +1,5 @@
 """A world plays the systems that its config names, and no other protocol."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

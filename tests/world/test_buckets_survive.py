@@ -1,7 +1,5 @@
 """Worlds that are killed in the middle of rounds, and other masters; the tables are the same."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 ``WRITE_COMBINATIONS=1 pytest tests/world/test_combinations.py`` writes the page anew.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The start and the end of worlds: events from files, tables in order; queries, also of runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """Tables of events: what is taken, and each thing that is refused, in one line."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Generators of events: golden draws, and what is promised of every table, alone and together."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import sys

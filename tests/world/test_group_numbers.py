@@ -1,7 +1,5 @@
 """Users number their groups as they like: every number but the least is one, negative ones too."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Flooding, CAN multicast and naive unicast in worlds beside their oracle, on any buckets."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The experiments of docs/groups_results.md, and the page that is written of what they leave."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

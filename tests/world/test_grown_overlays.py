@@ -4,8 +4,6 @@ A member greets the centre in each period.  The others notice the death of a mem
 later.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How long rounds last: the default, what is refused, times in seconds, own rounds."""
 
-from __future__ import annotations
-
 import functools
 from itertools import pairwise
 

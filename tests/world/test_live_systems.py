@@ -1,7 +1,5 @@
 """Systems that live in a world beside Scribe: a simple one, which gets the same events."""
 
-from __future__ import annotations
-
 import re
 import sys
 from contextlib import contextmanager

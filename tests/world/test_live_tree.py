@@ -1,7 +1,5 @@
 """The reference tree over a world's live nodes, on Spark; `test_world_state` has it on buckets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from live_hosts import Hosts

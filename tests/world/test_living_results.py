@@ -1,7 +1,5 @@
 """The page of the living overlay: its section on sustained churn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Scribe's operations in a world, from Python, in the words of both papers."""
 
-from __future__ import annotations
-
 import pytest
 from small_network import NETWORK
 

@@ -1,7 +1,5 @@
 """The own rounds of a system in a round of the world, and in a run."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Publications in parts in the rounds of worlds; rules W13 to W16."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path

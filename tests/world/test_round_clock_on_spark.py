@@ -1,7 +1,5 @@
 """The clock with bandwidth in worlds on Spark: against a run, in tables and on the page."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from small_network import NETWORK, table

@@ -6,8 +6,6 @@ Nothing needs Spark.  ``WRITE_COMBINATIONS=1 pytest tests/world/test_rounds_comb
 table anew.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from dataclasses import replace

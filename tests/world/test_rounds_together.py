@@ -1,7 +1,5 @@
 """Rounds that are played in one job are those that are played one by one."""
 
-from __future__ import annotations
-
 import sys
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Publications with times and sizes in the rounds of worlds; rules W9 to W12."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

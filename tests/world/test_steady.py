@@ -1,7 +1,5 @@
 """The steady state: where it begins, and what is told of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Systems with own rounds on Spark: worlds in tasks, as jobs and after a stop; runs; settings."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

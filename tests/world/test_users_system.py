@@ -1,7 +1,5 @@
 """The guide's random tree: a user's system in worlds and runs, on any buckets, by any engine."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

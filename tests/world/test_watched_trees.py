@@ -1,7 +1,5 @@
 """Watched trees: what is told of them, against the oracle's worlds; which groups are watched."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from living_groups import World, world_of

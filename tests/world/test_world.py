@@ -1,7 +1,5 @@
 """A world on Spark is what the kernels make of it; it goes on after any round that was saved."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

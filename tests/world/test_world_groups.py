@@ -1,7 +1,5 @@
 """Worlds with groups on Spark: what the kernels make of them, resumed, and told as tables."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path
@@ -149,7 +147,10 @@ def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation
 
 @pytest.mark.parametrize(
     ("source", "measured_in"),
-    [("root", 0), ("routed", 0), pytest.param("direct", 1, marks=pytest.mark.slow)],
+    [
+        ("routed", 0),
+        *(pytest.param(*of, marks=pytest.mark.slow) for of in (("root", 0), ("direct", 1))),
+    ],
 )
 def test_a_round_is_measured_as_a_run(spark, tmp_path, source, measured_in):
     """Perfect tables, nobody comes or goes, the run's sources publish: the very numbers of a run.
@@ -324,7 +325,8 @@ def test_every_measure_of_groups_is_scribes():
     assert len({name.lower() for name in names}) == len(names), "Spark does not see case"
 
 
-@pytest.mark.parametrize("overlay", ["perfect", pytest.param("arrivals", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
 def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
     """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
     given = {**NETWORK, "nodes": 300, "leaf_set": 8, "groups": 20, "overlay": overlay}

@@ -1,7 +1,5 @@
 """A world on buckets, as jobs and in tasks, is the world of one task; what is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

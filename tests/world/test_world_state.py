@@ -3,8 +3,6 @@
 The world is saved and read again on its way.  Nothing needs Spark.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

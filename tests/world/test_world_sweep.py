@@ -1,7 +1,5 @@
 """A sweep over worlds, as a user types it, in the session that tests share."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The rows of `rounds` that are 0."""
 
-from __future__ import annotations
-
 import pytest
 
 from scribe_spark.experiments.run_world import tidy

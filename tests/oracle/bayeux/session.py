@@ -1,7 +1,5 @@
 """Roots, JOIN, TREE, member lists and publications of one group (rules B1 to B9)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 It stands on `tests.oracle.living` (Pastry alive), whose tables it reads and never changes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

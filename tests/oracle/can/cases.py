@@ -1,7 +1,5 @@
 """Seeded random cases of CAN: nodes on routers, groups with sources, settings."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CAN multicast (rules C7 to C11), what joining costs (C13 to C16), CAN as the overlay (C17)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Flooding by the rows of routing tables (rules F1 to F7), and seeded random cases."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Seeded random cases of GossipSub, in runs and in worlds."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

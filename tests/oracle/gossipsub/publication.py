@@ -1,7 +1,5 @@
 """One publication of a topic, whose mesh stays as it is (rules G10 to G13)."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Iterable

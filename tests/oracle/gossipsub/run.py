@@ -1,7 +1,5 @@
 """A run of one topic: the heartbeats of a world, and then one publication (rules G1 to G14)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One topic: settings, discovery, connections, mesh and back-off (rules G1 to G9)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Arrival of nodes (JSAC II.B): contacts, waves, and the exchange of leaf sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Small seeded worlds for tests: parameters, events and lookups all follow from the seed."""
 
-from __future__ import annotations
-
 import random
 
 from .arrival import arrive_all

@@ -1,7 +1,5 @@
 """Departure, failure, detection, leaf set repair, recovery."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from .arrival import arrive, exchange, told_of_leaves

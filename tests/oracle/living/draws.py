@@ -1,7 +1,5 @@
 """Random draws, all of them asked of one callable, and the delays that tests use."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """How good the tables are beside perfect ones, and overlays with perfect tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The overlay: what each node knows, who is alive, the rules in force, and what was counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

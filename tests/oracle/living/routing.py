@@ -1,7 +1,5 @@
 """Routing a message by the tables as they are; dead entries, their repair, and maintenance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 

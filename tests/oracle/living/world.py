@@ -1,7 +1,5 @@
 """Worlds: rounds of events, detection and repair, lookups; what is seen, and where it differs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

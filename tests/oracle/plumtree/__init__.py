@@ -7,6 +7,5 @@
 ``play``           networks of nodes, commands, results
 ``draws``          keyed draws in plain Python
 ``cases``          seeded random cases, and waves of newcomers
-``measured``       what is held against published values
 =================  ==============================================================================
 """

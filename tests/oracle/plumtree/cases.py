@@ -1,12 +1,8 @@
 """Seeded random cases of HyParView and Plumtree, joins in waves and at once, delays."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-
-import networkx
 
 from .draws import keyed_draw, one_draw
 from .event_queue import Draw
@@ -47,15 +43,6 @@ def pair_delays(
         return known[pair]
 
     return delay
-
-
-def regular_views(count: int, degree: int, seed: int) -> dict[int, list[int]]:
-    """Return symmetric, connected views of one size: a drawn regular graph."""
-    while True:
-        graph = networkx.random_regular_graph(degree, count, seed)
-        if networkx.is_connected(graph):
-            return {node: sorted(graph[node]) for node in graph}
-        seed += 1_000_003
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Draws of an event: XXH64 of (purpose, seed, time, node, sender, member), in plain Python."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from keyed import bits, xxh64

@@ -12,8 +12,6 @@ Q5 A draw in an event is a number of (purpose, seed, time, node, sender, member)
    member with the least (draw, member), *picks* the least k, in this order.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -43,8 +43,6 @@ H13 *A full passive view.*  Old nodes make room for new ones: first those that t
    sent (its reply, or its last shuffle), then others, drawn within both.  `iroh`: drawn alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 

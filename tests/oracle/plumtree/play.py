@@ -8,8 +8,6 @@ Q7 *Commands.*  `join`: the node is alive, and asks its contact.  `fail`: the no
    the node publishes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -29,8 +29,6 @@ E9 *Optimisation*, if the sender of GOSSIP(p, r) is a neighbour: x is the node o
 E10 A neighbour that is lost is in no set, and all that it announced is forgotten.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from .event_queue import EventQueue

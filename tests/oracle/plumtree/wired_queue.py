@@ -11,8 +11,6 @@ Q9 *Downlink.*  The first byte arrives a delay after the begin.  The downlink se
 Q10 A lost copy (by the begin of its transmission) takes the uplink, and no downlink.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field

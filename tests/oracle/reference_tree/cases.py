@@ -1,7 +1,5 @@
 """Random small cases, rich in ties, clusters and ends of the ring."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What happens when hosts join, leave and fail: rounds of computing and notices (Section 3.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

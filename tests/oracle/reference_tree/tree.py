@@ -1,7 +1,5 @@
 """The reference tree of keys, hosts on a ring, the tree of hosts, searches and paths."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Small seeded worlds with groups: parameters and events all follow from the seed."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

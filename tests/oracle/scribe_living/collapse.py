@@ -1,7 +1,5 @@
 """Collapse in a round of a world (JSAC IV.F; rule S30)."""
 
-from __future__ import annotations
-
 from .joining import JoinPhase, Routed
 from .phase import Message, Phase
 from .state import Scribe

@@ -4,8 +4,6 @@ In the papers a message comes alone; here all messages of one kind and group tha
 the same superstep come as a list, and what the node does is the same in every order of the list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ as the answers to JOINs have brought them; so of the JOINs to siblings only thos
 chosen each other are refused, and paths end at the root (S29).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

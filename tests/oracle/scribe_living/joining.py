@@ -1,7 +1,5 @@
 """JOINs and CREATEs of a round, which go up hop by hop (JSAC III.A.1 and III.A.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Lazy growth in a round of a world (JSAC IV.F; rule S32)."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Measures of a world: publications, repair, messages; delay and stress of its multicasts."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from statistics import mean, median

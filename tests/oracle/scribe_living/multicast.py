@@ -4,8 +4,6 @@ For an application that acknowledges, sources keep their publications until the 
 (rule S24).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Messages that are routed by Pastry in one phase of a round, all by the same tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -16,8 +16,6 @@ before the numbers of an epoch that begins in that round.  Who has no number, si
 begun, names the round of its join (rule S31).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Roots: replicas, failover, hand-over to a nearer newcomer (JSAC III.B.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from .figures import send_leave

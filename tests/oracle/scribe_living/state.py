@@ -1,7 +1,5 @@
 """Groups, the upcalls of JSAC III.B.2, the state of Scribe by (group, node), what was counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The variants of a run, as the oracle plays them: examples by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 

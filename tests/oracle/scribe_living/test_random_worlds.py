@@ -1,28 +1,23 @@
 """What must hold in every round of random worlds with every kind of event, in any order."""
 
-from __future__ import annotations
-
-import random
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from seeds import seeds
 
 from ..living.measures import wrong_leaf_sets
-from . import joining, roots, upkeep
 from .cases import World, random_world
 from .measures import attached, calm, publications, with_two_roots
 from .state import Publication
-from .world import Run, Snapshot, differences
+from .world import Run, Snapshot
 
 FATES = ("sent", "refused", "no root", "kept", "source died")
 #: The first six were wrong once.
 SEEDS = [118, 257, 350, 640, 882, 979, *range(50)]
 
 
-@pytest.mark.parametrize("seed", seeds(SEEDS, 26))
+@pytest.mark.parametrize("seed", seeds(SEEDS, 7))
 def test_trees_of_random_worlds(seed: int) -> None:
     """One root, no cycle, each member reached once; lists kept; replicas where they belong."""
     world = random_world(seed)
@@ -102,7 +97,7 @@ def replicas_are_right(run: Run, seen: Snapshot) -> None:
         assert len({row[2:] for row in seen.copies if row[0] == group}) == 1
 
 
-@pytest.mark.parametrize("seed", seeds(SEEDS, 26))
+@pytest.mark.parametrize("seed", seeds(SEEDS, 7))
 def test_reliable_mode(seed: int) -> None:
     """Order is kept, and nothing is lost that a root took, however late it comes.
 
@@ -143,15 +138,6 @@ def test_reliable_mode(seed: int) -> None:
     assert all(not left for (group, _), left in missing.items() if group in repaired)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_worlds_do_not_depend_on_the_order_of_the_rows_of_events(seed: int) -> None:
-    world = random_world(seed, most=40, rounds=14)
-    shuffled = random.Random(seed).sample(world.events, len(world.events))
-    again = replace(world, events=shuffled).play()
-    pairs = zip(world.play().seen, again.seen, strict=True)
-    assert [differences(a, b) for a, b in pairs] == [[]] * world.rounds
-
-
 @pytest.mark.slow
 def test_worlds_are_of_many_kinds() -> None:
     """The generator has what the other tests are about."""
@@ -168,23 +154,3 @@ def test_worlds_are_of_many_kinds() -> None:
     causes = {cause for seen in rounds for *_, cause in seen.joins}
     assert causes >= {"own", "forwarder", "parent failed", "root failed", "parent left"}
     assert causes >= {"refused", "hand-over", "ask"}
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_messages_of_a_superstep_may_be_taken_in_any_order(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = random_world(seed)
-    before = world.play().seen
-    pick = random.Random(seed)
-
-    def shuffled(items: Iterable, key: object = None) -> list:
-        """Only ties have an order of their own, and those of arrivals have none."""
-        items = list(items)
-        pick.shuffle(items)
-        return items if key in (None, joining.place_of) else sorted(items, key=key)
-
-    for module in (joining, roots, upkeep):
-        monkeypatch.setattr(module, "sorted", shuffled, raising=False)
-    pairs = zip(before, world.play().seen, strict=True)
-    assert [differences(a, b) for a, b in pairs] == [[]] * world.rounds

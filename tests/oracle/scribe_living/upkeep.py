@@ -1,7 +1,5 @@
 """LEAVE and goodbyes; soft state, suspicion and heartbeats (JSAC III.B.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Worlds with groups: a round of Pastry and Scribe, what is seen after it, and where it differs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
