@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import scribe_spark
-from scribe_spark import Simulation, WorldConfig, make_world
 from tools import count_words, package_size, write_docs
 from tools.check_site import main, problems
 from tools.pages import lines_of
@@ -295,20 +294,13 @@ def test_the_python_of_readme_and_of_living_runs(spark, capsys):
     assert small != readme
     exec(compile(small, "README.md", "exec"), {})
     assert "avg(delay_us)" in capsys.readouterr().out
-    steps, operations = _python_of("docs/living.md")
-    messages = spark.createDataFrame([(1, 2, 3)], "node bigint, key_hi bigint, key_lo bigint")
-    small = steps.replace("nodes=1000", "nodes=60")
-    assert small != steps
-    exec(compile(small, "docs/living.md", "exec"), {"spark": spark, "messages": messages})
-    assert "delivered" in capsys.readouterr().out
-    config = WorldConfig(nodes=40, groups=2, group_size=3, lookups=0)
-    with Simulation(spark, config) as simulation:
-        world = make_world(simulation, config)
-        world.step()
-        assert not world.memberships.where("group = 2 AND member AND node IN (17, 18)").count()
-        exec(compile(operations, "docs/living.md", "exec"), {"spark": spark, "world": world})
-        assert world.memberships.where("group = 2 AND member AND node IN (17, 18)").count() == 2
-        world.release()
+    (living,) = _python_of("docs/living.md")
+    exec(compile(living, "docs/living.md", "exec"), {})
+    printed = capsys.readouterr().out
+    missed, routed, members = printed.split("\n\n")[:3]
+    assert missed.count("\n") == 3  # a head without rows: no lookup missed its root
+    assert "delivered" in routed
+    assert all(f" {node}|" in members for node in (17, 18))
 
 
 # --- the site -------------------------------------------------------------------------------------
