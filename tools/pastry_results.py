@@ -64,7 +64,7 @@ def _growth(out: Path) -> list[str]:
 
 
 _COST_SETTING = """\
-The numbers are means over all arrivals of a run with the default waves. The third column is the number of messages that Pastry's authors expect, with a logarithm to the base 2^b = 16. *Hops* and *stretch* are those of the CREATE messages, which go from the creator of a group to its root; *stretch* is the delay of all these routes together, divided by the delay of the direct routes. *Convergence* is the mean delay of the JOINs of two members until their routes meet, divided by the mean delay between these two members."""
+*Messages* is the mean over all arrivals of a run with the default waves. The third column is the number of messages that Pastry's authors expect, with a logarithm to the base 2^b = 16. *Hops* and *stretch* are those of the CREATE messages, which go from the creator of a group to its root; *stretch* is the delay of all these routes together, divided by the delay of the direct routes. *Convergence* is the mean delay of the JOINs of two members until their routes meet, divided by the mean delay between these two members."""
 
 _COSTS = {
     "messages": "arrival_messages.mean",
@@ -100,7 +100,7 @@ def _hops(out: Path) -> list[str]:
 
 
 _FAILURE_SETTING = """\
-The columns from *hops before* to *last round* have the mean number of hops of 200,000 lookups in a round. The column *repair* has the setting `--repair`: a node replaces the dead nodes in its routing table when a message meets them (lazy), never (none), or one round after the detection (eager). The published mean numbers of hops are 2.73 before the failure, 2.96 after the failure without repair, and 2.74 with repair. The published number of *remote calls*, questions with answers that repair tables, is 57 for each failed node."""
+The columns from *hops before* to *last round* have the mean number of hops of 200,000 lookups in a round. The column *repair* has the setting `--repair`: a node replaces the dead nodes in its routing table when a message meets them (lazy), never (none), or also one round after the detection (eager). The published mean numbers of hops are 2.73 before the failure, 2.96 after the failure without repair, and 2.74 with repair. The published number of *remote calls*, questions with answers that repair tables, is 57 for each failed node."""
 
 _FAILURE_HEADS = "repair | leaf set | hops before | round of the failure | next round | last round | lost per lookup, round 1 | delivered, round 1 | missing cells per node, last round | remote calls per failed node"
 

@@ -9,7 +9,7 @@
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
 # MAGIC blocks one after the other into `.venv/bin/python`, or into Jupyter (`.venv/bin/pip
-# MAGIC install jupyterlab`, then `.venv/bin/jupyter lab`). The first blocks also start Spark,
+# MAGIC install jupyterlab`, then `.venv/bin/jupyter lab`). The first block also starts Spark,
 # MAGIC which takes up to a minute; ignore the warning of Java about incubator modules. Jupyter
 # MAGIC shows the pictures of this page; Python prints only their sizes, for example `[SVG,
 # MAGIC 16,019 characters]`.
@@ -73,8 +73,8 @@ simulation = Simulation(spark, config)
 # MAGIC other nodes:
 # MAGIC
 # MAGIC - The *leaf set* contains the 16 nodes next to the node on the ring.
-# MAGIC - The *routing table* has rows. Row 0 has one node for each first digit (of 16
-# MAGIC   hexadecimal digits), except the first digit of the node's own nodeId. All nodes in row
+# MAGIC - The *routing table* has rows. Row 0 has one node for each first digit (one
+# MAGIC   of 16 values), except the first digit of the node's own nodeId. All nodes in row
 # MAGIC   1 have the first digit of the node's own nodeId; row 1 has one node for each second
 # MAGIC   digit, except the node's own. Row 2 has nodes that share two digits with the node, and
 # MAGIC   so on. If there is no node with the digits of an entry, this entry is missing.
@@ -126,7 +126,7 @@ for words, pairs in knows.items():
 # MAGIC
 # MAGIC A message to a node of row 1 takes more time: 512 ms on average, nearly as much as a
 # MAGIC message to a random node. Two digits have 256 values, but there are only 200 nodes, so
-# MAGIC hardly any entry is the nearest of several nodes.
+# MAGIC most entries have only one node to choose from.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -176,8 +176,8 @@ for hop in (1, 2):
 # MAGIC %md
 # MAGIC The number of hops is close to log_16 200, because each hop finds one more digit of the
 # MAGIC key. All routes together take only 1.37 times as long as direct messages: the first hop
-# MAGIC leads to a near node, from row 0. For the second hop there is hardly a choice of nodes
-# MAGIC (step 1), so this hop takes as long as a message to a random node.
+# MAGIC leads to a near node, from row 0. The second hop mostly leads to the root, for which
+# MAGIC there is no choice, so this hop takes as long as a message to a random node.
 
 # COMMAND ----------
 
@@ -196,8 +196,8 @@ displayHTML(ring_picture("route", "The route of a message", nodes, route=path, k
 # MAGIC
 # MAGIC <details markdown="1"><summary>Answer</summary>
 # MAGIC
-# MAGIC The delay would change: the first hop would take as long as the second. The number of
-# MAGIC hops would not change, because the digits determine this number.
+# MAGIC The delay would change: the first hop would take as long as the second. The mean number
+# MAGIC of hops would not change, because the random node, too, has the right digit.
 # MAGIC
 # MAGIC </details>
 # MAGIC
@@ -413,8 +413,8 @@ trees = play("scribe,gossipsub")
 # MAGIC other nodes send to one peer, of rank 0.
 # MAGIC
 # MAGIC The class `OverPeers` is a system with these links; its attribute `carried` names the
-# MAGIC columns that rules may read. The function `spread` simulates this system with each rule
-# MAGIC in turn as the method `forwards`:
+# MAGIC columns of links that its rules need. The function `spread` simulates this system with
+# MAGIC each rule in turn as the method `forwards`:
 
 # COMMAND ----------
 
@@ -542,5 +542,4 @@ simulation.close()
 # MAGIC - [concepts.md](concepts.md) explains the model and the measures.
 # MAGIC - [How to repeat the Scribe paper](tutorial_paper.md) and [how to measure
 # MAGIC   GossipSub](tutorial_gossipsub.md) use the command line.
-# MAGIC - [extending.md](extending.md) shows how to turn a rule into a system to which all
-# MAGIC   measures apply.
+# MAGIC - [extending_rule.md](extending_rule.md) runs such a rule with all measures.

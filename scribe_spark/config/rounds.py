@@ -187,7 +187,7 @@ class RoundsConfig(Section):
     repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = setting(
         "lazy",
         "Dead entries of routing tables are replaced when a message meets them (lazy), never "
-        "(none), or one round after detection (eager)",
+        "(none), or also one round after detection (eager)",
     )
     maintenance_period: Annotated[int, within(0, MOST_ROUNDS), _OF_EVENTS] = setting(
         0, "Rounds between two exchanges of routing table rows among nodes; 0: never"
