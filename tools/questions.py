@@ -63,8 +63,8 @@ READ = {
         "the same time."
     ),
     "peerdas": (
-        "With GossipSub, yes: the last column arrives after 1.1 s. With Scribe, no: most of "
-        "them arrive too late."
+        "With GossipSub, yes: the last column arrives after 1.1 s. With Scribe, no: more than "
+        "half of the deliveries take longer."
     ),
     "withhold": (
         "In a tree, the nodes below a node that withholds get nothing; so do nodes of CAN "
