@@ -11,7 +11,7 @@ from periods import pairs_of
 from overcast.played import NOBODY, Played, drawn_changes, small_network
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.group_overlays import Overlays
-from scribe_spark.systems.overcast.bandwidth import Flows
+from scribe_spark.underlay.flows import Flows
 
 NODES, GROUPS, BUSY = 40, 3, 40
 

@@ -140,11 +140,10 @@ class NicePeriod:
         silent = self._silent
         silent.insert(died[~silent.has(died)], number=0)
         silent.number = silent.number + 1
-        gone = find_sorted(back, silent.key) >= 0
-        dead = silent.key[(silent.number >= self._rules.silence) & ~gone]
-        gone |= silent.number >= self._rules.silence
-        self._departs = distinct(np.r_[self._quits, back, silent.key[gone]])
-        silent.keep(~gone)
+        late, again = silent.number >= self._rules.silence, find_sorted(back, silent.key) >= 0
+        dead = silent.key[late & ~again]
+        self._departs = distinct(np.r_[self._quits, back, dead])
+        silent.keep(~(late | again))
         self._mute = distinct(np.r_[silent.key, self._departs])  # they do not answer
         self._give_up(dead)
         # 2. who waits; those who depart leave their seats first

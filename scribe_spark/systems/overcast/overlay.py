@@ -14,9 +14,9 @@ from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
 from scribe_spark.systems.overcast import GREATEST
-from scribe_spark.systems.overcast.bandwidth import Flows
 from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS, Members
 from scribe_spark.systems.overcast.tree import ADOPT, CHECK_IN, PROBE, Round
+from scribe_spark.underlay.flows import Flows
 from scribe_spark.underlay.protocol import narrowest
 
 if TYPE_CHECKING:  # not on executors

@@ -25,7 +25,6 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.grown_overlays import Period, Sent
 from scribe_spark.systems.overcast import LIMIT, SHARED
-from scribe_spark.systems.overcast.bandwidth import Flows
 from scribe_spark.systems.overcast.tables import (
     CERTIFICATES,
     CHILDREN,
@@ -34,6 +33,7 @@ from scribe_spark.systems.overcast.tables import (
     Children,
     Members,
 )
+from scribe_spark.underlay.flows import Flows
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.overcast.config import OvercastConfig

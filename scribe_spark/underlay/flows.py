@@ -1,7 +1,7 @@
-"""Bandwidth along routes: rules E4 and E5.
+"""The bandwidth of trees' edges, which share the rates of links between routers.
 
 An edge of a tree is one flow on each directed link of its route; a flow gets the least rate per
-flow of its links.  Groups do not share links with each other.
+flow of its links.  Groups do not share links with each other.  Rules: docs/rules.md, E4 and E5.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Flows:
         child: np.ndarray,
         parent: np.ndarray,
     ) -> None:
-        assert kernel.link_rates is not None  # `OvercastConfig.check_network`
+        assert kernel.link_rates is not None  # networks without rates are refused
         self._kernel, self.rates, self._shared = kernel, kernel.link_rates, shared
         self._router, self._group = router, group
         of, link = kernel.route_links(router[parent], router[child])
