@@ -10,7 +10,7 @@ from living_buckets import RecordingTally, SystemBuckets
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, add_up
 from scribe_spark.rounds.observer import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -87,7 +87,7 @@ class PlayedPeriods:
 
     def measures(self) -> dict[str, float]:
         """Return the measures of the last period."""
-        return self.system.measures_of(self.system.sums(self.state))
+        return self.system.measures_of(add_up(self.system.sums(self.state)))
 
 
 class SystemWorld:

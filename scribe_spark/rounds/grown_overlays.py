@@ -242,10 +242,11 @@ class GrownOverlays(GroupOverlays):
         `of_period` has the first arguments of a :class:`BuilderProgram`.
         """
 
-    def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return numbers by name, from a builder's state; they are added over all builders.
+    def sums(self, state: Mapping[str, Columns]) -> Mapping[str, float | np.ndarray]:
+        """Return numbers by name, from a builder's state; the world adds up those of all builders.
 
-        They are asked for at the end of a round of the world.
+        The world asks for these numbers at the end of a round.  Fractions are an array with one
+        number for each group, so that the sum does not depend on the builders of the groups.
         """
         return {}
 
@@ -287,10 +288,7 @@ class GrownOverlays(GroupOverlays):
             count_messages(player, now)
             done = SystemRound({}, Publications())
         taken = player.take(_COUNTS, _SUMS, REST_COUNTS)
-        counts, sums = (
-            {name: float(column.sum()) for name, column in taken.get(table, {}).items()}
-            for table in (_COUNTS, _SUMS)
-        )
+        counts, sums = (add_up(taken.get(table, {})) for table in (_COUNTS, _SUMS))
         measures = self.measures_of(sums) if now.ends_round else {}
         if self.structure and now.ends_round:
             told = now.tally.by_kind()
@@ -299,6 +297,11 @@ class GrownOverlays(GroupOverlays):
             measures = {**measures, "control.member": sent / member_seconds}
             measures |= rest_measures(taken.get(REST_COUNTS, {}))
         return replace(done, measures=measures, counts=dict.fromkeys(self.counted, 0.0) | counts)
+
+
+def add_up(numbers: Mapping[str, float | np.ndarray]) -> dict[str, float]:
+    """Return the sum of each array, which does not depend on the order of its numbers."""
+    return {name: math.fsum(np.atleast_1d(column).tolist()) for name, column in numbers.items()}
 
 
 def _times(now: LivingRound) -> tuple[int, int, bool, bool]:
@@ -389,7 +392,7 @@ class _PlayPeriod(BuilderProgram):
         for name in changes:
             del tables[name]
         if self.ends_round and state:
-            tables[_SUMS] = {name: np.array([n]) for name, n in system.sums(state).items()}
+            tables[_SUMS] = {name: np.atleast_1d(n) for name, n in system.sums(state).items()}
             if follows:
                 count_rest(tables, self.number)
         return {}

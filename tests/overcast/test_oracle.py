@@ -11,6 +11,7 @@ from seeds import seeds
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.grown_overlays import add_up
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
 
@@ -109,7 +110,7 @@ def check(case: Case) -> Counter:
             rows = rows_of(kept, "group", "node", "entries")
             some = [row for row in rows if row[2]]
             assert some == expected["entries"][number][kind], (number, kind)
-        sums = played.system.sums(played.state)
+        sums = add_up(played.system.sums(played.state))
         assert sums == pytest.approx(expected["measures"][number], rel=1e-12), number
         for name in ("moves", "certificates", "certificates.news"):
             wanted = expected[name.rpartition(".")[2]][number]

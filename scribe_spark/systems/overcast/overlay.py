@@ -109,10 +109,11 @@ class Overcast(GrownOverlays):
         members = overlays.state.get(MEMBERS)
         return {} if members is None else drawn(members, network)
 
-    def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
+    def sums(self, state: Mapping[str, Columns]) -> Columns:
         """See `GrownOverlays.sums`."""
-        rows = state.get(_MEASURED, {})
-        return {name: float(column.sum()) for name, column in rows.items() if name != "group"}
+        return {
+            name: column for name, column in state.get(_MEASURED, {}).items() if name != "group"
+        }
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
         """See `GrownOverlays.measures_of`."""
