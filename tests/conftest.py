@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,30 +55,6 @@ SLOW = (
     "test_ends", "test_group_overlays", "test_reference_tree_run", "test_results",
     "test_rounds_together", "test_contract", "test_notebooks",
 )  # fmt: skip
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make no tests of slow cases where they are not wanted: these are most of all tests."""
-    if metafunc.config.option.markexpr != "not slow":
-        return
-    parametrize, is_slow = metafunc.parametrize, metafunc.definition.get_closest_marker("slow")
-
-    def with_quick_cases(names: Any, cases: Iterable[Any], *rest: Any, **more: Any) -> None:
-        cases = [*cases]
-        quick = [n for n, case in enumerate(cases) if not _is_slow(case)]
-        quick = [0] if cases and (is_slow or not quick) else quick
-        if isinstance(ids := more.get("ids"), Collection):
-            more["ids"] = [[*ids][n] for n in quick]
-        parametrize(names, [cases[n] for n in quick], *rest, **more)
-
-    metafunc.parametrize = with_quick_cases
-
-
-def _is_slow(case: Any) -> bool:
-    """Return whether a case of a parametrised test is one of `pytest.param` that is marked slow."""
-    marks = case.marks if isinstance(case, type(pytest.param())) else ()
-    return any(mark.name == "slow" for mark in marks)
 
 
 @functools.cache

@@ -17,13 +17,24 @@ def bits(seed: int, purpose: str, *rows: int) -> int:
     """64 random bits as a signed number."""
     state = xxh64(purpose.encode(), 42)
     for value in (seed, *rows):
-        state = xxh64((value % _ALL).to_bytes(8, "little"), state)
+        state = with_number(value, state)
     return state - _ALL if state >= _ALL // 2 else state
 
 
 def draw_of(seed: int) -> Callable[..., int]:
     """Return the draws of a run as unsigned numbers."""
     return lambda purpose, *rows: bits(seed, purpose, *rows) % _ALL
+
+
+def with_number(value: int, state: int) -> int:
+    """XXH64 of a number of 64 bits after others, whose hash is `state`."""
+    lane = value * _P2 % _ALL
+    lane = (lane << 31 | lane >> 33) * _P1 % _ALL
+    state = (state + _P5 + 8) % _ALL ^ lane
+    state = ((state << 27 | state >> 37) % _ALL * _P1 + _P4) % _ALL
+    state = (state ^ state >> 33) * _P2 % _ALL
+    state = (state ^ state >> 29) * _P3 % _ALL
+    return state ^ state >> 32
 
 
 def xxh64(data: bytes, seed: int) -> int:

@@ -57,7 +57,14 @@ EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
         (EDGES + "a,3,1\n", "row 3 (src='a')"),
         (EDGES + "-2,3,1\n", "vertex ids must be at least 0"),
         (EDGES + "7,8,1\n", "must be connected, falls into 2 parts: router 7, 8"),
-        (EDGES.replace("ms\n", "ms,weight\n").replace(",1\n", ",1,0\n"), "weight must be"),
+        (EDGES + "2,3,inf\n", "column 'delay_ms' must be a finite number: row 3"),
+        *(
+            (EDGES.replace("ms\n", "ms,weight\n").replace(",1\n", f",1,{weight}\n"), says)
+            for weight, says in {
+                "0": "weight must be", "1e-9": "weight must be",
+                "": "column 'weight' must be a finite number",
+            }.items()
+        ),
     ],
 )  # fmt: skip
 def test_topology(given, text, says):

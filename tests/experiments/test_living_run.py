@@ -1,24 +1,16 @@
 """Runs with rounds: reliable delivery, access lists, events, applications of one's own.
 
 Where nobody comes or goes they are runs without rounds; where somebody does, they are worlds that
-are played by hand, and the oracle's.
+are played by hand.  That worlds are the oracle's say tests/scribe_living and tests/world.
 """
 
 import json
 from collections import Counter
 from pathlib import Path
 
-import identifiers
-import keyed
 import numpy as np
 import pandas as pd
 import pytest
-from oracle.living.measures import enter_perfect
-from oracle.living.overlay import Overlay, Rules
-from oracle.routes import shortest_routes
-from oracle.scribe_living.measures import tables as oracle_tables
-from oracle.scribe_living.state import Access, Group, Scribe, Settings
-from oracle.scribe_living.world import Run as OracleRun
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -322,60 +314,6 @@ def both_have_the_same_tables(stages: Simulation, world: World) -> None:
     assert rows(members.select(schemas.MEMBERS.names)) == rows(
         stages.members.select(schemas.MEMBERS.names)
     )
-
-
-@pytest.mark.slow
-def test_the_oracle_of_worlds_has_the_same_edges_and_deliveries(spark, eventful):
-    config = RunConfig(**SIZE)
-    with Simulation(spark, config) as simulation:
-        nodes = simulation.nodes.toPandas()
-    links = saved(eventful, "links")
-    routes = shortest_routes(
-        sorted(saved(eventful, "routers")["router"]),
-        {
-            (src, dst): (int(weight), round(delay * 1000))
-            for src, dst, weight, delay in zip(
-                *(links[name] for name in ("src", "dst", "weight", "delay_ms")), strict=True
-            )
-        },
-    )
-    router = dict(zip(nodes["node"], nodes["router"], strict=True))
-    lan_us = 2 * round(config.topology.lan_delay_ms * 1000)
-
-    def delay(a: int, b: int) -> int:
-        return 0 if a == b else lan_us + routes.delay[router[a]][router[b]]
-
-    idents = {
-        node: identifiers.whole(hi, lo)
-        for node, hi, lo in zip(nodes["node"], nodes["id_hi"], nodes["id_lo"], strict=True)
-    }
-    overlay = Overlay(idents, delay, keyed.bits, Rules(l=SIZE["leaf_set"]))
-    enter_perfect(overlay, idents)
-    groups = saved(eventful, "groups")
-    keys = {
-        group: Group(identifiers.whole(hi, lo), Access())
-        for group, hi, lo in zip(*(groups[n] for n in ("group", "key_hi", "key_lo")), strict=True)
-    }
-    assert len(keys) == SIZE["groups"]
-    run = OracleRun(Scribe(overlay, keys, Settings(replicas=SIZE["replicas"])))
-    events = [
-        (number, node, event) if pd.isna(group) else (number, node, event, int(group))
-        for number, node, event, group in saved(eventful, "events")[
-            ["round", "node", "event", "group"]
-        ].itertuples(index=False, name=None)
-    ]
-    last = max(event[0] for event in events)
-    run.play(events, last + 6)
-    roots = zip(groups["group"], groups["root"], strict=True)
-    run.step(last + 6, [(last + 6, root, "publish", group) for group, root in roots])
-    found = oracle_tables(run, delay)
-    names = {"scribe", "ip_multicast", "naive_unicast"}
-    edges = told(eventful, "tree_edges", "system group parent child")
-    assert [edge for edge in edges if edge[0] in names] == found["tree_edges"]
-    ours = told(eventful, "deliveries", "system group node hops delay_ms")
-    in_us = [(*row[:-1], round(row[-1] * 1000)) for row in ours if row[0] in names]
-    assert in_us == found["deliveries"]
-    assert len(in_us) > 200
 
 
 @pytest.mark.slow

@@ -252,27 +252,6 @@ def test_parquet_edge_list(tmp_path):
     assert rows(loaded((tmp_path / "links.parquet").as_uri()))[0] == (0, 1, 2.5, 2.5)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("src,dst\n0,1\n", "no column 'delay_ms'"),
-        ("src,dst,delay_ms\n", "no rows"),
-        ("src,dst,delay_ms\n0,x,1\n", "'dst' must be a whole number: row 1"),
-        ("src,dst,delay_ms\n0,1,\n", "'delay_ms' must be a finite number: row 1"),
-        ("src,dst,delay_ms\n0,1,inf\n", "'delay_ms' must be a finite number: row 1"),
-        ("src,dst,delay_ms\n0,1,-1\n", "row 1 (src=0, dst=1, delay_ms=-1.0)"),
-        ("src,dst,delay_ms\n0,-1,1\n", "ids must be at least 0"),
-        ("src,dst,delay_ms\n0,0,1\n", "self-loops"),
-        ("src,dst,delay_ms,weight\n0,1,1,0\n", "weight must be"),
-        ("src,dst,delay_ms,weight\n0,1,1,1e-9\n", "weight must be"),
-        ("src,dst,delay_ms,weight\n0,1,1,\n", "'weight' must be a finite number"),
-        ("src,dst,delay_ms\n0,1,1\n2,3,1\n", "must be connected"),
-    ],
-)
-def test_malformed_edge_lists(tmp_path, text, says):
-    assert says in refusal(written(tmp_path, text))
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("weight", ["", ",1e308"])
 def test_a_delay_out_of_bounds_is_refused_without_a_warning(tmp_path, weight):

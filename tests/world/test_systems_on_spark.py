@@ -24,6 +24,7 @@ GROUPS = {
     "overcast": {**SMALL, "systems": "overcast"},
     "plumtree": {**SMALL, "systems": "plumtree"},
     "splitstream": {**LARGER, "systems": ("scribe", "splitstream")},
+    "gossipsub": {**SMALL, "systems": ("scribe", "gossipsub", "bayeux")},
 }
 
 #: The world of each system, besides `GROUPS` and `OF_ALL`.
@@ -40,6 +41,10 @@ WORLDS = {
     },
     "plumtree": {"rounds": 3, "event_round": 2},
     "splitstream": {"rounds": 6, "event_round": 2, "splitstream_bound": 18, "lost_after": 2},
+    "gossipsub": {
+        **{"rounds": 4, "event_round": 2, "lost_after": 1, "round_seconds": 2.0},
+        **{"gossipsub_loss": 0.2, "gossipsub_heartbeat_ms": 2000.0},
+    },
 }
 
 SIZES = {"message_size": "20KB", "uplink": "20Mbit/s", "downlink": "50Mbit/s"}
@@ -99,6 +104,11 @@ def of_stripes(value: Value) -> bool:
     )
 
 
+def of_gossipsub(value: Value) -> bool:
+    is_measured = [value("link_stress.control.max", number) > 0 for number in range(2)]
+    return value("messages.payload", 2) > 0 and is_measured == [False, True]
+
+
 class World(NamedTuple):
     """A world: its system, its settings, the ways in which it is played, and its measures."""
 
@@ -118,6 +128,7 @@ class World(NamedTuple):
 
 MATCHED = {"splitstream_policy": "spare-capacity"}
 CASES = {
+    "gossipsub and bayeux": World("gossipsub", {}, "tasks jobs stopped", of_gossipsub),
     "narada": World("narada", {}, "seven stopped", of_narada),
     "narada, sizes": World("narada", SIZES, "seven stopped", of_narada),
     "narada, 30 s": World("narada", {"round_seconds": 30.0}, "seven stopped", of_narada),

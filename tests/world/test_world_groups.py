@@ -325,8 +325,7 @@ def test_every_measure_of_groups_is_scribes():
     assert len({name.lower() for name in names}) == len(names), "Spark does not see case"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
+@pytest.mark.parametrize("overlay", ["perfect", pytest.param("arrivals", marks=pytest.mark.slow)])
 def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
     """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
     given = {**NETWORK, "nodes": 300, "leaf_set": 8, "groups": 20, "overlay": overlay}

@@ -132,40 +132,6 @@ def have_the_same_tables(ours: World, theirs: World) -> None:
     assert state_of(ours) == state_of(theirs)
 
 
-@pytest.mark.slow
-def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
-    """GossipSub and Bayeux, as jobs and in tasks that exchange messages."""
-    config = WorldConfig(
-        **NETWORK, nodes=40, initial=30, groups=3, group_size=12, rounds=3, lookups=0, lost_after=1,
-        generator="churn+publications", lifetime=4.0, publish_rate=1.0, link_stress_period=2,
-        systems=("scribe", "gossipsub", "bayeux"), gossipsub_loss=0.2, round_seconds=2.0,
-        gossipsub_heartbeat_ms=2000.0, measures=("delay", "node_stress", "link_stress"),
-    )  # fmt: skip
-    with Simulation(spark, config) as simulation:
-        one = make_world(simulation, config)
-        jobs = make_world(simulation, config, one._events, buckets=2, engine="jobs")
-        tasks = make_world(simulation, config, one._events, buckets=2, engine="tasks")
-        for number in range(2):
-            measured = one.step()
-            assert ("gossipsub.link_stress.control.max" in measured) == (number == 1)
-            for many in (jobs, tasks):
-                assert many.step() == measured
-                assert many.publications.equals(one.publications)
-        saved = jobs.saved.localCheckpoint()
-        rest = simulation.nodes, one._events, simulation.underlay, jobs._protocols
-        again = World.of_save(saved, *rest, 2)
-        measured = one.step()
-        assert measured["bayeux.messages.payload"] > 0
-        assert measured["gossipsub.messages.payload"] > 0
-        for system in ("scribe", "gossipsub", "bayeux"):
-            some = ("rad.median", "children_entries.max", "link_stress.max", "messages")
-            assert {f"{system}.{name}" for name in some} <= measured.keys()
-        assert again.step() == jobs.step() == measured
-        assert again.publications.equals(one.publications)
-        for world in (one, jobs, tasks, again):
-            world.release()
-
-
 def test_an_engine_is_chosen_with_its_reason(spark):
     assert engine_of("auto", spark, 1) == Engine("tasks", "all nodes are in one bucket")
     assert engine_of("auto", spark, 2) == Engine("tasks", "2 tasks can stay")
