@@ -14,6 +14,7 @@ Rules: docs/rules.md, O1 to O5, O10 to O12.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
