@@ -166,7 +166,7 @@ def rows_of_groups(rows: Rows, groups: np.ndarray) -> tuple[Rows, np.ndarray]:
 
 
 def read_typed(
-    rows: DataFrame,
+    rows: Table,
     columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> Batches:
@@ -178,7 +178,7 @@ def read_typed(
             if count_rows(table):
                 yield from columns(row.bucket, table)
 
-    return Batches.made(rows, run, schema)
+    return Batches.of(rows).then(run, schema)
 
 
 def read_together(

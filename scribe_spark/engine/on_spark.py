@@ -33,6 +33,7 @@ from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Row, pack_rows, packed_in, read_rows
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
@@ -305,6 +306,20 @@ class BucketTables:
         """Return the rows of some tables (by default all), partitioned by bucket."""
         rows = self._kept().where("table")
         return rows.where(F.col("name").isin(*names)) if names else rows
+
+    def batches(self, *names: str) -> Batches:
+        """Return the rows of some tables for kernels, which read tables in files without Spark."""
+        spark = self.layout.spark
+        places = [(*place, name) for name in names for place in self._places.get(name, [])]
+        if not places or any(file is None for _, file, _ in places):
+            return Batches.of(self.rows(*names))
+        there = [
+            {"bucket": bucket, "sender": bucket, "table": True, "name": name, "rows": 0}
+            | {"file": file, "data": None, "part": 0, "parts": 1}
+            for bucket, file, name in sorted(places)
+        ]
+        listed = pa.Table.from_pylist(there, to_arrow_schema(ROWS))
+        return Batches.known(spark, listed, sum(self._held[name] for name in names), ROWS)
 
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as constant tables for another `BucketTables`."""

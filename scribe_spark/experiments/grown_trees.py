@@ -99,7 +99,7 @@ class GrownTrees:
     @stage
     def _groups(self) -> pa.Table:
         run = self._run
-        return scribe_groups.make_groups(run.members, run.overlay.rows_of_nodes, run.config)
+        return scribe_groups.make_groups(run.memberships, run.overlay.rows_of_nodes, run.config)
 
     @stage
     def _built(self) -> scribe_trees.Trees:

@@ -19,7 +19,7 @@ from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import stage
 from scribe_spark.experiments.stages import Stages, on_driver
-from scribe_spark.experiments.system_rows import Known, checked_variant, tree_edges
+from scribe_spark.experiments.system_rows import Known, checked_variant
 from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.nodes import node_vertices
@@ -33,6 +33,7 @@ from scribe_spark.systems.registry import System, is_built_in, systems_of_run
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants as scribe_variants
 from scribe_spark.topology.frames import Topology
+from scribe_spark.worlds.system_tables import tree_edges
 
 
 @dataclass(frozen=True)

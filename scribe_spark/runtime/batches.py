@@ -36,7 +36,14 @@ from pyspark.sql.types import StructType
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
-from scribe_spark.runtime.sessions import abilities, local_frame, parallelism, timed_query
+from scribe_spark.runtime.sessions import (
+    abilities,
+    local_frame,
+    parallelism,
+    timed_query,
+    timed_tasks,
+    usable,
+)
 from scribe_spark.runtime.tricks import enabled
 
 #: A function from the batches of a partition to the batches of the result.
@@ -47,6 +54,9 @@ _ROWS_AT_ONCE = 2**19
 
 #: From so many rows of saved tables on, a job is faster than the driver's process.
 _MANY_ROWS = 2**22
+
+#: From so many rows on, tables are written faster by a task for each core than by the driver.
+_SOME_ROWS = 2**18
 
 #: A selection of rows: column -> the values of which they have one.
 Among = Mapping[str, Sequence[Any]]
@@ -69,6 +79,15 @@ class DriverRows:
         """The rows as Arrow batches in the driver's process."""
         rows = self.rows
         return (pa.table({"id": np.arange(rows)}) if isinstance(rows, int) else rows).to_batches()
+
+    def shares(self, tasks: int) -> list[pa.Table]:
+        """Return the rows in as many parts as there are tasks."""
+        rows = self.rows
+        length = rows if isinstance(rows, int) else len(rows)
+        ends = [length * task // tasks for task in range(tasks + 1)]
+        if isinstance(rows, int):
+            return [pa.table({"id": np.arange(*some)}) for some in itertools.pairwise(ends)]
+        return [rows.slice(at, end - at) for at, end in itertools.pairwise(ends)]
 
     @property
     def frame(self) -> DataFrame:
@@ -132,6 +151,13 @@ class Batches:
 
         known = DriverRows(spark, len(groups), sum(rows for _, _, rows in groups))
         return cls(((known, read),), wanted)._of_rows(among)
+
+    @classmethod
+    def known(
+        cls, spark: SparkSession, rows: pa.Table, count: int, schema: StructType | str
+    ) -> Batches:
+        """Return rows that the driver knows, of which kernels make about `count` rows."""
+        return cls(((DriverRows(spark, rows, count), None),), _schema(schema))
 
     @classmethod
     def numbered(cls, spark: SparkSession, count: int) -> Batches:
@@ -216,14 +242,52 @@ class Batches:
     @property
     def is_small(self) -> bool:
         """True if the driver's process makes the table without a job."""
-        counts = [rows.count for rows, _ in self.parts if isinstance(rows, DriverRows)]
-        return len(counts) == len(self.parts) and sum(counts) < _MANY_ROWS
+        return self._is_known and self._count < _MANY_ROWS
+
+    @property
+    def _is_known(self) -> bool:
+        """True if the driver knows all rows that kernels read."""
+        return all(isinstance(rows, DriverRows) for rows, _ in self.parts)
+
+    @property
+    def _count(self) -> int:
+        return sum(rows.count for rows, _ in self.parts if isinstance(rows, DriverRows))
+
+    @property
+    def is_for_plain_tasks(self) -> bool:
+        """True if tasks of Spark make the table, with so many rows, without a query."""
+        known = self._is_known and usable("plain_tasks", self.session)
+        return known and self._count >= _SOME_ROWS
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of a small table, which this process makes."""
         for rows, kernel in self.parts:
             assert isinstance(rows, DriverRows)
             yield from rows.batches if kernel is None else kernel(rows.batches)
+
+    def made_by_plain_tasks(self) -> pa.Table:
+        """Return the few rows that a task for each core makes of the rows that the driver knows.
+
+        Such a job has no query that Spark would plan, and no row goes through the JVM.
+        """
+        spark, schema = self.session, to_arrow_schema(self.schema)
+        tasks, kernels = parallelism(spark), [kernel for _, kernel in self.parts]
+        shared = [rows.shares(tasks) for rows, _ in self.parts if isinstance(rows, DriverRows)]
+
+        def run(shares: Iterable[tuple[pa.Table, ...]]) -> Iterator[bytes]:
+            for share in shares:
+                for rows, kernel in zip(share, kernels, strict=True):
+                    batches = rows.to_batches()
+                    made = pa.Table.from_batches(kernel(batches) if kernel else batches, schema)
+                    sink = pa.BufferOutputStream()
+                    with pa.ipc.new_stream(sink, schema) as out:
+                        out.write_table(made)
+                    yield sink.getvalue().to_pybytes()
+
+        with errors_of_tasks(), timed_tasks(spark):
+            shares = list(zip(*shared, strict=True))
+            made = spark.sparkContext.parallelize(shares, tasks).mapPartitions(run).collect()
+        return pa.concat_tables([schema.empty_table(), *map(_read_stream, made)])
 
     def to_arrow(self) -> pa.Table:
         """Return the table as an Arrow table on the driver; this process makes a small one."""
@@ -249,6 +313,10 @@ def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = 
     for column, values in among.items():
         table = table.where(F.col(column).isin(list(values)))
     return table.select(*columns).toArrow()
+
+
+def _read_stream(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
 
 
 def _frame(rows: DataFrame | DriverRows) -> DataFrame:
@@ -348,14 +416,19 @@ def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[
 
 def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]]:
     """Write the files of all tables beside their places; yield a row :data:`_WRITTEN` for each."""
-    in_tasks = list[Batches]()
+    in_tasks, plain = list[Batches](), list[Batches]()
     for folder, table in tables.items():
         write = _writer(_arrow_schema(table), folder / _BESIDE)
-        if isinstance(table, Batches) and not table.is_small:
+        if isinstance(table, Batches) and table.is_for_plain_tasks:
+            plain.append(table.then(write, _WRITTEN))
+        elif isinstance(table, Batches) and not table.is_small:
             in_tasks.append(table.then(write, _WRITTEN))
-            continue
-        for batch in write(table.made_here() if isinstance(table, Batches) else table.to_batches()):
-            yield from batch.to_pylist()
+        else:
+            here = table.made_here() if isinstance(table, Batches) else table.to_batches()
+            for batch in write(here):
+                yield from batch.to_pylist()
+    if plain:
+        yield from Batches.union(plain).made_by_plain_tasks().to_pylist()
     if in_tasks:
         yield from Batches.union(in_tasks).to_arrow().to_pylist()
 

@@ -9,9 +9,9 @@ from bayeux_played import run_of
 from oracle.bayeux.cases import random_bayeux
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.experiments.round_in_run import _first_of_trees
 from scribe_spark.rounds.system import Publishing
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.worlds.round_of_run import _first_of_trees
 
 
 def test_guests_have_no_deliveries():

@@ -26,7 +26,7 @@ from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, check_each_node, is_local, not_each_node, read_table
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.sessions import local_frame
 
@@ -211,13 +211,13 @@ def _twice(path: str, group, node) -> InputError:
 RowsOfNodes = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
-def make_groups(members: DataFrame, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
+def make_groups(members: Table, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
     """Return each group's key and creator on the driver, with the columns of `keyed_groups`.
 
     Drawn groups may be empty; the groups of a user's table of members have members.
     """
     if config.groups.members is not None:
-        counted = members.groupBy("group").count().toArrow()
+        counted = Batches.of(members).frame.groupBy("group").count().toArrow()
         numbers, sizes = (counted.column(name).to_numpy() for name in ("group", "count"))
     else:
         drawn = GroupDraws.of(config)

@@ -159,7 +159,7 @@ class Trees:
         return delays
 
     def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
-        return read_view(self.engine.tables.rows(table), self.names, schema, make)
+        return read_view(self.engine.tables.batches(table), self.names, schema, make)
 
     def anycast(
         self, messages: DataFrame, application: Callable[[int], Application] | None = None
@@ -392,7 +392,7 @@ def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batch
         return take(some, some["node"] != source[some["group"]])
 
     names = engine.tables.called(tables_called([payloads.DELIVERIES]).pattern)
-    rows = engine.tables.rows(*names or [payloads.DELIVERIES])
+    rows = engine.tables.batches(*names or [payloads.DELIVERIES])
     return read_view(rows, trees.names, DELIVERIES, members)
 
 
