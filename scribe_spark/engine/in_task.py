@@ -116,7 +116,8 @@ class InTask:
 
     With an exchange to the tasks of the other buckets, `tables` has one bucket, whose number is the
     rank of the task; else this task has all buckets.  `inbox` has messages for superstep 0 of the
-    first program.  `first` is the number of this task's first bucket.
+    first program.  `first` is the number of this task's first bucket.  ``put_away(tables, name)``
+    moves a table of the bucket into a file.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class InTask:
         tables: Sequence[Tables],
         exchange: Exchange | None = None,
         inbox: Mapping[str, Columns] | None = None,
+        put_away: Callable[[Tables, str], None] | None = None,
     ) -> None:
+        self._put_away = put_away
         self._inbox, self._exchange = dict(inbox or {}), exchange
         self.exchange = None if exchange is None or exchange.size == 1 else exchange
         self.tables = list(tables)
@@ -134,6 +137,22 @@ class InTask:
     def without_inbox(self) -> InTask:
         """Return a player on the same tables, which leaves the messages in `inbox` to this one."""
         return InTask(self.tables, self._exchange)
+
+    def send_first(self, bounds: np.ndarray, messages: Outbox) -> None:
+        """Send this task's messages to nodes, for superstep 0 of the first program."""
+        waiting: _Waiting = {}
+        for to, kind, columns in deliver(bounds, messages):
+            waiting.setdefault(to, []).append((self.first, kind, columns))
+        if self.exchange is not None:
+            waiting, _ = _exchanged(self.exchange, waiting, 0)
+        self._inbox |= merge_inbox(one for parts in waiting.values() for one in parts)
+
+    def put_away(self) -> None:
+        """Move changed tables into files, from which programs read them, if tasks may do so."""
+        if self._put_away is not None:
+            for tables in self._own.values():
+                for name in list(tables.changed):
+                    self._put_away(tables, name)
 
     def begin_round(self, number: int) -> None:
         pass

@@ -212,7 +212,14 @@ class BucketTables:
             own, *others = _apart(batches, wanted)
             bucket, found = exchange.rank, list(read_rows(own))
             held = _tables_of(found)
-            player = InTask([_readable(held)], exchange, _inbox_of(found))
+
+            def put_away(tables: Tables, name: str) -> None:
+                row = pack_rows(bucket, bucket, True, name, tables[name], folder)
+                (held[name],) = read_rows(row)
+                tables.put_away(name, functools.partial(getattr, held[name], "packed"))
+
+            inbox, move = _inbox_of(found), None if folder is None else put_away
+            player = InTask([_readable(held)], exchange, inbox, move)
             del found
             orchestrate(player, others.pop())  # nobody else keeps the table in memory
             yield from _rows_of(bucket, player.tables[0], held, folder)

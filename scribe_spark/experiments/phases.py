@@ -103,7 +103,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
     scope.own(simulation)  # its memory is not needed afterwards
-    members = Batches.of(simulation.memberships, schemas.MEMBERS.names)
+    members = Batches.of(simulation.grown.joined, schemas.MEMBERS.names)
     groups = schemas.arrow_columns(simulation.group_rows, schemas.GROUPS)
     yield {"groups": groups, "pastry_routes": _pastry_routes(simulation.create_rows)}
     if simulation.schedule is not None:

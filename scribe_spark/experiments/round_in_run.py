@@ -6,10 +6,12 @@ A system with shorter own rounds plays several of them: see `rounds.system.play_
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import links_of, player_of
 from scribe_spark.core.arrays import (
@@ -22,6 +24,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.player import Player
 from scribe_spark.engine.views import Names, read_view
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
@@ -43,7 +46,7 @@ from scribe_spark.rounds.system import (
     SystemOnBuckets,
 )
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems.registry import live_system
+from scribe_spark.systems.registry import is_built_in, live_system
 from scribe_spark.systems.scribe.groups import limits_by_number
 from scribe_spark.worlds.round_of_run import (
     COPIED,
@@ -58,6 +61,7 @@ from scribe_spark.worlds.round_of_run import (
     edge_rows,
     play_round,
     state_rows,
+    play_with_trees,
     with_kinds,
 )
 
@@ -71,41 +75,17 @@ _MOST_IN_PICTURE = 64
 
 def play_round_0(system: System, stages: Stages) -> Multicast:
     """Play round 0 of a system, and return its tables."""
-    live, ring = live_system(system, stages.config), stages.overlay.ring
-    number, hi, lo = collected(stages.source_rows, "group", "key_hi", "key_lo")
-    schedule, several = stages.publications, stages.schedule is not None
-    source = ring.facts.positions(schedule.source)
-    publish = Publishing(
-        index_sorted(number, schedule.group), source, schedule.at_us, schedule.size
+    live, ring, schedule = (
+        live_system(system, stages.config),
+        stages.overlay.ring,
+        stages.publications,
     )
-    join, guests = _members(stages, live, publish)
-    given: dict[str, Any] = {
-        **{"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)},
-        **{"join": join, "publish": publish},
-        **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
-        **{"seed": stages.config.seed, "source": stages.config.groups.source},
-        **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
-        "watched": _group_of_picture(np.bincount(join[0], minlength=len(number))),
-    }
-    if stages.config.bandwidth.on:
-        given["links"] = links_of(stages)
-        stages.note_clock(player_of(ring.layout))
-    is_mesh = system.family == MESH or not live.has_trees
-    tables_of_run = Wanted(is_mesh or several, not is_mesh, guests)
-    if live.is_silent and not stages.config.bandwidth.on:
+    (number,), several = collected(stages.source_rows, "group"), stages.schedule is not None
+    tables_of_run = _wanted(system, live, several)
+    if stages.grown.plays_silent and _is_played_with_trees(system, live):
         player = stages.silent_player
     else:
-        known = stages.overlay.known if live.reads else []
-        starts = BucketTables(ring.layout, ring.starts(), known)
-        player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
-    of_ring = ring.facts, ring.bounds
-    orchestrate = partial(play_round, system.name, live, given, *of_ring, tables_of_run)
-    if live.is_silent or (len(join[0]) > _FEW_MEMBERS and not stages.in_tasks):
-        orchestrate(player)
-    elif stages.in_tasks:
-        player.play_in_tasks(orchestrate, "round 0")
-    else:
-        player.tables.play_in_one_task(orchestrate, f"{system.label}, round 0")
+        player = _play(system, live, stages, tables_of_run)
     names = Names(ring.facts, stages.underlay.kernel, number)
 
     def view(name: str, schema: str, make: Any = dict) -> Callable[[], Batches]:
@@ -132,6 +112,88 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
         picture=view(DRAWN, PICTURE) if system.picture is not None else None,
         scheduled=several,
     )
+
+
+def _wanted(system: System, live: SystemOnBuckets, several: bool) -> Wanted:
+    """Return the tables that buckets write for a system; with `several` publications of a group."""
+    is_mesh = system.family == MESH or not live.has_trees
+    return Wanted(is_mesh or several, not is_mesh)
+
+
+def _is_played_with_trees(system: System, live: SystemOnBuckets) -> bool:
+    """Return True if the tasks that have grown Scribe's trees can play a system, too."""
+    return live.is_silent and not live.sources_join and is_built_in(system)
+
+
+def playing_silent(stages: Stages, groups: pa.Table) -> Callable[[Player, np.ndarray], None]:
+    """Return the function that plays silent systems in the tasks that have grown the trees.
+
+    `groups` are all groups, sorted.  The function is picklable.
+    """
+    every = [
+        (system, live_system(system, stages.config))
+        for system in stages.asked_for
+        if system.world is not None and not system.from_root
+    ]
+    ring = stages.overlay.ring
+    number, hi, lo = collected(groups, "group", "key_hi", "key_lo")
+    given = _of_network(stages) | _of_groups(number, hi, lo)
+    of_ring = ring.facts, ring.bounds
+    systems = [
+        (system.name, live, _wanted(system, live, several=False))
+        for system, live in every
+        if _is_played_with_trees(system, live)
+    ]
+    return partial(play_with_trees, systems, given, *of_ring)
+
+
+def _of_network(stages: Stages) -> dict[str, Any]:
+    """Return the fields of `LivingRound` that are the same for all systems of a run."""
+    return {
+        **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
+        **{"seed": stages.config.seed, "source": stages.config.groups.source},
+        **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
+    }
+
+
+def _of_groups(number: np.ndarray, hi: np.ndarray, lo: np.ndarray) -> dict[str, Any]:
+    """Return the fields of `LivingRound` with the numbers and the keys of groups."""
+    return {"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)}
+
+
+def _play(system: System, live: SystemOnBuckets, stages: Stages, tables_of_run: Wanted) -> OnSpark:
+    """Play round 0 of a system by itself; return the player with its tables."""
+    ring, schedule = stages.overlay.ring, stages.publications
+    number, hi, lo = collected(stages.source_rows, "group", "key_hi", "key_lo")
+    source = ring.facts.positions(schedule.source)
+    publish = Publishing(
+        index_sorted(number, schedule.group), source, schedule.at_us, schedule.size
+    )
+    join, guests = _members(stages, live, publish)
+    given: dict[str, Any] = {
+        **_of_network(stages),
+        **_of_groups(number, hi, lo),
+        **{"join": join, "publish": publish},
+        "watched": _group_of_picture(np.bincount(join[0], minlength=len(number))),
+    }
+    if stages.config.bandwidth.on:
+        given["links"] = links_of(stages)
+        stages.note_clock(player_of(ring.layout))
+    if live.is_silent and not stages.config.bandwidth.on:
+        player = stages.silent_player
+    else:
+        known = stages.overlay.known if live.reads else []
+        starts = BucketTables(ring.layout, ring.starts(), known)
+        player = stages.own(OnSpark(starts, f"{system.label}, ", stages.progress))
+    of_run = replace(tables_of_run, guests=guests)
+    orchestrate = partial(play_round, system.name, live, given, ring.facts, ring.bounds, of_run)
+    if live.is_silent or (len(join[0]) > _FEW_MEMBERS and not stages.in_tasks):
+        orchestrate(player)
+    elif stages.in_tasks:
+        player.play_in_tasks(orchestrate, "round 0")
+    else:
+        player.tables.play_in_one_task(orchestrate, f"{system.label}, round 0")
+    return player
 
 
 def _members(

@@ -29,7 +29,7 @@ from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
-from scribe_spark.systems.registry import System, is_built_in, systems_of_run
+from scribe_spark.systems.registry import System, is_built_in
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants as scribe_variants
 from scribe_spark.topology.frames import Topology
@@ -166,13 +166,6 @@ class Simulation(Stages):
     def routing_table(self) -> DataFrame:
         """The filled cells of all nodes' routing tables: ``node, row, col, entry``."""
         return self.overlay.routing_table()
-
-    # --- systems
-
-    @property
-    def asked_for(self) -> tuple[System, ...]:
-        """The systems that the run has, by its config."""
-        return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     # --- trees
 

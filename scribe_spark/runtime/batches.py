@@ -82,12 +82,10 @@ class DriverRows:
 
     def shares(self, tasks: int) -> list[pa.Table]:
         """Return the rows in as many parts as there are tasks."""
-        rows = self.rows
-        length = rows if isinstance(rows, int) else len(rows)
-        ends = [length * task // tasks for task in range(tasks + 1)]
-        if isinstance(rows, int):
-            return [pa.table({"id": np.arange(*some)}) for some in itertools.pairwise(ends)]
-        return [rows.slice(at, end - at) for at, end in itertools.pairwise(ends)]
+        if not isinstance(self.rows, int):
+            return [self.rows.take(np.arange(n, len(self.rows), tasks)) for n in range(tasks)]
+        ends = [self.rows * task // tasks for task in range(tasks + 1)]
+        return [pa.table({"id": np.arange(*some)}) for some in itertools.pairwise(ends)]
 
     @property
     def frame(self) -> DataFrame:
@@ -96,6 +94,18 @@ class DriverRows:
             return local_frame(self.spark, self.rows)
         tasks = max(1, min(self.rows, parallelism(self.spark)))
         return self.spark.range(0, self.rows, 1, tasks)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A task's share of a table: rows that the driver knows, and the kernels for them."""
+
+    parts: tuple[tuple[pa.Table, BatchKernel | None], ...]
+
+    def made(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that the kernels make, in this process."""
+        for rows, kernel in self.parts:
+            yield from rows.to_batches() if kernel is None else kernel(rows.to_batches())
 
 
 @dataclass(frozen=True)
@@ -242,10 +252,10 @@ class Batches:
     @property
     def is_small(self) -> bool:
         """True if the driver's process makes the table without a job."""
-        return self._is_known and self._count < _MANY_ROWS
+        return self.is_known and self._count < _MANY_ROWS
 
     @property
-    def _is_known(self) -> bool:
+    def is_known(self) -> bool:
         """True if the driver knows all rows that kernels read."""
         return all(isinstance(rows, DriverRows) for rows, _ in self.parts)
 
@@ -256,7 +266,7 @@ class Batches:
     @property
     def is_for_plain_tasks(self) -> bool:
         """True if tasks of Spark make the table, with so many rows, without a query."""
-        known = self._is_known and usable("plain_tasks", self.session)
+        known = self.is_known and usable("plain_tasks", self.session)
         return known and self._count >= _SOME_ROWS
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
@@ -271,23 +281,26 @@ class Batches:
         Such a job has no query that Spark would plan, and no row goes through the JVM.
         """
         spark, schema = self.session, to_arrow_schema(self.schema)
-        tasks, kernels = parallelism(spark), [kernel for _, kernel in self.parts]
-        shared = [rows.shares(tasks) for rows, _ in self.parts if isinstance(rows, DriverRows)]
+        tasks = parallelism(spark)
+        shares = self.shares(tasks)
 
-        def run(shares: Iterable[tuple[pa.Table, ...]]) -> Iterator[bytes]:
-            for share in shares:
-                for rows, kernel in zip(share, kernels, strict=True):
-                    batches = rows.to_batches()
-                    made = pa.Table.from_batches(kernel(batches) if kernel else batches, schema)
-                    sink = pa.BufferOutputStream()
-                    with pa.ipc.new_stream(sink, schema) as out:
-                        out.write_table(made)
-                    yield sink.getvalue().to_pybytes()
+        def run(numbers: Iterable[int]) -> Iterator[bytes]:
+            for number in numbers:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, schema) as out:
+                    for batch in shares[number].made():
+                        out.write_batch(batch)
+                yield sink.getvalue().to_pybytes()
 
         with errors_of_tasks(), timed_tasks(spark):
-            shares = list(zip(*shared, strict=True))
-            made = spark.sparkContext.parallelize(shares, tasks).mapPartitions(run).collect()
+            made = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(run).collect()
         return pa.concat_tables([schema.empty_table(), *map(_read_stream, made)])
+
+    def shares(self, tasks: int) -> list[Share]:
+        """Return a share of the table for each task, if the driver knows all rows."""
+        shared = [rows.shares(tasks) for rows, _ in self.parts if isinstance(rows, DriverRows)]
+        kernels = [kernel for _, kernel in self.parts]
+        return [Share(tuple(zip(some, kernels, strict=True))) for some in zip(*shared, strict=True)]
 
     def to_arrow(self) -> pa.Table:
         """Return the table as an Arrow table on the driver; this process makes a small one."""

@@ -5,7 +5,7 @@ Tasks import this module, but none of the config's modules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ import pyarrow as pa
 from scribe_spark.bandwidth.rounds import time_round
 from scribe_spark.core.arrays import (
     NONE,
+    divided,
     find_sorted,
     whole_numbers,
 )
@@ -32,6 +33,7 @@ from scribe_spark.multicast import (
     PAYLOAD,
 )
 from scribe_spark.rounds.events import NEVER, Events, KnowsLives
+from scribe_spark.rounds.group_events import Publishing
 from scribe_spark.rounds.group_overlays import PICTURE as PICTURE_OF_GROUP
 from scribe_spark.rounds.observer import TRAFFIC, Tally
 from scribe_spark.rounds.system import (
@@ -43,6 +45,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
     play_run,
 )
+from scribe_spark.systems.scribe.trees import ENTRIES
 
 #: The tables of a bucket from which views are read.
 COPIED, EDGES_OF_TREES, REACHED, KEPT, SENT, DRAWN = (
@@ -144,6 +147,28 @@ def play_round(
     first = _first_of_trees(live, now, done)
     player.play(_WriteViews(bounds, nodes, live, of, first, wanted))
     player.free_shared()
+
+
+def play_with_trees(
+    systems: Sequence[tuple[str, SystemOnBuckets, Wanted]],
+    given: Mapping[str, Any],
+    facts: Facts,
+    bounds: np.ndarray,
+    engine: InTask,
+    roots: np.ndarray,
+) -> None:
+    """Play silent systems in a task that has grown Scribe's trees; the roots are the sources.
+
+    `systems` have names and wanted tables, `given` the fields of `LivingRound` but members and
+    publications, and `roots` has a position for each group.
+    """
+    group = np.flatnonzero(roots != NONE)
+    publish = Publishing.at_begin((group, roots[group]))
+    entries = engine.tables[0].get(ENTRIES, {})
+    member = entries["key"][entries["member"]] if entries else whole_numbers()
+    own = {"join": divided(member, len(facts.ring)), "publish": publish}
+    for name, live, wanted in systems:
+        play_round(name, live, {**given, **own}, facts, bounds, wanted, engine)
 
 
 def _add_times(

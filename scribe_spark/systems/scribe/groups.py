@@ -144,8 +144,14 @@ def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
                 columns = [pa.array(column) for column in drawn.members_of(*part)]
                 yield pa.RecordBatch.from_arrays(columns, names=["group", "node"])
 
-    spread = local_frame(spark, pa.table(drawn.parts())).repartition("first")
-    return Batches.made(spread, draw, schemas.MEMBERS)
+    parts = drawn.parts()
+    # the first groups are the largest, and tasks draw neighbours
+    spread = pa.table(parts).take(np.argsort(np.arange(len(parts["first"])) % 2, kind="stable"))
+    count = int(parts["size"].sum())
+    return Batches.known(spark, spread, count, _PARTS).then(draw, schemas.MEMBERS)
+
+
+_PARTS = "first bigint, size bigint"
 
 
 def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
