@@ -50,11 +50,12 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
     """Return the results of a kernel for the rows sent to each bucket.
 
-    If there are few rows, the kernel runs in this process.
+    If there are few rows, the kernel runs in this process, on rows that tasks send if that is
+    faster.
     """
     if not sent.is_small:
         return Batches.made(meet(sent, buckets), kernel, ROWS)
-    made = pa.Table.from_batches(kernel(sent.made_here()), to_arrow_schema(ROWS))
+    made = pa.Table.from_batches(kernel(sent.to_batches()), to_arrow_schema(ROWS))
     return Batches.known(sent.session, made, len(made), ROWS)
 
 

@@ -289,7 +289,7 @@ class Batches:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, schema) as out:
                     for batch in shares[number].made():
-                        out.write_batch(batch)
+                        out.write_batch(batch.cast(schema))
                 yield sink.getvalue().to_pybytes()
 
         with errors_of_tasks(), timed_tasks(spark):
@@ -302,11 +302,17 @@ class Batches:
         kernels = [kernel for _, kernel in self.parts]
         return [Share(tuple(zip(some, kernels, strict=True))) for some in zip(*shared, strict=True)]
 
+    def to_batches(self) -> Iterable[pa.RecordBatch]:
+        """Return the batches of a small table, which tasks make if that is faster."""
+        if self.is_for_plain_tasks:
+            return self.made_by_plain_tasks().to_batches()
+        return self.made_here()
+
     def to_arrow(self) -> pa.Table:
         """Return the table as an Arrow table on the driver; this process makes a small one."""
         schema = to_arrow_schema(self.schema)
-        if self.is_small:
-            return pa.Table.from_batches((one.cast(schema) for one in self.made_here()), schema)
+        if self.is_small or self.is_for_plain_tasks:
+            return pa.Table.from_batches((one.cast(schema) for one in self.to_batches()), schema)
         frame = self.frame
         with errors_of_tasks(), timed_query(frame):
             return frame.toArrow().cast(schema)
