@@ -265,9 +265,10 @@ class Batches:
 
     @property
     def is_for_plain_tasks(self) -> bool:
-        """True if tasks of Spark make the table, with so many rows, without a query."""
-        known = self.is_known and usable("plain_tasks", self.session)
-        return known and self._count >= _SOME_ROWS
+        """True if the table has so many rows that tasks of this machine make it without a query."""
+        if not self.is_known or self._count < _SOME_ROWS:
+            return False
+        return usable("plain_tasks", self.session) and abilities(self.session).shares_disk
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of a small table, which this process makes."""
