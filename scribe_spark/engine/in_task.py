@@ -19,6 +19,7 @@ from scribe_spark.engine.in_turn import IfRows, Steps, step_of
 from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.runtime.memory import return_freed_memory
 
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
 
@@ -153,6 +154,7 @@ class InTask:
             for tables in self._own.values():
                 for name in list(tables.changed):
                     self._put_away(tables, name)
+            return_freed_memory()
 
     def begin_round(self, number: int) -> None:
         pass
