@@ -60,8 +60,8 @@ from scribe_spark.worlds.round_of_run import (
     copy_rows,
     edge_rows,
     play_round,
-    state_rows,
     play_with_trees,
+    state_rows,
     with_kinds,
 )
 
