@@ -11,8 +11,8 @@ import numpy as np
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.experiments import round_in_run
 from scribe_spark.rounds.system import Publishing, SystemOnBuckets
+from scribe_spark.worlds import round_of_run
 
 
 @dataclass
@@ -63,9 +63,9 @@ class Round0:
             for group, node in self.guests
         ]
         of_guests = np.sort(np.array(guests, dtype=np.int64))
-        wanted = round_in_run._Wanted(True, self.system.has_trees, of_guests)
+        wanted = round_of_run.Wanted(True, self.system.has_trees, of_guests)
         facts = RingInMemory(self.ring)
-        round_in_run._play("it", self.system, given, facts, self.bounds, wanted, player)
+        round_of_run.play_round("it", self.system, given, facts, self.bounds, wanted, player)
         names = ("copies", "edges", "deliveries", "state", "control")
         found = player.gather(*(f"it/{name} of round 0" for name in names))
         return {name.split()[0].removeprefix("it/"): columns for name, columns in found.items()}

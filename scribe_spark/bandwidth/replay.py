@@ -66,7 +66,7 @@ def replayed(
     def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
         ring, underlay = stages.overlay.ring, stages.underlay
         names = Names(ring.facts, underlay.kernel, np.unique(stages.publications.group))
-        return read_view(tables().rows(name), names, schema + more, rows)
+        return read_view(tables().batches(name), names, schema + more, rows)
 
     def copies(some: Columns) -> dict[str, Any]:
         return {**some, "receiver": some["node"], "hop": some["hops"], "kind": PAYLOAD}

@@ -21,7 +21,7 @@ from scribe_spark.core.keys import order_of
 from scribe_spark.engine.on_spark import ROWS, pack_rows, play_superstep, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import Program
-from scribe_spark.runtime.batches import Batches, BatchKernel, DriverRows
+from scribe_spark.runtime.batches import Batches, BatchKernel
 
 
 def meet(sent: Batches, buckets: int) -> DataFrame:
@@ -50,12 +50,13 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
     """Return the results of a kernel for the rows sent to each bucket.
 
-    If there are few rows, the kernel runs in this process.
+    If there are few rows, the kernel runs in this process, on rows that tasks send if that is
+    faster.
     """
     if not sent.is_small:
         return Batches.made(meet(sent, buckets), kernel, ROWS)
-    made = pa.Table.from_batches(kernel(sent.made_here()), to_arrow_schema(ROWS))
-    return Batches(((DriverRows(sent.session, made, len(made)), None),), ROWS)
+    made = pa.Table.from_batches(kernel(sent.to_batches()), to_arrow_schema(ROWS))
+    return Batches.known(sent.session, made, len(made), ROWS)
 
 
 def count_in_buckets(

@@ -19,6 +19,7 @@ from scribe_spark.engine.in_turn import IfRows, Steps, step_of
 from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.runtime.memory import return_freed_memory
 
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
 
@@ -116,7 +117,8 @@ class InTask:
 
     With an exchange to the tasks of the other buckets, `tables` has one bucket, whose number is the
     rank of the task; else this task has all buckets.  `inbox` has messages for superstep 0 of the
-    first program.  `first` is the number of this task's first bucket.
+    first program.  `first` is the number of this task's first bucket.  ``put_away(tables, name)``
+    moves a table of the bucket into a file.
     """
 
     def __init__(
@@ -124,7 +126,9 @@ class InTask:
         tables: Sequence[Tables],
         exchange: Exchange | None = None,
         inbox: Mapping[str, Columns] | None = None,
+        put_away: Callable[[Tables, str], None] | None = None,
     ) -> None:
+        self._put_away = put_away
         self._inbox, self._exchange = dict(inbox or {}), exchange
         self.exchange = None if exchange is None or exchange.size == 1 else exchange
         self.tables = list(tables)
@@ -134,6 +138,23 @@ class InTask:
     def without_inbox(self) -> InTask:
         """Return a player on the same tables, which leaves the messages in `inbox` to this one."""
         return InTask(self.tables, self._exchange)
+
+    def send_first(self, bounds: np.ndarray, messages: Outbox) -> None:
+        """Send this task's messages to nodes, for superstep 0 of the first program."""
+        waiting: _Waiting = {}
+        for to, kind, columns in deliver(bounds, messages):
+            waiting.setdefault(to, []).append((self.first, kind, columns))
+        if self.exchange is not None:
+            waiting, _ = _exchanged(self.exchange, waiting, 0)
+        self._inbox |= merge_inbox(one for parts in waiting.values() for one in parts)
+
+    def put_away(self) -> None:
+        """Move changed tables into files, from which programs read them, if tasks may do so."""
+        if self._put_away is not None:
+            for tables in self._own.values():
+                for name in list(tables.changed):
+                    self._put_away(tables, name)
+            return_freed_memory()
 
     def begin_round(self, number: int) -> None:
         pass

@@ -33,6 +33,7 @@ from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Row, pack_rows, packed_in, read_rows
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
@@ -211,7 +212,14 @@ class BucketTables:
             own, *others = _apart(batches, wanted)
             bucket, found = exchange.rank, list(read_rows(own))
             held = _tables_of(found)
-            player = InTask([_readable(held)], exchange, _inbox_of(found))
+
+            def put_away(tables: Tables, name: str) -> None:
+                row = pack_rows(bucket, bucket, True, name, tables[name], folder)
+                (held[name],) = read_rows(row)
+                tables.put_away(name, functools.partial(getattr, held[name], "packed"))
+
+            inbox, move = _inbox_of(found), None if folder is None else put_away
+            player = InTask([_readable(held)], exchange, inbox, move)
             del found
             orchestrate(player, others.pop())  # nobody else keeps the table in memory
             yield from _rows_of(bucket, player.tables[0], held, folder)
@@ -305,6 +313,20 @@ class BucketTables:
         """Return the rows of some tables (by default all), partitioned by bucket."""
         rows = self._kept().where("table")
         return rows.where(F.col("name").isin(*names)) if names else rows
+
+    def batches(self, *names: str) -> Batches:
+        """Return the rows of some tables for kernels, which read tables in files without Spark."""
+        spark = self.layout.spark
+        places = [(*place, name) for name in names for place in self._places.get(name, [])]
+        if not places or any(file is None for _, file, _ in places):
+            return Batches.of(self.rows(*names))
+        there = [
+            {"bucket": bucket, "sender": bucket, "table": True, "name": name, "rows": 0}
+            | {"file": file, "data": None, "part": 0, "parts": 1}
+            for bucket, file, name in sorted(places)
+        ]
+        listed = pa.Table.from_pylist(there, to_arrow_schema(ROWS))
+        return Batches.known(spark, listed, sum(self._held[name] for name in names), ROWS)
 
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as constant tables for another `BucketTables`."""

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine.buckets import arrow_schema, read_typed
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, count_rows
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Kernel
 
 #: Columns with nodes: ring positions in the rows of a bucket, node numbers in a view.
@@ -78,7 +77,7 @@ def _named(numbers: np.ndarray, index: np.ndarray) -> pa.Array:
 
 
 def read_view(
-    rows: DataFrame,
+    rows: Table,
     names: Names,
     schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.experiments.engines import engine_of
+from scribe_spark.experiments.round_in_run import playing_silent
 from scribe_spark.experiments.saved_knowledge import saved_overlay
 from scribe_spark.experiments.scope import collected, stage
 from scribe_spark.experiments.stages import Stages
@@ -99,17 +100,29 @@ class GrownTrees:
     @stage
     def _groups(self) -> pa.Table:
         run = self._run
-        return scribe_groups.make_groups(run.members, run.overlay.rows_of_nodes, run.config)
+        return scribe_groups.make_groups(run.memberships, run.overlay.rows_of_nodes, run.config)
 
     @stage
     def _built(self) -> scribe_trees.Trees:
         run = self._run
         built_from = run.overlay, self._groups, run.memberships, run.progress
-        # in tasks, roots publish in the job that builds the trees, unless links take time
-        at_root = run.config.groups.source == "root" and not run.config.bandwidth.on
-        publishes = run.in_tasks and at_root
-        built = scribe_trees.build_trees(*built_from, in_tasks=run.in_tasks, publishes=publishes)
-        return run.own(built)
+        publishes = self.plays_silent
+        then = playing_silent(run, self._groups) if publishes else None
+        how: dict[str, Any] = {"in_tasks": run.in_tasks, "publishes": publishes, "then": then}
+        return run.own(scribe_trees.build_trees(*built_from, **how))
+
+    @property
+    def joined(self) -> Table:
+        """The members of all groups, as the buckets of the trees have them: ``group, node``."""
+        return self._built.read_members().select(["group", "node"])
+
+    @property
+    def plays_silent(self) -> bool:
+        """True if the tasks that grow the trees let roots publish, and play silent systems."""
+        config = self._run.config
+        # with bandwidth, links take time
+        at_root = config.groups.source == "root" and not config.bandwidth.on
+        return self._run.in_tasks and at_root
 
     def grow_trees(self) -> None:
         """Grow the trees now, if one job of tasks also fills the tables of the overlay's nodes."""

@@ -21,7 +21,7 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.system_rows import check_rows, deliveries, other_tables, tree_edges
+from scribe_spark.experiments.system_rows import check_rows
 from scribe_spark.measures.copies import (
     control_messages,
     kept_links,
@@ -55,6 +55,7 @@ from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.systems.registry import is_built_in, system_of_variant
+from scribe_spark.worlds.system_tables import deliveries, other_tables, tree_edges
 
 #: Tables that are written together, by name, in one job; rows on the driver are Arrow tables.
 Tables = Generator[Mapping[str, Table | pa.Table], None, None]
@@ -90,11 +91,9 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     overlay = simulation.overlay
     if simulation.trees_follow:
         simulation.grown.grow_trees()
-    tables = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
+    made = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
     arrived = overlay.arrival_messages()
-    if arrived is not None:
-        tables["arrival_messages"] = schemas.conform(arrived, schemas.ARRIVAL_MESSAGES)
-    yield tables
+    yield made if arrived is None else made | {"arrival_messages": arrived}
     if simulation.config.write_knowledge:
         known = as_pastry(overlay).knowledge  # `checks` refuses others
         yield {"knowledge": schemas.conform(known, schemas.KNOWLEDGE)}
@@ -104,7 +103,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
     scope.own(simulation)  # its memory is not needed afterwards
-    members = Batches.of(simulation.memberships, schemas.MEMBERS.names)
+    members = Batches.of(simulation.grown.joined, schemas.MEMBERS.names)
     groups = schemas.arrow_columns(simulation.group_rows, schemas.GROUPS)
     yield {"groups": groups, "pastry_routes": _pastry_routes(simulation.create_rows)}
     if simulation.schedule is not None:
@@ -117,9 +116,9 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
         others["overloaded"] = _overloaded(simulation)
     yield others
     users = [system for system in simulation.asked_for if not is_built_in(system)]
-    clocks = {system.name: system.clock_of(simulation.config) for system in users}
-    # tests check the package's own systems
-    check_rows(clocks, simulation.systems, simulation.saved, simulation.known)
+    if users:  # tests check the package's own systems
+        clocks = {system.name: system.clock_of(simulation.config) for system in users}
+        check_rows(clocks, simulation.systems, simulation.saved, simulation.known)
 
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:

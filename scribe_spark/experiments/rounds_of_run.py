@@ -226,6 +226,16 @@ class RoundsOfRun(Rounds):
         return members.join(F.broadcast(self._roots), "group", "left_semi")
 
     @property
+    def plays_silent(self) -> bool:
+        """False, because the world plays Scribe only."""
+        return False
+
+    @property
+    def joined(self) -> DataFrame:
+        """The members of the groups that have a root, as in :attr:`memberships`."""
+        return self.memberships
+
+    @property
     def members(self) -> DataFrame:
         """The members with their routers for kernels: ``group, node, router``."""
         return self._run.members

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ from scribe_spark.experiments.manifest import (
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase, registered
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
-from scribe_spark.experiments.scope import Scope, Written
+from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import MakeApplication
 from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
@@ -247,7 +247,7 @@ class _Phases:
 
     def _load_saved(self, entry: Manifest) -> None:
         for table in entry["tables"]:
-            self._simulation.saved[table] = self._folder.read_table(table)
+            self._simulation.saved[table] = None
 
     # --- an incomplete phase
 
@@ -270,7 +270,7 @@ class _Phases:
         """Write the tables of a phase, in a thread, and its texts; return their records."""
         simulation, saved = self._simulation, self._simulation.saved
         records: dict[str, Any] = {}
-        writes: dict[str, Written] = {}
+        writes: dict[str, Future[None]] = {}
         try:
             with (
                 Scope() as scope,
@@ -300,7 +300,6 @@ class _Phases:
 
     def _write_tables(
         self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
-    ) -> dict[str, DataFrame]:
-        """Write tables together, put their records into `records`, and return them as read back."""
+    ) -> None:
+        """Write tables together, and put their records into `records`."""
         records |= self._work.write_tables(tables)
-        return {table: self._folder.read_table(table) for table in tables}

@@ -84,8 +84,7 @@ def saved_overlay(
         built = PastryOverlay.of_knowledge(known, underlay, overlay.b, overlay.leaf_set)
         if _MESSAGES not in tables:
             return built
-        arrived = schemas.conform(folder.read_table(_MESSAGES), schemas.ARRIVAL_MESSAGES)
-        built.arrived = arrived
+        built.arrived = folder.collect(_MESSAGES, schemas.ARRIVAL_MESSAGES.names)
         return built
 
 

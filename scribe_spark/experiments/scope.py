@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -104,49 +104,61 @@ class stage(Generic[T]):
         return stages[self._name]
 
 
-#: The futures of tables that are written together, by name.
-Written = Future[Mapping[str, DataFrame]]
+class ReadsWritten(ReadsTables, Protocol):
+    """The interface of folders with written tables, which Spark reads, too."""
+
+    def read_table(self, name: str) -> DataFrame: ...
 
 
 class SavedTables(MutableMapping[str, DataFrame]):
     """The written tables of a run, by name.
 
-    A value may be the future of tables that are being written: a reader waits for it, and gets the
-    exception of a failed write.
+    A value may be None, for a table that is in the folder, or the future of the write: a reader
+    waits for it, and gets the exception of a failed write.  Spark opens a table when it is asked
+    for, since most readers read the files themselves.
     """
 
     def __init__(self) -> None:
-        self._tables: dict[str, DataFrame | Written] = {}
+        self._tables: dict[str, DataFrame | Future[None] | None] = {}
         #: The folder of the written tables; the run that has the folder sets it.
-        self.folder: ReadsTables | None = None
+        self.folder: ReadsWritten | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
+        self._wait(name)
         table = self._tables[name]
-        return table.result()[name] if isinstance(table, Future) else table
+        if table is None or isinstance(table, Future):
+            assert self.folder is not None
+            table = self._tables[name] = self.folder.read_table(name)
+        return table
+
+    def _wait(self, name: str) -> None:
+        table = self._tables[name]
+        if isinstance(table, Future):
+            table.result()
 
     def has(self, name: str) -> bool:
         """Return True if a table can be read without waiting."""
-        table = self._tables.get(name)
-        return table is not None and (not isinstance(table, Future) or table.done())
+        table = self._tables.get(name, False)
+        return table is not False and (not isinstance(table, Future) or table.done())
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
         """Return columns of a table for kernels.
 
         `among` (column -> values) selects rows, by default all.
         """
-        table = self[name]
+        self._wait(name)
         if self.folder is None:
-            return Batches.of(table, columns, among)
+            return Batches.of(self[name], columns, among)
         return self.folder.batches(name, columns, among)
 
     def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
         """Return columns of a small table, or of a few rows, on the driver."""
-        table = self[name]
+        self._wait(name)
         if self.folder is None:
-            return rows_of(table, columns, among)
+            return rows_of(self[name], columns, among)
         return self.folder.collect(name, columns, among)
 
-    def __setitem__(self, name: str, table: DataFrame | Written) -> None:
+    def __setitem__(self, name: str, table: DataFrame | Future[None] | None) -> None:
         self._tables[name] = table
 
     def __delitem__(self, name: str) -> None:

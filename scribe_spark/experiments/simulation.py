@@ -19,7 +19,7 @@ from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import stage
 from scribe_spark.experiments.stages import Stages, on_driver
-from scribe_spark.experiments.system_rows import Known, checked_variant, tree_edges
+from scribe_spark.experiments.system_rows import Known, checked_variant
 from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.nodes import node_vertices
@@ -29,10 +29,11 @@ from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
-from scribe_spark.systems.registry import System, is_built_in, systems_of_run
+from scribe_spark.systems.registry import System, is_built_in
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants as scribe_variants
 from scribe_spark.topology.frames import Topology
+from scribe_spark.worlds.system_tables import tree_edges
 
 
 @dataclass(frozen=True)
@@ -165,13 +166,6 @@ class Simulation(Stages):
     def routing_table(self) -> DataFrame:
         """The filled cells of all nodes' routing tables: ``node, row, col, entry``."""
         return self.overlay.routing_table()
-
-    # --- systems
-
-    @property
-    def asked_for(self) -> tuple[System, ...]:
-        """The systems that the run has, by its config."""
-        return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     # --- trees
 

@@ -29,6 +29,7 @@ from scribe_spark.pastry.nodes import router_index
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.systems.registry import System, systems_of_run
 from scribe_spark.systems.scribe import groups as scribe_groups
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe.upcalls import Application
@@ -123,6 +124,11 @@ class Stages:
     def own(self, resource: R) -> R:
         """Register a resource that :meth:`release` frees, and return it."""
         return self.memory.own(resource)
+
+    @property
+    def asked_for(self) -> tuple[System, ...]:
+        """The systems that the run has, by its config."""
+        return systems_of_run(self.config.trees.variants, self.config.trees.systems)
 
     # --- what `Simulation` defines
 
@@ -294,6 +300,8 @@ class Stages:
     @stage
     def silent_player(self) -> OnSpark:
         """The player of all systems whose programs send no messages; one job plays them."""
+        if self.grown.plays_silent:
+            return self.grown.trees.engine
         ring = self.overlay.ring
         tables = BucketTables(ring.layout, ring.starts())
         return self.own(OnSpark(tables, "silent systems, ", self.progress))

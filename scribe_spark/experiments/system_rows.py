@@ -7,21 +7,20 @@ and node in all tables.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, in_series, shown
 from scribe_spark.multicast import EDGES, HOPS, PAYLOAD, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.schemas import MICROSECONDS, written
+from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems.scribe.variants import Variant
+from scribe_spark.worlds.system_tables import IN_MICROSECONDS
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,6 @@ TABLES = {
     "pictures": _Table("picture", _EDGE, optional=("value",), apart=True),
     "extra_joins": _Table("joins", _EDGE, {"probes": 0}),
 }
-
-#: Column that is saved in milliseconds -> its name in systems' tables.
-IN_MICROSECONDS = {"delay_ms": "delay_us", "sent_ms": "sent_us"}
 
 #: A condition of bad rows, with the column and the words of the fault.
 _Fault = tuple[Column, str, str]
@@ -293,46 +289,3 @@ def checked_variant(system: str, built: Any, known: Known) -> Variant:
 
 def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
     return Batches.of(conformed(system, name, table, columns)).frame
-
-
-def tree_edges(systems: Iterable[Multicast]) -> Batches:
-    """Return the table ``tree_edges``: the edges of all systems that have trees."""
-    made = [(system, system.edges) for system in systems]
-    return Batches.union(
-        _table(system, edges, "tree_edges") for system, edges in made if edges is not None
-    )
-
-
-def deliveries(systems: Iterable[Multicast]) -> Batches:
-    """Return the table ``deliveries``: the first copy of each member but the source."""
-    return Batches.union(_table(one, one.deliveries, "deliveries") for one in systems)
-
-
-def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
-    """Yield the tables that some systems have: copies, state, control messages and pictures."""
-    for name in ("copies", "system_state", "control", "pictures"):
-        made = [(system, system.table(TABLES[name].handed)) for system in systems]
-        rows = [_table(system, of, name) for system, of in made if of is not None]
-        if rows:
-            yield name, Batches.union(rows)
-
-
-def _table(system: Multicast, table: Table, name: str) -> Batches:
-    """Return the table `name` of one system with the columns in which it is written."""
-    schema = written(name, system.scheduled)
-    same = {"system": system.system, "merged": system.merged}
-    wanted = {column: IN_MICROSECONDS.get(column, column) for column in schema.names}
-    wanted = {column: of for column, of in wanted.items() if column not in same}
-
-    def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        made = {
-            n: pa.repeat(pa.scalar(v), len(batch)) for n, v in same.items() if n in schema.names
-        }
-        for column, of in wanted.items():
-            values = batch.column(of)
-            if column != of:
-                values = pc.divide(values.cast(pa.float64()), float(MICROSECONDS))
-            made[column] = values
-        return made
-
-    return Batches.of(table, list(wanted.values())).each(rows, schema)

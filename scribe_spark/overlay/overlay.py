@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import (
     BooleanType,
@@ -185,18 +184,17 @@ class Overlay(ABC):
         at, ring = facts.positions(node), facts.ring
         return {"id_hi": ring.hi[at].view(np.int64), "router": kernel.ids(ring.router[at])}
 
-    def table_entries(self) -> DataFrame:
+    def table_entries(self) -> pa.Table:
         """Return one row ``nodes, entries``: the numbers of nodes, and of entries in all tables."""
-        entries = self.routing_table().agg(F.count("*").alias("entries"))
-        nodes = self.nodes.agg(F.count("*").alias("nodes"))
-        return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
+        counts = len(self.ring), self.routing_table().count()
+        return schemas.arrow_table([counts], schemas.TABLE_ENTRIES)
 
-    def arrival_messages(self) -> DataFrame | None:
+    def arrival_messages(self) -> pa.Table | None:
         """Return the number of messages of each kind that nodes sent to arrive: ``kind, messages``.
 
         Returns
         -------
-        DataFrame or None
+        pyarrow.Table or None
             None if the nodes did not arrive by a protocol.
         """
         return None

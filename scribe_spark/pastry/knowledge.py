@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import offsets_of, row_numbers, row_values, struct_lists
@@ -37,6 +36,7 @@ from scribe_spark.pastry.states import (
     live_only,
 )
 from scribe_spark.rounds.events import KnowsLives, is_node
+from scribe_spark.runtime.batches import Table
 from scribe_spark.underlay.protocol import Kernel
 
 _TABLES_AT_ONCE = 2**14
@@ -93,11 +93,10 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
     return read_typed(known, entries, schemas.ROUTING_TABLE).frame
 
 
-def table_entries(known: DataFrame) -> DataFrame:
-    """Count the nodes and the filled cells of their routing tables.
+def table_entries(known: Table) -> pa.Table:
+    """Count the nodes, and the filled cells of the routing tables `known`, packed as `ROWS`.
 
-    `known` has a row for each node, with `cells`.  The result has one row, with the counts `nodes`
-    and `entries` (`schemas.TABLE_ENTRIES`).
+    The result has one row: `schemas.TABLE_ENTRIES`.
     """
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -108,9 +107,9 @@ def table_entries(known: DataFrame) -> DataFrame:
         )
         yield pa.RecordBatch.from_pydict({"nodes": [len(cells)], "entries": [entries]})
 
-    counted = read_typed(known, count, "nodes bigint, entries bigint").frame
-    sums = [F.coalesce(F.sum(name), F.lit(0)).cast("bigint") for name in ("nodes", "entries")]
-    return counted.agg(sums[0].alias("nodes"), sums[1].alias("entries"))
+    counted = read_typed(known, count, schemas.TABLE_ENTRIES).to_arrow()
+    sums = {name: [pc.sum(counted.column(name)).as_py() or 0] for name in counted.column_names}
+    return pa.table(sums, counted.schema)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -126,7 +127,7 @@ class PastryOverlay(Overlay, GraphTables):
         Digits of nodeIds have b bits, so their base is 2**b.
     leaf_set : int
         The number of nodes in a leaf set, l.
-    arrived : DataFrame or None
+    arrived : pyarrow.Table or None
         The messages of nodes that arrived by the protocol: ``kind, messages``.
     unfilled : callable or None
         ``unfilled(player)`` fills the tables of all nodes; None if they are filled.  A job of tasks
@@ -148,7 +149,7 @@ class PastryOverlay(Overlay, GraphTables):
 
         super().__init__(nodes, underlay, lambda count: b * digits_of(count))
         self.b, self.leaf_set, self.digits = b, leaf_set, digits_of(len(self.ring))
-        self.arrived: DataFrame | None = None
+        self.arrived: pa.Table | None = None
         self.unfilled: Callable[[Player], None] | None = None
         self.filled: BucketTables | None = None
         self._owned: list[Callable[[], None]] = []
@@ -231,13 +232,13 @@ class PastryOverlay(Overlay, GraphTables):
         made.known = [tables.constant(LEAVES, CELLS)]
         return made
 
+    def arrival_messages(self) -> pa.Table | None:
+        """Return the messages that nodes sent to arrive, or None: ``kind, messages``."""
+        return self.arrived
+
     def own(self, release: Callable[[], None]) -> None:
         """Register a function that :meth:`release` will call."""
         self._owned.append(release)
-
-    def arrival_messages(self) -> DataFrame | None:
-        """Return the messages that nodes sent to arrive, or None: ``kind, messages``."""
-        return self.arrived
 
     def release(self) -> None:
         """Free the memory of the nodes and the overlay's own tables."""
@@ -293,9 +294,10 @@ class PastryOverlay(Overlay, GraphTables):
         """Return the entries of all routing tables, without leaves: ``node, row, col, entry``."""
         return routing_table(self._cells, self.ring)
 
-    def table_entries(self) -> DataFrame:
+    def table_entries(self) -> pa.Table:
         """Return one row ``nodes, entries``: the numbers of nodes and of entries in all tables."""
-        return table_entries(self._cells)
+        known = self._cells
+        return table_entries(known if self.filled is None else self.filled.batches(CELLS))
 
 
 def as_pastry(overlay: Overlay) -> PastryOverlay:

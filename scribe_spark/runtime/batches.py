@@ -36,7 +36,14 @@ from pyspark.sql.types import StructType
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
-from scribe_spark.runtime.sessions import abilities, local_frame, parallelism, timed_query
+from scribe_spark.runtime.sessions import (
+    abilities,
+    local_frame,
+    parallelism,
+    timed_query,
+    timed_tasks,
+    usable,
+)
 from scribe_spark.runtime.tricks import enabled
 
 #: A function from the batches of a partition to the batches of the result.
@@ -47,6 +54,9 @@ _ROWS_AT_ONCE = 2**19
 
 #: From so many rows of saved tables on, a job is faster than the driver's process.
 _MANY_ROWS = 2**22
+
+#: From so many rows on, tables are written faster by a task for each core than by the driver.
+_SOME_ROWS = 2**18
 
 #: A selection of rows: column -> the values of which they have one.
 Among = Mapping[str, Sequence[Any]]
@@ -70,6 +80,13 @@ class DriverRows:
         rows = self.rows
         return (pa.table({"id": np.arange(rows)}) if isinstance(rows, int) else rows).to_batches()
 
+    def shares(self, tasks: int) -> list[pa.Table]:
+        """Return the rows in as many parts as there are tasks."""
+        if not isinstance(self.rows, int):
+            return [self.rows.take(np.arange(n, len(self.rows), tasks)) for n in range(tasks)]
+        ends = [self.rows * task // tasks for task in range(tasks + 1)]
+        return [pa.table({"id": np.arange(*some)}) for some in itertools.pairwise(ends)]
+
     @property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame of Spark; numbers are divided among all cores."""
@@ -77,6 +94,18 @@ class DriverRows:
             return local_frame(self.spark, self.rows)
         tasks = max(1, min(self.rows, parallelism(self.spark)))
         return self.spark.range(0, self.rows, 1, tasks)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A task's share of a table: rows that the driver knows, and the kernels for them."""
+
+    parts: tuple[tuple[pa.Table, BatchKernel | None], ...]
+
+    def made(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that the kernels make, in this process."""
+        for rows, kernel in self.parts:
+            yield from rows.to_batches() if kernel is None else kernel(rows.to_batches())
 
 
 @dataclass(frozen=True)
@@ -132,6 +161,13 @@ class Batches:
 
         known = DriverRows(spark, len(groups), sum(rows for _, _, rows in groups))
         return cls(((known, read),), wanted)._of_rows(among)
+
+    @classmethod
+    def known(
+        cls, spark: SparkSession, rows: pa.Table, count: int, schema: StructType | str
+    ) -> Batches:
+        """Return rows that the driver knows, of which kernels make about `count` rows."""
+        return cls(((DriverRows(spark, rows, count), None),), _schema(schema))
 
     @classmethod
     def numbered(cls, spark: SparkSession, count: int) -> Batches:
@@ -216,8 +252,23 @@ class Batches:
     @property
     def is_small(self) -> bool:
         """True if the driver's process makes the table without a job."""
-        counts = [rows.count for rows, _ in self.parts if isinstance(rows, DriverRows)]
-        return len(counts) == len(self.parts) and sum(counts) < _MANY_ROWS
+        return self.is_known and self._count < _MANY_ROWS
+
+    @property
+    def is_known(self) -> bool:
+        """True if the driver knows all rows that kernels read."""
+        return all(isinstance(rows, DriverRows) for rows, _ in self.parts)
+
+    @property
+    def _count(self) -> int:
+        return sum(rows.count for rows, _ in self.parts if isinstance(rows, DriverRows))
+
+    @property
+    def is_for_plain_tasks(self) -> bool:
+        """True if the table has so many rows that tasks of this machine make it without a query."""
+        if not self.is_known or self._count < _SOME_ROWS:
+            return False
+        return usable("plain_tasks", self.session) and abilities(self.session).shares_disk
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of a small table, which this process makes."""
@@ -225,11 +276,44 @@ class Batches:
             assert isinstance(rows, DriverRows)
             yield from rows.batches if kernel is None else kernel(rows.batches)
 
+    def made_by_plain_tasks(self) -> pa.Table:
+        """Return the few rows that a task for each core makes of the rows that the driver knows.
+
+        Such a job has no query that Spark would plan, and no row goes through the JVM.
+        """
+        spark, schema = self.session, to_arrow_schema(self.schema)
+        tasks = parallelism(spark)
+        shares = self.shares(tasks)
+
+        def run(numbers: Iterable[int]) -> Iterator[bytes]:
+            for number in numbers:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, schema) as out:
+                    for batch in shares[number].made():
+                        out.write_batch(batch.cast(schema))
+                yield sink.getvalue().to_pybytes()
+
+        with errors_of_tasks(), timed_tasks(spark):
+            made = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(run).collect()
+        return pa.concat_tables([schema.empty_table(), *map(_read_stream, made)])
+
+    def shares(self, tasks: int) -> list[Share]:
+        """Return a share of the table for each task, if the driver knows all rows."""
+        shared = [rows.shares(tasks) for rows, _ in self.parts if isinstance(rows, DriverRows)]
+        kernels = [kernel for _, kernel in self.parts]
+        return [Share(tuple(zip(some, kernels, strict=True))) for some in zip(*shared, strict=True)]
+
+    def to_batches(self) -> Iterable[pa.RecordBatch]:
+        """Return the batches of a small table, which tasks make if that is faster."""
+        if self.is_for_plain_tasks:
+            return self.made_by_plain_tasks().to_batches()
+        return self.made_here()
+
     def to_arrow(self) -> pa.Table:
         """Return the table as an Arrow table on the driver; this process makes a small one."""
         schema = to_arrow_schema(self.schema)
-        if self.is_small:
-            return pa.Table.from_batches((one.cast(schema) for one in self.made_here()), schema)
+        if self.is_small or self.is_for_plain_tasks:
+            return pa.Table.from_batches((one.cast(schema) for one in self.to_batches()), schema)
         frame = self.frame
         with errors_of_tasks(), timed_query(frame):
             return frame.toArrow().cast(schema)
@@ -249,6 +333,10 @@ def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = 
     for column, values in among.items():
         table = table.where(F.col(column).isin(list(values)))
     return table.select(*columns).toArrow()
+
+
+def _read_stream(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
 
 
 def _frame(rows: DataFrame | DriverRows) -> DataFrame:
@@ -348,14 +436,19 @@ def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[
 
 def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]]:
     """Write the files of all tables beside their places; yield a row :data:`_WRITTEN` for each."""
-    in_tasks = list[Batches]()
+    in_tasks, plain = list[Batches](), list[Batches]()
     for folder, table in tables.items():
         write = _writer(_arrow_schema(table), folder / _BESIDE)
-        if isinstance(table, Batches) and not table.is_small:
+        if isinstance(table, Batches) and table.is_for_plain_tasks:
+            plain.append(table.then(write, _WRITTEN))
+        elif isinstance(table, Batches) and not table.is_small:
             in_tasks.append(table.then(write, _WRITTEN))
-            continue
-        for batch in write(table.made_here() if isinstance(table, Batches) else table.to_batches()):
-            yield from batch.to_pylist()
+        else:
+            here = table.made_here() if isinstance(table, Batches) else table.to_batches()
+            for batch in write(here):
+                yield from batch.to_pylist()
+    if plain:
+        yield from Batches.union(plain).made_by_plain_tasks().to_pylist()
     if in_tasks:
         yield from Batches.union(in_tasks).to_arrow().to_pylist()
 

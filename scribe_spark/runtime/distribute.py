@@ -79,7 +79,10 @@ def arrays_of_rows(
             _save(path, array)
         yield pa.RecordBatch.from_pydict({"path": [str(path) for path in paths]})
 
-    saved = (table if table.is_small else table.in_one_task()).then(save, "path string").to_arrow()
+    if table.is_small:
+        saved = pa.Table.from_batches(save(table.made_here()))
+    else:
+        saved = table.in_one_task().then(save, "path string").to_arrow()
     names = saved.column("path").to_pylist()
     _sources.update({name: [Path(name)] for name in names})
     return names

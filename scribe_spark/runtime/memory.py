@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -44,6 +45,13 @@ def young_mib(heap: int, nodes: int) -> int:
     if nodes > LARGE:
         return heap // 4
     return min(heap // 2, 512) if nodes <= SMALL else heap // 2
+
+
+def return_freed_memory() -> None:
+    """Give the memory that malloc keeps for later arrays back to the system, if it is glibc's."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def memory_limit(root: Path = Path("/")) -> int:

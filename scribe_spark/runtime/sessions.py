@@ -97,7 +97,14 @@ def timed_query(frame: DataFrame) -> Iterator[None]:
     if usable("planned_queries", spark):
         frame._jdf.queryExecution().executedPlan()
         note_seconds(spark, "planning", time.perf_counter() - began)
-        began = time.perf_counter()
+    with timed_tasks(spark):
+        yield
+
+
+@contextmanager
+def timed_tasks(spark: SparkSession) -> Iterator[None]:
+    """Return a context manager in which jobs are run; their time is added to that of tasks."""
+    began = time.perf_counter()
     try:
         yield
     finally:

@@ -76,6 +76,14 @@ TRICKS = (
         "Spark writes tables, and sums the hashes of rows by an Observation.",
     ),
     Trick(
+        "plain_tasks",
+        "Tables that kernels make of files are written by a job without a query.",
+        "SparkContext.parallelize: a public interface, but not one of Spark SQL",
+        "A query: a third of a second of planning, and of the compilation of its code.",
+        "A DataFrame of the files' names, by mapInArrow.",
+        "No SparkContext.",
+    ),
+    Trick(
         "hadoop_files",
         "Reads, writes and lists the texts of a run through Hadoop's FileSystem in the JVM.",
         "SparkSession._jvm, JavaSparkContext.hadoopConfiguration",

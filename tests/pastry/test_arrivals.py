@@ -65,7 +65,7 @@ def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
             tables[name].append(column)
     leaves, cells = (np.concatenate(parts) for parts in tables.values())
     everybody = np.arange(len(known))
-    sent = {row["kind"]: row["messages"] for row in overlay.arrival_messages().collect()}
+    sent = {row["kind"]: row["messages"] for row in overlay.arrival_messages().to_pylist()}
     messages = np.array([sent[kind.value] for kind in Kind])
     return as_snapshot(States(known, everybody, leaves, cells), everybody, messages)
 
@@ -112,7 +112,7 @@ def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
         overlay = build_overlay(nodes, routes, config, seed=5)
         rows = overlay.knowledge.select("node", "smaller", "covers_ring", "leaf_set.entry")
         leaf_sets.append(sorted(rows.collect()))
-        assert overlay.routing_table().count() == overlay.table_entries().first().entries
+        assert [overlay.routing_table().count()] == overlay.table_entries()["entries"].to_pylist()
         overlay.release()
     assert leaf_sets[0] == leaf_sets[1]
     routes.release()

@@ -26,7 +26,7 @@ def test_routing_table_has_a_row_for_each_entry(spark, b):
     for one in worlds.of_b(b):
         assert found[one.case.seed] == expected_rows(one)
         entries += len(found[one.case.seed])
-    ((nodes, counted),) = overlay.table_entries().collect()
+    nodes, counted = overlay.table_entries().to_pylist()[0].values()
     assert (nodes, counted) == (sum(len(one.case.ids) for one in worlds.of_b(b)), entries)
 
 

@@ -22,11 +22,11 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.experiments import round_in_run
 from scribe_spark.rounds.system import Publishing, SystemOnBuckets
 from scribe_spark.rounds.system_checks import CheckedSystem
 from scribe_spark.systems.baselines import LiveUnicast
 from scribe_spark.systems.registry import System, find_system, register_system, unregister_system
+from scribe_spark.worlds import round_of_run
 from tests.can.played import LAN_US, draw_of
 from tests.world.test_group_overlays import network_of, system_of
 
@@ -118,11 +118,11 @@ class RunOf:
     ):
         """The rows that views are made of, by the name of the table."""
         bounds = bucket_bounds(self.ring, buckets, 8)
-        wanted = round_in_run._Wanted(is_mesh, not is_mesh)
+        wanted = round_of_run.Wanted(is_mesh, not is_mesh)
         mine = [Tables() for _ in range(buckets if exchange is None else 1)]
         player = engine(mine) if exchange is None else InTask(mine, exchange)
         facts = RingInMemory(self.ring)
-        round_in_run._play("it", system, self.given, facts, bounds, wanted, player)
+        round_of_run.play_round("it", system, self.given, facts, bounds, wanted, player)
         names = ("copies", "edges", "deliveries", "state", "control")
         found = player.gather(*(f"it/{name} of round 0" for name in names))
         return {

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
 from scribe_spark import schemas
 from scribe_spark.core.progress import Progress
@@ -72,7 +72,7 @@ def arrivals(
 class _Arrived(PastryOverlay):
     """A Pastry network whose nodes arrive by the protocol."""
 
-    def arrival_messages(self) -> DataFrame:
+    def arrival_messages(self) -> pa.Table:
         """Return the messages that nodes sent to arrive: ``kind, messages``."""
         _ = self.known
         assert self.filled is not None
@@ -81,7 +81,7 @@ class _Arrived(PastryOverlay):
             start=np.zeros(len(Kind), dtype=np.int64),
         )
         by_kind = [(kind.value, int(sent)) for kind, sent in zip(Kind, sums, strict=True)]
-        return schemas.local_table(self.ring.layout.spark, by_kind, schemas.ARRIVAL_MESSAGES)
+        return schemas.arrow_table(by_kind, schemas.ARRIVAL_MESSAGES)
 
 
 def play_arrivals(

@@ -26,7 +26,7 @@ from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, check_each_node, is_local, not_each_node, read_table
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.sessions import local_frame
 
@@ -144,8 +144,14 @@ def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
                 columns = [pa.array(column) for column in drawn.members_of(*part)]
                 yield pa.RecordBatch.from_arrays(columns, names=["group", "node"])
 
-    spread = local_frame(spark, pa.table(drawn.parts())).repartition("first")
-    return Batches.made(spread, draw, schemas.MEMBERS)
+    parts = drawn.parts()
+    # the first groups are the largest, and tasks draw neighbours
+    spread = pa.table(parts).take(np.argsort(np.arange(len(parts["first"])) % 2, kind="stable"))
+    count = int(parts["size"].sum())
+    return Batches.known(spark, spread, count, _PARTS).then(draw, schemas.MEMBERS)
+
+
+_PARTS = "first bigint, size bigint"
 
 
 def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
@@ -211,13 +217,13 @@ def _twice(path: str, group, node) -> InputError:
 RowsOfNodes = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
-def make_groups(members: DataFrame, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
+def make_groups(members: Table, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
     """Return each group's key and creator on the driver, with the columns of `keyed_groups`.
 
     Drawn groups may be empty; the groups of a user's table of members have members.
     """
     if config.groups.members is not None:
-        counted = members.groupBy("group").count().toArrow()
+        counted = Batches.of(members).frame.groupBy("group").count().toArrow()
         numbers, sizes = (counted.column(name).to_numpy() for name in ("group", "count"))
     else:
         drawn = GroupDraws.of(config)

@@ -20,7 +20,7 @@ from scribe_spark.core.arrays import NONE, distinct, divided, index_sorted, whol
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
 from scribe_spark.engine.in_task import InTask
@@ -159,7 +159,7 @@ class Trees:
         return delays
 
     def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
-        return read_view(self.engine.tables.rows(table), self.names, schema, make)
+        return read_view(self.engine.tables.batches(table), self.names, schema, make)
 
     def anycast(
         self, messages: DataFrame, application: Callable[[int], Application] | None = None
@@ -233,6 +233,7 @@ def build_trees(
     *,
     in_tasks: bool = False,
     publishes: bool = False,
+    then: Callable[[Player, np.ndarray], None] | None = None,
 ) -> Trees:
     """Build the trees: CREATE every group; then every member sends a JOIN.
 
@@ -246,21 +247,27 @@ def build_trees(
         See `Trees`.
     publishes : bool
         True to let each root multicast one message afterwards, in the same job.
+    then : callable, optional
+        ``then(player, roots)``, picklable, is played afterwards in the same tasks; `roots` has the
+        position of the root of each group.
     """
     listed = rows_of(groups, ["group", "key_hi", "key_lo", "creator"]).sort_by("group")
     ring, unfilled = overlay.ring, overlay.unfilled if in_tasks else None
     known = overlay.known if unfilled is None else ()
     trees = Trees.over(overlay, listed, BucketTables(ring.layout, ring.starts(), known), progress)
-    if members is not None:
-        joins = ring.messages(members, JOINING, "node", groups=trees.number)
-        trees.engine.send_first(PlayEvents, joins)
+    joins = None
+    if in_tasks and isinstance(members, Batches) and members.is_known:
+        joins = ring.messages_in_tasks(members, JOINING, "node", trees.number)
+    elif members is not None:
+        came = ring.messages(members, JOINING, "node", groups=trees.number)
+        trees.engine.send_first(PlayEvents, came)
     creator = ring.facts.positions(listed.column("creator").to_numpy())
     trees.in_tasks = in_tasks
     grow = partial(grow_trees, creator=creator, events=GroupEvents(), publishes=publishes)
-    if unfilled is None:
-        trees.play(grow, "trees")
-    else:
-        trees.play(partial(_fill_and_grow, fill=unfilled, grow=grow), "overlay and trees")
+    if in_tasks:
+        grow = partial(_grow_in_task, fill=unfilled, joins=joins, grow=partial(grow, then=then))
+    trees.play(grow, "trees" if unfilled is None else "overlay and trees")
+    if unfilled is not None:
         tables = overlay.filled_in(trees.engine.tables)
         trees.player = RoundPlayer(OnSpark(tables, progress=progress), trees.player.environment)
     if publishes:
@@ -271,15 +278,24 @@ def build_trees(
     return trees
 
 
-def _fill_and_grow(
+def _grow_in_task(
     player: RoundPlayer,
     round: RoundOfGroups,
-    fill: Callable[[Player], None],
+    fill: Callable[[Player], None] | None,
+    joins: Callable[[int], Outbox] | None,
     grow: Callable[[RoundPlayer, RoundOfGroups], None],
 ) -> None:
-    """Fill the tables of the overlay's nodes, and grow the trees, in the same tasks."""
-    assert isinstance(player.engine, InTask)
-    fill(player.engine.without_inbox())
+    """Fill the tables of the overlay's nodes, send members their joins, and grow the trees.
+
+    ``joins(bucket)`` are the messages that the bucket's task makes.
+    """
+    engine = player.engine
+    assert isinstance(engine, InTask)
+    if fill is not None:
+        fill(engine.without_inbox())
+        engine.put_away()
+    if joins is not None:
+        engine.send_first(player.environment.bounds, joins(engine.first))
     grow(player, round)
 
 
@@ -392,7 +408,7 @@ def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batch
         return take(some, some["node"] != source[some["group"]])
 
     names = engine.tables.called(tables_called([payloads.DELIVERIES]).pattern)
-    rows = engine.tables.rows(*names or [payloads.DELIVERIES])
+    rows = engine.tables.batches(*names or [payloads.DELIVERIES])
     return read_view(rows, trees.names, DELIVERIES, members)
 
 
@@ -441,6 +457,7 @@ def grow_trees(
     creator: np.ndarray,
     events: GroupEvents,
     publishes: bool = False,
+    then: Callable[[Player, np.ndarray], None] | None = None,
 ) -> None:
     """Create all groups at the creators' positions, and let their members join.
 
@@ -453,6 +470,8 @@ def grow_trees(
         roots = _positions_of_roots(player.engine, len(round.groups))
         group = np.flatnonzero(roots != NONE)
         publish(player, replace(round, source="root", roots=roots), group, roots[group])
+        if then is not None:
+            then(player.engine, roots)
 
 
 def _positions_of_roots(engine: Player, groups: int) -> np.ndarray:
