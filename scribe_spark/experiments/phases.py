@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.packing import Columns
 from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
@@ -212,7 +213,7 @@ def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
 def _pastry_routes(created: pa.Table) -> pa.Table:
     columns = {"source": created["source"], "root": created["node"], "hops": created["hops"]}
     for name, of in (("delay_ms", "delay_us"), ("direct_ms", "direct_us")):
-        columns[name] = pc.divide(created[of].cast(pa.float64()), float(schemas.MICROSECONDS))
+        columns[name] = pc.divide(created[of].cast(pa.float64()), float(MICROSECONDS))
     return schemas.arrow_columns(pa.table(columns), schemas.PASTRY_ROUTES)
 
 

@@ -18,9 +18,10 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, in_series, shown
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.multicast import EDGES, HOPS, PAYLOAD, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.schemas import MICROSECONDS, written
+from scribe_spark.schemas import written
 from scribe_spark.systems.scribe.variants import Variant
 
 

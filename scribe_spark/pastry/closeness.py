@@ -29,7 +29,7 @@ def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Distances:
+class RingDistances:
     """The ring distances of k candidates from each of m keys; they can be compared.
 
     Of equal distances, the smaller position is closer.
@@ -39,7 +39,7 @@ class Distances:
     lo: np.ndarray
     position: np.ndarray
 
-    def closer_than(self, other: Distances) -> np.ndarray:
+    def closer_than(self, other: RingDistances) -> np.ndarray:
         """Return True where a candidate is closer to the key than that of `other`: bool, (m, k)."""
         lower = (self.lo < other.lo) | ((self.lo == other.lo) & (self.position < other.position))
         return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
@@ -57,19 +57,19 @@ class Distances:
             left = left & (part == least[:, None])
         return np.where(among.any(axis=1), left.argmax(axis=1), NONE)
 
-    def column(self, column: np.ndarray) -> Distances:
+    def column(self, column: np.ndarray) -> RingDistances:
         """Return the distances of one candidate of each row, in column `column`: shape (m, 1)."""
         parts = (self.hi, self.lo, self.position)
-        return Distances(*(np.take_along_axis(part, column[:, None], axis=1) for part in parts))
+        return RingDistances(*(np.take_along_axis(part, column[:, None], axis=1) for part in parts))
 
 
-def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
+def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> RingDistances:
     """Return the ring distances of candidates (positions, shape (m, k)) from the m keys."""
     at, key = (known.hi[candidates], known.lo[candidates]), (keys.hi[:, None], keys.lo[:, None])
     one, other = clockwise(*key, *at), clockwise(*at, *key)
     is_one = ids.lt_np(*one, *other)
     hi, lo = (np.where(is_one, a, b) for a, b in zip(one, other, strict=True))
-    return Distances(hi, lo, candidates)
+    return RingDistances(hi, lo, candidates)
 
 
 def roots(known: Ring, live: np.ndarray, keys: Keys) -> np.ndarray:

@@ -19,7 +19,7 @@ from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.closeness import Distances, clockwise, distances, not_above
+from scribe_spark.pastry.closeness import RingDistances, clockwise, distances, not_above
 from scribe_spark.pastry.states import NONE, IsAlive, States, covers_ring
 
 _MESSAGES = 2**13  # the number of messages that are routed in one step
@@ -133,7 +133,9 @@ def _rare_case(
     # 2. of these, the nodes that are closer to the key, the closest first
     own = distances(known, keys, at[:, None])
     distance = distances(known, keys.take(message), candidate[:, None])
-    closer = distance.closer_than(Distances(own.hi[message], own.lo[message], at[message, None]))
+    closer = distance.closer_than(
+        RingDistances(own.hi[message], own.lo[message], at[message, None])
+    )
     closer = np.flatnonzero(closer[:, 0])
     hi, lo = distance.hi[closer, 0], distance.lo[closer, 0]
     message, candidate = message[closer], candidate[closer]

@@ -29,6 +29,7 @@ from scribe_spark.config.groups import refuse_missing_roots
 from scribe_spark.core.arrays import NO_GROUP, NONE
 from scribe_spark.core.errors import InputError, named
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
@@ -412,7 +413,7 @@ def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
         "group": pa.array(rows.groups, mask=rows.groups == NO_GROUP),
     }
     if timed is not None:
-        columns["time"] = pa.array(at_us / schemas.MICROSECONDS, mask=at_us < 0)
+        columns["time"] = pa.array(at_us / MICROSECONDS, mask=at_us < 0)
         columns["size"] = pa.array(size, mask=size < 1)
     return pa.table(columns)
 

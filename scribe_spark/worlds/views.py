@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE, numbered, offsets_of, order_of_keys, whole_numbers
 from scribe_spark.core.keys import common_keys, key_parts
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, arrow_schema, tables_by_bucket
 from scribe_spark.engine.facts import Ring, RingInMemory
@@ -324,7 +325,7 @@ def delivery_columns(
             "node": node,
             "hops": hops,
             "delay_us": delay_us,
-            "delay_ms": delay_us / schemas.MICROSECONDS,
+            "delay_ms": delay_us / MICROSECONDS,
             "publication": multicasts.number[of],
         }
         for system, (of, node, hops, delay_us) in delivered.items()

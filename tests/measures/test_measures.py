@@ -132,9 +132,10 @@ def tables(spark):
         s.tree_edges.select(F.lit(s.system).alias("system"), *ends, F.lit(s.merged).alias("merged"))
         for s in systems
     ]
+    in_ms = (F.col("delay_us") / 1000.0).alias("delay_ms")
     delivered = [
         Batches.of(s.deliveries).frame.select(
-            F.lit(s.system).alias("system"), "group", "node", "hops", schemas.to_ms("delay_us")
+            F.lit(s.system).alias("system"), "group", "node", "hops", in_ms
         )
         for s in systems
     ]

@@ -20,8 +20,8 @@ from scribe_spark.topology import transit_stub as model
 from scribe_spark.topology.checks import check, check_routable
 from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import (
+    LinkWeights,
     Scales,
-    Weights,
     _spread,
     check_connectable,
     connected_probability,
@@ -81,8 +81,8 @@ def test_scales_of_the_preset():
 
 def test_policy_weights():
     # D_top 1, D_T 4, D_S 3 by hand: w_tt = h(4), w_ts = h(3) + h(8), w_ss = 3 + 2 w_ts
-    assert Weights.of(1, 4, 3) == Weights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
-    assert Weights.of(0, 0, 0) == Weights(inter_domain=1, transit_stub=2, stub_stub=4)
+    assert LinkWeights.of(1, 4, 3) == LinkWeights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
+    assert LinkWeights.of(0, 0, 0) == LinkWeights(inter_domain=1, transit_stub=2, stub_stub=4)
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 1000))
@@ -205,7 +205,7 @@ def test_invariants(params, seed):
         own = links[is_inside & (links["domain_src"] == domain)]
         diameter[kind] = max(diameter[kind], diameter_of(of["id"], own[["src", "dst"]]))
     top = diameter_of(routers["domain"].unique(), core[["domain_src", "domain_dst"]])
-    weights = Weights.of(top, diameter["transit"], diameter["stub"])
+    weights = LinkWeights.of(top, diameter["transit"], diameter["stub"])
     assert set(links[is_inside]["weight"]) <= {weights.intra}
     assert set(core["weight"]) <= {weights.inter_domain}
     assert set(gateways["weight"]) == {weights.transit_stub}
