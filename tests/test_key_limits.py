@@ -36,8 +36,8 @@ from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, keep_got, note_go
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.state import Received
 from scribe_spark.systems.scribe.trees import settled_round
-from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveGroups
+from scribe_spark.worlds.traffic import LinkStress
 
 NODES = 3_000_000
 

@@ -93,7 +93,7 @@ def test_only_a_name_that_is_like_it_is_proposed():
 #: Texts that are no messages, but types of columns, or names that the package has made.
 NO_MESSAGES = {
     *("systems/baselines.py", "experiments/digests.py"),
-    *("engine/in_turn.py", "worlds/lengths.py"),
+    *("engine/in_turn.py", "worlds/setting.py"),
 }
 
 
@@ -238,7 +238,7 @@ def test_what_a_dry_run_has_left_out_is_asked_for(capsys):
 
 
 def test_commands_print_in_one_way():
-    """Nothing but `cli.parsing` prints."""
+    """Nothing but `cli.program` prints."""
     for path in (Path(scribe_spark.__file__).parent / "cli").glob("*.py"):
         calls = [
             node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
@@ -246,7 +246,7 @@ def test_commands_print_in_one_way():
         printing = [
             c for c in calls if ast.unparse(c.func) in ("print", "click.echo", "click.secho")
         ]
-        assert not printing or path.name == "parsing.py"
+        assert not printing or path.name == "program.py"
 
 
 def test_manifests_and_pages(tmp_path):

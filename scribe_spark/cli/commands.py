@@ -33,7 +33,7 @@ from scribe_spark.cli.flags import (
     resolve,
     sources,
 )
-from scribe_spark.cli.parsing import Command, Flag, completion, tell, tell_toml
+from scribe_spark.cli.program import Command, Flag, completion, tell, tell_toml
 from scribe_spark.cli.sessions import check_where, end_session, open_session
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
@@ -371,7 +371,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
                 raise InputError("argument", file, remedy)
         given["topology"] = file
     config, _ = resolve(given)
-    from scribe_spark.core.nodes_file import read_nodes
+    from scribe_spark.core.node_classes import read_nodes
     from scribe_spark.topology.registry import load
     from scribe_spark.underlay.routable import statistics
 

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import WorldConfig
-from scribe_spark.config.trees import PLAIN
-from scribe_spark.config.used_when import VARIANTS
+from scribe_spark.config.groups import PLAIN
+from scribe_spark.config.section import VARIANTS
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.engines import buckets_of, engine_of

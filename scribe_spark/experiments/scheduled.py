@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.replay import Ways, replayed
 from scribe_spark.bandwidth.schedule import Schedule, draw_schedule, read_schedule
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series

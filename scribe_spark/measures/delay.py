@@ -23,7 +23,6 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import column_of, histogram_metrics, statistics
-from scribe_spark.measures.group_size import group_of_rank_1, sizes_of_groups
 from scribe_spark.measures.latency import MS, BySystem
 from scribe_spark.measures.measure import (
     PUBLICATION,
@@ -36,6 +35,7 @@ from scribe_spark.measures.measure import (
     forwards,
     with_publication,
 )
+from scribe_spark.measures.overlay import group_of_rank_1, sizes_of_groups
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, ROWS, arrow_table
 from scribe_spark.systems.registry import baseline

@@ -24,8 +24,8 @@ from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.message_bytes import NODE_BYTES
 from scribe_spark.measures.within import Asked
-from scribe_spark.pastry.nodes import router_index
-from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.pastry.overlay import router_index
+from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.systems.registry import baseline
 

@@ -39,8 +39,6 @@ from scribe_spark.rounds.event_rows import (
     EventRows,
     Extent,
     event_codes,
-)
-from scribe_spark.rounds.legality import (
     first_bad_cell,
     first_impossible,
     first_impossible_in_groups,
@@ -50,9 +48,8 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.worlds.group_generators import joined_again
+from scribe_spark.worlds.generators import STEPS, Generator, generators, joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
-from scribe_spark.worlds.registry import STEPS, Generator, generators
 from scribe_spark.worlds.schedules import (
     TimedRows,
     check_interval,

@@ -20,7 +20,7 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
-from scribe_spark.pastry.lookups import LookupResults
+from scribe_spark.pastry.round import LookupResults
 from scribe_spark.rounds.system import Multicasts
 
 

@@ -39,7 +39,7 @@ from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.applications import MEMORY
 from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.group_events import Groups
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import TRAFFIC
 from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE

@@ -15,7 +15,6 @@ from scribe_spark import schemas
 from scribe_spark.core.errors import RunError
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, distinct_rows
-from scribe_spark.measures.convergence import member_pairs
 from scribe_spark.measures.delay import ratio_numbers, rdp_ratios
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.latency import (
@@ -40,6 +39,7 @@ from scribe_spark.measures.metrics import (
     register_measure,
     unregister_measure,
 )
+from scribe_spark.measures.overlay import pair_members
 from scribe_spark.measures.parts import latencies_by_part
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.runtime.batches import Batches
@@ -382,7 +382,7 @@ def table(rows: list[tuple], names: tuple[str, ...]) -> pa.Table:
 
 def paired(members: pa.Table, edges: pa.Table, seed: int) -> list[tuple[int, int, int]]:
     delays = edges.column("delay_us").to_numpy()
-    found = member_pairs(members, edges.drop_columns("delay_us"), delays, seed)
+    found = pair_members(members, edges.drop_columns("delay_us"), delays, seed)
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 

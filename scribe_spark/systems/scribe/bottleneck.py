@@ -48,7 +48,7 @@ from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.trees import TreesConfig
+    from scribe_spark.config.groups import TreesConfig
 
 # --- the cycle rule: refused JOINs are sent again on randomised routes
 

@@ -25,8 +25,7 @@ from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.applications import NOTICED, Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups, publication_ids
-from scribe_spark.rounds.observer import FOUND, MESSAGES
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import FOUND, MESSAGES, RoundPlayer
 from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
@@ -64,8 +63,8 @@ from scribe_spark.systems.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
+    from scribe_spark.config.groups import TreesConfig
     from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import TreesConfig
     from scribe_spark.engine.player import Player
     from scribe_spark.rounds.player import Environment
 

@@ -14,7 +14,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, Rows, distinct, index_sorted, offsets_of, turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.closeness import RingDistances, distances
+from scribe_spark.pastry.next_hop import RingDistances, distances
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.program import CHANGED, call_fault_handler
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
