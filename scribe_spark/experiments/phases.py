@@ -159,8 +159,8 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             yield {"bytes": node_bytes(run, kept_stress if scheduled else None)}
         if parts := simulation.node_parts:
             split = count_by_part(run, parts)
-            of_parts = {"by_part": measures_by_part(split, run.asked)}
-            yield of_parts | {"part_latencies": latencies_by_part(split)}
+            of_parts = {"by_part": measures_by_part(split, parts, run.asked)}
+            yield of_parts | {"part_latencies": latencies_by_part(split, parts)}
         if trees := trees_of_publications(run):
             yield {"by_tree": measures_by_tree(run, trees)}
         spread = measure_distributions(run, replaced_figures(simulation.config))
