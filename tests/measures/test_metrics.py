@@ -42,7 +42,7 @@ from scribe_spark.measures.metrics import (
 from scribe_spark.measures.overlay import pair_members
 from scribe_spark.measures.parts import NodeParts, latencies_by_part
 from scribe_spark.measures.published import PublishedNumber
-from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import systems_of_run
 
