@@ -727,7 +727,7 @@ def test_ctrl_c_in_a_shell(tmp_path):
 
 def test_a_reader_that_goes_away_is_no_error():
     """As with ``scribe-spark topology FILE | head -1``."""
-    program = "from scribe_spark.cli.program import tell; input(); tell('a'); tell('b')"
+    program = "from scribe_spark.cli.parsing import tell; input(); tell('a'); tell('b')"
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
         process.stdout.close()

@@ -238,7 +238,7 @@ def test_what_a_dry_run_has_left_out_is_asked_for(capsys):
 
 
 def test_commands_print_in_one_way():
-    """Nothing but `cli.program` prints."""
+    """Nothing but `cli.parsing` prints."""
     for path in (Path(scribe_spark.__file__).parent / "cli").glob("*.py"):
         calls = [
             node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
@@ -246,7 +246,7 @@ def test_commands_print_in_one_way():
         printing = [
             c for c in calls if ast.unparse(c.func) in ("print", "click.echo", "click.secho")
         ]
-        assert not printing or path.name == "program.py"
+        assert not printing or path.name == "parsing.py"
 
 
 def test_manifests_and_pages(tmp_path):

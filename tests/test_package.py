@@ -231,8 +231,8 @@ def test_executors_need_no_library_of_the_config():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-WORDS = """LeafSets routing_table next_hop route arrival repair create join leave multicast children
-root failover heartbeat replicas upcalls reliable"""
+WORDS = """LeafSets routing_table next_hop route arrivals repair create join leave multicast
+children root failover heartbeat replicas upcalls reliable"""
 
 
 def test_words_of_the_papers_are_files_or_names():

@@ -33,7 +33,7 @@ from scribe_spark.cli.flags import (
     resolve,
     sources,
 )
-from scribe_spark.cli.program import Command, Flag, completion, tell, tell_toml
+from scribe_spark.cli.parsing import Command, Flag, completion, tell, tell_toml
 from scribe_spark.cli.sessions import check_where, end_session, open_session
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,

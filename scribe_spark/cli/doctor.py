@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from scribe_spark import __version__
-from scribe_spark.cli.program import Command, tell
+from scribe_spark.cli.parsing import Command, tell
 from scribe_spark.core.errors import InputError, RunError, listed
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java import check_java

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from scribe_spark.cli.program import Flag
+from scribe_spark.cli.parsing import Flag
 from scribe_spark.config import (
     Execution,
     FieldRecord,
