@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from scribe_spark.pastry.overlay import PastryOverlay
     from scribe_spark.runtime.session import session
     from scribe_spark.systems.scribe.variants import Variant
-    from scribe_spark.topology.frames import Topology
     from scribe_spark.topology.graph import TopologyKind
+    from scribe_spark.topology.links import Topology
     from scribe_spark.topology.registry import register_topology
     from scribe_spark.worlds.world import World
 
@@ -82,7 +82,7 @@ _HOMES = {
     "Overlay": "overlay",
     "Routed": "overlay",
     "Step": "overlay",
-    "Topology": "topology.frames",
+    "Topology": "topology.links",
     "Variant": "systems.scribe.variants",
     "Measure": "measures.measure",
     "Metric": "measures.measure",

@@ -26,8 +26,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from scribe_spark.core.units import MICROSECONDS
-
 _LONG, _INT, _DOUBLE, _STRING = LongType(), IntegerType(), DoubleType(), StringType()
 
 
@@ -466,11 +464,6 @@ def check_columns(table: str, found: StructType) -> None:
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
-
-
-def to_ms(column: str, alias: str = "delay_ms"):
-    """Return a column of microseconds (BIGINT) in milliseconds (DOUBLE), with a new name."""
-    return (F.col(column) / F.lit(float(MICROSECONDS))).alias(alias)
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:

@@ -21,12 +21,10 @@ from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.arrivals.overlay import play_waves
 from scribe_spark.pastry.arrivals.waves import Wave, WavePlan, planned_contacts, wave_size
+from scribe_spark.pastry.repair import row_bits
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, Kind, States
-from scribe_spark.pastry.table_repair import row_bits
-from scribe_spark.rounds.observer import MESSAGES, Observer, counted
-from scribe_spark.rounds.player import Environment
-from scribe_spark.underlay.matrices import nearest
-from scribe_spark.underlay.pendant import pendant_exits
+from scribe_spark.rounds.player import MESSAGES, Environment, Observer, counted
+from scribe_spark.underlay.matrices import nearest, pendant_exits
 from scribe_spark.underlay.protocol import RouterIds
 
 MOST_ROWS = 128

@@ -27,7 +27,7 @@ from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
 from scribe_spark.systems.registry import _SYSTEMS
 from scribe_spark.topology import registry as topologies
-from scribe_spark.worlds.registry import _GENERATORS
+from scribe_spark.worlds.generators import _GENERATORS
 
 # on a busy machine a case takes as long as it takes
 settings.register_profile("tests", settings.default, deadline=None)

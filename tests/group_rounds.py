@@ -12,8 +12,7 @@ from traffic import Traffic
 from scribe_spark.config import ScribeConfig, WorldConfig
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.lookups import Lookups
-from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
+from scribe_spark.pastry.round import NEW_LEAFS, Lookups, RoundResult, begin_round, end_round
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events, check_events
@@ -24,8 +23,7 @@ from scribe_spark.rounds.group_events import (
     change_memberships,
     check_group_events,
 )
-from scribe_spark.rounds.observer import TRAFFIC, Tally
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import TRAFFIC, Environment, RoundPlayer, Tally
 from scribe_spark.systems.scribe.end_of_round import EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.measures import lost_groups
 from scribe_spark.systems.scribe.multicast import DELIVERIES

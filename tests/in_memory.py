@@ -11,8 +11,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.states import MESSAGE_KINDS
-from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 from scribe_spark.underlay.protocol import Kernel
 
 

@@ -10,8 +10,7 @@ from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.rounds.events import Lives
-from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 from scribe_spark.systems.reference_tree.live import (
     LiveHosts,
     LiveTree,

@@ -23,8 +23,7 @@ from scribe_spark.measures.multicasts import (
 )
 from scribe_spark.measures.within import Asked
 from scribe_spark.rounds.events import KnowsLives
-from scribe_spark.rounds.observer import Observer, Tally, ends_of
-from scribe_spark.rounds.player import Environment
+from scribe_spark.rounds.player import Environment, Observer, Tally, ends_of
 from scribe_spark.rounds.system import CARRIED, SystemOnBuckets, SystemPlayer, SystemRound
 from scribe_spark.underlay.protocol import Kernel
 

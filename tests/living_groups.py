@@ -29,7 +29,7 @@ from split_states import empty_state, join_states, state_of
 from traffic import Traffic
 from withholding import Named
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring
@@ -54,7 +54,7 @@ from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.root import MADE
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.systems.scribe.sources import FATES, Sent
+from scribe_spark.systems.scribe.sources import FATES, SentPublications
 from scribe_spark.systems.scribe.state import CAUSES, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
 
@@ -306,7 +306,7 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         (publication(at, one), node[to])
         for at, one, to in left(DELIVERIES, "group", "publication", "node")
     ]
-    sent = Sent.of_buckets(result.tables.get(OUTCOMES, {}))
+    sent = SentPublications.of_buckets(result.tables.get(OUTCOMES, {}))
     again = left(AGAIN, "group", "publication")
     return Snapshot(
         round=pastry.number,

@@ -24,13 +24,18 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.config.overlay import LEAST_GROWTH
 from scribe_spark.core import draws
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.lookups import LookupResults, Lookups
-from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
+from scribe_spark.pastry.repair import row_bits
+from scribe_spark.pastry.round import (
+    NEW_LEAFS,
+    LookupResults,
+    Lookups,
+    RoundResult,
+    begin_round,
+    end_round,
+)
 from scribe_spark.pastry.states import States
-from scribe_spark.pastry.table_repair import row_bits
 from scribe_spark.rounds.events import Events, KnowsLives, check_events
-from scribe_spark.rounds.observer import Tally
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import RoundPlayer, Tally
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")

@@ -11,7 +11,7 @@ from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, add_up
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,

@@ -55,7 +55,7 @@ FIRST = {
     "children table": "systems/scribe/state.py",
     "RAD": "measures/delay.py",
     "RDP": "measures/delay.py",
-    "link stress": "measures/link_stress.py",
+    "link stress": "measures/stress.py",
     "bottleneck remover": "systems/scribe/bottleneck.py",
     "transit-stub": "topology/transit_stub.py",
     "superstep": "engine/on_spark.py",

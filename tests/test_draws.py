@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from scribe_spark.core import draws
-from scribe_spark.topology import power_law
+from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay.dijkstra import LinkArrays
 
 # written down once; another value means that every run ever made would change
@@ -150,4 +150,4 @@ def test_graphs_and_ties_take_raw_bits_only(monkeypatch):
     links = pd.DataFrame({"src": [0, 1], "dst": [1, 0], "delay_ms": 1.0, "weight": 1.0})
     monkeypatch.setattr(np.random, "Generator", None)
     assert len(LinkArrays.of(np.arange(2), links, "seeded", 1).cost) == 2
-    assert len(power_law.generate(20, 30, 1).vertices) == 20
+    assert len(power_law(20, 30, 1).vertices) == 20

@@ -19,7 +19,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.experiments import Simulation
 from scribe_spark.report.comparison import is_headline
-from scribe_spark.report.text import share_in_percent
+from scribe_spark.report.style import share_in_percent
 from scribe_spark.rounds.declaration import MESH, System
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.systems.registry import register_system, unregister_system

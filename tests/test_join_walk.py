@@ -16,7 +16,7 @@ import worlds
 
 import scribe_spark
 from scribe_spark.systems.scribe import join, root
-from scribe_spark.systems.scribe.join import JoinProgram, Requests, SendJoins
+from scribe_spark.systems.scribe.join import JoinProgram, JoinRequests, SendJoins
 from scribe_spark.systems.scribe.scribe import Joins
 
 PACKAGE = Path(scribe_spark.__file__).parent
@@ -58,7 +58,7 @@ class Walk:
         self.names |= {
             name
             for name, value in frame.f_locals.items()
-            if isinstance(value, Joins | Requests) and name not in ("self", "cls")
+            if isinstance(value, Joins | JoinRequests) and name not in ("self", "cls")
         }
 
 

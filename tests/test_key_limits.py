@@ -25,10 +25,10 @@ from scribe_spark.systems.bayeux.protocol import (
     LISTED,
     LISTS,
     MEMBERS,
-    Lists,
-    Members,
+    MemberLists,
     NextHops,
     Record,
+    SessionMembers,
 )
 from scribe_spark.systems.gossipsub.router import Links
 from scribe_spark.systems.gossipsub.router import LinkSpace as LinkSpace
@@ -36,8 +36,8 @@ from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, keep_got, note_go
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.state import Received
 from scribe_spark.systems.scribe.trees import settled_round
-from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveGroups
+from scribe_spark.worlds.traffic import LinkStress
 
 NODES = 3_000_000
 
@@ -353,14 +353,14 @@ def test_member_lists_of_nodes_far_apart_are_those_of_plain_python(seed):
         Record(sessions).step(0, tables, {}, 0)
     found = key_parts(tables[LISTS]["key"], ("session", "node", "member"), out.size)
     ends = [found["session"], out.nodes(found["node"]), out.nodes(found["member"])]
-    lists = Lists.from_columns(tables[LISTS])
+    lists = MemberLists.from_columns(tables[LISTS])
     values = [lists.number, out.nodes(lists.next)]
     assert {tuple(row[:3]): tuple(row[3:]) for row in _rows([[*ends, *values]])} == plain
     NextHops(sessions).step(0, tables, {}, 0)
     edges = tables[EDGES]
     ends = [edges["group"], out.nodes(edges["node"]), out.nodes(edges["peer"])]
     assert _rows([ends]) == sorted({(s, x, to) for (s, x, _), (_, to) in plain.items()})
-    tables[MEMBERS] = Members().to_columns()
+    tables[MEMBERS] = SessionMembers().to_columns()
     CountSessions(sessions, 0, in_run=True).step(0, tables, {}, 0)
     group, node = np.divmod(tables[ENTRIES]["key"], out.size)
     counts = _rows([[group, out.nodes(node), tables[ENTRIES]["entries"]]])

@@ -161,7 +161,7 @@ def test_every_name_of_the_face_is_there():
 def test_the_names_are_the_modules_own():
     from scribe_spark.experiments import Simulation
     from scribe_spark.overlay import Application, Overlay
-    from scribe_spark.topology.frames import Topology
+    from scribe_spark.topology.links import Topology
 
     face = scribe_spark
     assert (face.Simulation, face.Topology) == (Simulation, Topology)
@@ -224,15 +224,15 @@ def test_executors_need_no_library_of_the_config():
     modules += ", systems.splitstream.splitstream"
     modules += ", measures.copies, measures.delay, measures.distributions"
     modules += ", measures.latency, measures.message_bytes, measures.parts"
-    modules += ", measures.joining, measures.stress"
+    modules += ", measures.joins_and_failures, measures.stress"
     kernels = ", ".join(f"scribe_spark.{module}" for module in modules.split(", "))
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"
     program = f"import sys, {kernels}; assert not {forbidden} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-WORDS = """LeafSets routing_table next_hop route arrival repair create join leave multicast children
-root failover heartbeat replicas upcalls reliable"""
+WORDS = """LeafSets routing_table next_hop route arrivals repair create join leave multicast
+children root failover heartbeat replicas upcalls reliable"""
 
 
 def test_words_of_the_papers_are_files_or_names():

@@ -8,7 +8,7 @@ from scribe_spark.config import Execution
 from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.experiments.checks import check
 from scribe_spark.report.page import settings
-from scribe_spark.report.text import ABSENT
+from scribe_spark.report.style import ABSENT
 from scribe_spark.systems.gossipsub.config import PRESETS, GossipSubConfig
 from scribe_spark.systems.registry import System, clock_in_words, systems_of_run
 

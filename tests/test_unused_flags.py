@@ -19,10 +19,10 @@ from scribe_spark.config import (
     RunConfig,
     TopologyConfig,
 )
-from scribe_spark.config.used_when import GENERATORS, OVERLAYS, VARIANTS
+from scribe_spark.config.section import GENERATORS, OVERLAYS, VARIANTS
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.registry import all_systems, is_built_in
-from scribe_spark.worlds.registry import generators
+from scribe_spark.worlds.generators import generators
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.engine import Columns
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import TRAFFIC
 
 Ends = tuple[np.ndarray, np.ndarray]
 

@@ -18,7 +18,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import pack_rows
 from scribe_spark.measures.multicasts import MulticastMeasures
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
 from scribe_spark.systems.baselines import LiveIpMulticast, LiveUnicast
 from scribe_spark.systems.bayeux.live import LiveBayeux
@@ -28,10 +28,10 @@ from scribe_spark.systems.gossipsub.round import live_gossipsub
 from scribe_spark.systems.reference_tree.live import LiveTree
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.worlds import views
-from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
 from scribe_spark.worlds.played import lookup_table
 from scribe_spark.worlds.save import is_saved, lives_tables
+from scribe_spark.worlds.traffic import LinkStress
 from scribe_spark.worlds.views import Bucket, View
 from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 

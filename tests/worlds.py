@@ -37,8 +37,7 @@ from scribe_spark.pastry.states import States
 from scribe_spark.runtime import blocks
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
-from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
-from scribe_spark.underlay.pendant import pendant_exits
+from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices, pendant_exits
 
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups

@@ -17,7 +17,7 @@ from scribe_spark import Execution, Simulation, World, WorldConfig, make_world
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.core.paths import replace_file
 from scribe_spark.engine.facts import Keys
-from scribe_spark.pastry.closeness import roots
+from scribe_spark.pastry.next_hop import roots
 from scribe_spark.worlds.events import extent_of, world_events
 from scribe_spark.worlds.groups import group_keys, world_groups
 from scribe_spark.worlds.setting import node_ring

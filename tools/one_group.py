@@ -9,7 +9,7 @@ from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.events import Events, KnowsLives
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import LivingRound, Publishing, SystemPlayer
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.engine.packing import Columns
 from scribe_spark.rounds.events import Events, Lives
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,

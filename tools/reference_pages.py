@@ -317,7 +317,7 @@ _READ_FIRST = (
     ("scribe_spark/engine/player.py", "class PlaysSteps", "def play_in_turn", ", `PlaysSteps` to `Player`", "a *player*, which executes programs: `play`, `has` and `take`"),
     ("scribe_spark/systems/scribe/heartbeat.py", "", "# --- the steps", ", up to `Refresh`", "the rules of a protocol: heartbeats, refreshes and timeouts"),
     ("scribe_spark/engine/in_task.py", "", "def _exchanged", ", `play`", "the simplest player: all buckets in one process"),
-    ("scribe_spark/measures/node_stress.py", "", "", "", "a measure and its metrics"),
+    ("scribe_spark/measures/stress.py", "# --- node stress", "# --- link stress", ", node stress", "a measure and its metrics"),
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from scribe_spark.core.pair_delay import PairDelay
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import Program
 from scribe_spark.rounds.events import Events, Lives
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import Publishing, SystemPlayer
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.publication import ARRIVALS

@@ -33,8 +33,7 @@ from scribe_spark import (
 )
 from scribe_spark.core.draws import below
 from scribe_spark.dissemination import all_but_sender
-from scribe_spark.report.ring import ring_picture
-from scribe_spark.report.tree_scene import scene_figures, scene_of, tree_picture
+from scribe_spark.report.pictures import ring_picture, scene_figures, scene_of, tree_picture
 from scribe_spark.rounds.group_overlays import GroupOverlays
 from scribe_spark.worlds.events import world_events
 

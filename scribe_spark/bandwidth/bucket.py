@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import DTypeLike
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.queues import (
     Calendar,
     Downlinks,
@@ -31,6 +30,7 @@ from scribe_spark.bandwidth.setting import (
     ROOMS,
     Discipline,
     Nodes,
+    Parts,
     Rule,
     TimedLinks,
     TimedPublications,

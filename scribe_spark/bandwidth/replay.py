@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.runs import Clock, clock_of, play_clock, play_on_spark
-from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
+from scribe_spark.bandwidth.setting import ROOMS, Parts, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import find_sorted, index_sorted, rank_in_group, whole_numbers
 from scribe_spark.core.keys import key_of

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.setting import (
     ROOMS,
     Discipline,
     Nodes,
+    Parts,
     Rule,
     TimedPublications,
     mesh_links,

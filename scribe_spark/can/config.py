@@ -9,8 +9,7 @@ from pydantic import model_validator
 from scribe_spark.config.bandwidth import refuse_two_clocks
 from scribe_spark.config.groups import refuse_places
 from scribe_spark.config.overlay import MOST_DIMENSIONS
-from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, in_systems
+from scribe_spark.config.section import Section, UsedWhen, in_systems, setting, unset, within
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
 

@@ -214,7 +214,9 @@ def _run_sweep(
     resolved = {n: v for n, v in _settings(swept.base).items() if n not in swept.grid}
     resolved["sweep"] = {**swept.grid, "show": swept.shown}
 
-    _play_points(swept, how, _session(how, *configs), resolved if dry_run else None, shown="out")
+    _play_points(
+        swept, how, _session(how, *configs), resolved if dry_run else None, lambda done: done.out
+    )
 
 
 def _play_points(
@@ -222,13 +224,13 @@ def _play_points(
     how: Execution,
     session: AbstractContextManager[Any],
     resolved: Mapping[str, Any] | None = None,
-    shown: str = "page",
+    told: Callable[[Any], str] = lambda done: done.page,
 ) -> None:
-    """Check and play a sweep or a plan of points; print its ``page``, or its folder, ``out``."""
+    """Check and play a sweep or a plan of points; print what `told` returns for the result."""
     from scribe_spark import experiments
 
     def work(spark: Any, progress: Any) -> str:
-        return str(getattr(experiments.run_sweep(spark, sweep, how, progress), shown))
+        return told(experiments.run_sweep(spark, sweep, how, progress))
 
     _perform(partial(experiments.check_sweep, sweep), work, how, session, resolved)
 
@@ -369,7 +371,7 @@ def _topology(file: str | None = None, out: str | None = None, **given: Any) -> 
                 raise InputError("argument", file, remedy)
         given["topology"] = file
     config, _ = resolve(given)
-    from scribe_spark.core.nodes_file import read_nodes
+    from scribe_spark.core.node_classes import read_nodes
     from scribe_spark.topology.registry import load
     from scribe_spark.underlay.routable import statistics
 

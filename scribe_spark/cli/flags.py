@@ -21,7 +21,7 @@ from scribe_spark.config import (
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
 from scribe_spark.config.fields import COMMANDS, AllFields
-from scribe_spark.config.kinds import ValueKind
+from scribe_spark.config.section import ValueKind
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.registry import import_extensions

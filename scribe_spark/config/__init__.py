@@ -6,8 +6,11 @@ the command line reads the configs before it starts anything.
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.experiment import (
+    EXPERIMENTS,
     ExperimentConfig,
     NetworkConfig,
+    Paper,
+    PaperExperiment,
     RunConfig,
     WorldConfig,
 )
@@ -19,15 +22,13 @@ from scribe_spark.config.fields import (
     documentation,
     fields_of,
 )
-from scribe_spark.config.groups import GroupsConfig
+from scribe_spark.config.groups import GroupsConfig, TreesConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.paper import EXPERIMENTS, Paper, PaperExperiment
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
-from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.errors import check_names
 
 __all__ = [

@@ -7,10 +7,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from scribe_spark.config.kinds import Rate, Size, TakenAs, Time
 from scribe_spark.config.overlay import NodeClass
-from scribe_spark.config.section import Location, Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, used_when
+from scribe_spark.config.section import (
+    Location,
+    Rate,
+    Section,
+    Size,
+    TakenAs,
+    Time,
+    UsedWhen,
+    setting,
+    unset,
+    used_when,
+    within,
+)
 from scribe_spark.core import units
 from scribe_spark.core.errors import InputError
 

@@ -8,9 +8,17 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from scribe_spark.config.kinds import Size, TakenAs
-from scribe_spark.config.section import Location, Section, setting, unset
-from scribe_spark.config.used_when import UsedWhen, has_groups, used_when
+from scribe_spark.config.section import (
+    Location,
+    Section,
+    Size,
+    TakenAs,
+    UsedWhen,
+    has_groups,
+    setting,
+    unset,
+    used_when,
+)
 from scribe_spark.core import units
 from scribe_spark.core.errors import InputError
 

@@ -1,15 +1,18 @@
-"""The configs of runs and worlds: one class, whose fields and defaults depend on the command.
+"""The configs of runs and worlds, and of the experiments of Section IV of the paper.
 
-A config says *what* is simulated and contains no Spark object.  `Execution` says where it runs and
-where it writes; as this never changes a result, it does not count when two results are compared.
+Runs and worlds have one class, whose fields and defaults depend on the command.  A config says
+*what* is simulated and contains no Spark object.  `Execution` says where it runs and where it
+writes; as this never changes a result, it does not count when two results are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from scribe_spark.config.bandwidth import (
     MOST_PUBLICATIONS,
@@ -22,6 +25,7 @@ from scribe_spark.config.groups import (
     MOST_WORLD_GROUPS,
     MOST_WORLD_MEMBERSHIPS,
     GroupsConfig,
+    TreesConfig,
     refuse_lone_custody,
     refuse_misfits,
     refuse_missing_roots,
@@ -30,17 +34,19 @@ from scribe_spark.config.overlay import NO_CLASSES, Classes, ForwardingConfig, O
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import (
+    VARIANTS,
     Location,
+    Names,
     Section,
+    may_play_pastry,
     setting,
     unset,
+    used_when,
     within,
 )
 from scribe_spark.config.sectioned import Sectioned, SectionsBesideSystems
 from scribe_spark.config.topology import TopologyConfig
-from scribe_spark.config.trees import TreesConfig
-from scribe_spark.config.used_when import VARIANTS, may_play_pastry, used_when
-from scribe_spark.core.errors import InputError, listed
+from scribe_spark.core.errors import InputError, check_names, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
 from scribe_spark.core.registry import SYSTEMS
 
@@ -338,3 +344,94 @@ class WorldConfig(ExperimentConfig):
     def estimated_work(self) -> int:
         """A rough cost, to choose the number of partitions: (nodes + lookups) * rounds."""
         return self.world.rounds * (self.overlay.nodes + self.world.lookups)
+
+
+# --- the paper's experiments
+
+
+@dataclass(frozen=True)
+class PaperExperiment:
+    """An experiment of Section IV: its settings without a seed, and its number of seeds."""
+
+    settings: Mapping[str, Any]
+    seeds: int | None = None
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The config of the experiment with seed 1."""
+        return RunConfig(**self.settings)
+
+
+#: The experiments of Section IV, in the order in which they run for each seed.
+EXPERIMENTS: dict[str, PaperExperiment] = {
+    "main": PaperExperiment({"overlay": "perfect", "variants": "bottleneck,collapse,lazy"}),
+    "small_groups": PaperExperiment(
+        {
+            **{"overlay": "perfect", "variants": "collapse,lazy"},
+            **{"nodes": 50_000, "groups": 30_000, "group_size": 11},
+        }
+    ),
+    "internet": PaperExperiment({"overlay": "perfect", "topology": "power-law"}, seeds=1),
+    "arrivals": PaperExperiment({"overlay": "arrivals", "variants": "bottleneck"}),
+}
+
+
+class Paper(Section):
+    """The settings of the command ``paper``: experiments, seeds and topologies."""
+
+    about: ClassVar[str] = "The experiments of Section IV of the Scribe paper (JSAC 2002)."
+
+    seeds: Annotated[int, within(1, 10_000)] = setting(
+        10, "Number of seeds: 1, 2, ...; each seed gives its own topology, nodeIds and members"
+    )
+    experiments: Names = setting(
+        tuple(EXPERIMENTS),
+        "Experiments, separated by commas: main (Sections IV.A to IV.E), small_groups (Section "
+        "IV.F), internet (a power-law topology in place of the second one of IV.A; only one "
+        "seed), arrivals (Sections IV.A to IV.E with nodes that arrive by Pastry's protocol)",
+    )
+    scale: Annotated[float, within(1e-6, 100.0)] = setting(
+        1.0,
+        "Factor for the numbers of nodes, groups and power-law routers of every experiment; below "
+        "1 for a trial",
+    )
+
+    @field_validator("experiments")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return each experiment once, and refuse unknown names."""
+        check_names(names, EXPERIMENTS, "experiments")
+        return tuple(dict.fromkeys(names))
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Paper:
+        for name in self.experiments:
+            try:
+                self._run(EXPERIMENTS[name].config, 1)
+            except InputError as error:
+                remedy = f"is not possible for {name}: {error}"
+                raise InputError("scale", self.scale, remedy) from None
+        return self
+
+    def runs(self) -> dict[int, dict[str, RunConfig]]:
+        """Return the config of each run: seed -> experiment -> config."""
+        return {
+            seed: {
+                name: self._run(EXPERIMENTS[name].config, seed)
+                for name in self.experiments
+                if seed <= (EXPERIMENTS[name].seeds or seed)
+            }
+            for seed in range(1, self.seeds + 1)
+        }
+
+    def _run(self, config: RunConfig, seed: int) -> RunConfig:
+        changes: dict[str, Any] = {
+            "seed": seed,
+            "nodes": max(round(config.overlay.nodes * self.scale), config.groups.size or 1),
+            "groups": max(round((config.groups.count or 0) * self.scale), 1),
+        }
+        if config.topology.kind == "power-law":
+            network = config.topology
+            changes["power_law_routers"] = max(round(network.power_law_routers * self.scale), 100)
+            changes["power_law_links"] = max(round(network.power_law_links * self.scale), 139)
+        return config.replace(**changes)

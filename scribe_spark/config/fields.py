@@ -10,13 +10,10 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from scribe_spark.config.execution import Execution
-from scribe_spark.config.experiment import RunConfig, WorldConfig
-from scribe_spark.config.kinds import ValueKind, kind_of
-from scribe_spark.config.paper import Paper
+from scribe_spark.config.experiment import Paper, RunConfig, WorldConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
-from scribe_spark.config.section import Differs, Section
+from scribe_spark.config.section import Differs, Section, UsedWhen, ValueKind, kind_of
 from scribe_spark.config.sectioned import Sectioned, declared_section
-from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Declared
 

@@ -12,20 +12,23 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from scribe_spark.config.kinds import Rate, TakenAs, Time
 from scribe_spark.config.section import (
     Differs,
     Flat,
     Location,
+    Rate,
     Section,
+    TakenAs,
     Text,
+    Time,
     Whole,
+    nodes_arrive,
     setting,
     unset,
+    used_when,
     within,
 )
 from scribe_spark.config.toml import read_toml
-from scribe_spark.config.used_when import nodes_arrive, used_when
 from scribe_spark.core.errors import InputError, exact, unlike
 from scribe_spark.core.units import parse_percentage
 

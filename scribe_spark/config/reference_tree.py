@@ -8,11 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, model_validator
 
 from scribe_spark.config.experiment import NetworkConfig
-from scribe_spark.config.kinds import whole_number
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.section import Section, setting, within
+from scribe_spark.config.section import Section, setting, used_when, whole_number, within
 from scribe_spark.config.topology import TopologyConfig
-from scribe_spark.config.used_when import used_when
 from scribe_spark.core.errors import InputError
 
 #: The greatest number of children of a key; with more, the tree is a star of few levels.

@@ -12,17 +12,15 @@ from scribe_spark.config.section import (
     Location,
     Section,
     Text,
-    only_in_worlds,
-    setting,
-    unset,
-    within,
-)
-from scribe_spark.config.used_when import (
     generated_by,
     has_events,
     may_play_pastry,
     nodes_fail,
+    only_in_worlds,
+    setting,
+    unset,
     used_when,
+    within,
 )
 from scribe_spark.core.errors import InputError
 

@@ -12,17 +12,15 @@ from scribe_spark.config.section import (
     Location,
     Names,
     Section,
-    setting,
-    unset,
-    within,
-)
-from scribe_spark.config.used_when import (
     UsedWhen,
     has_groups,
     has_publications,
     nodes_come_back,
     plays_scribe,
+    setting,
+    unset,
     used_when,
+    within,
 )
 from scribe_spark.core.errors import InputError, listed
 

@@ -3,15 +3,22 @@
 A section is a pydantic model.  A field has a name in its section (``count`` in `groups`) and a flat
 name, which is also the name of its flag (``groups``): its name in its `Flat` mark, else its name in
 the section with the section's prefix.
+
+A field's annotation tells the kind of its values; texts are converted to such values.  A
+:class:`UsedWhen` mark says in which configs the field has an effect; a field may have several.  The
+command line refuses a flag without effect by these rules (`cli.flags`).  Settings of a file are
+not refused, since a file may serve several commands.  A user's extension may use any field, so the
+rules only know the names of the package.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from annotated_types import Interval
 from pydantic import (
@@ -26,10 +33,256 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.kinds import kind_of
-from scribe_spark.config.used_when import UsedWhen
+from scribe_spark.core import units
 from scribe_spark.core.errors import InputError, check_names, listed
-from scribe_spark.core.frozen_fields import FrozenFields
+from scribe_spark.core.paths import exists
+from scribe_spark.core.registry import SYSTEMS, FrozenFields
+
+# --- kinds of values
+
+
+#: The description of a value of each kind, for messages.
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "list": "names separated by commas",
+}
+
+
+@dataclass(frozen=True)
+class TakenAs:
+    """A mark of a field: its text is converted as a ``size``, ``rate``, ``time`` or ``file``."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """The kind of a field's values: a type (``list`` for texts), or that of a `TakenAs`."""
+
+    name: str
+    choices: tuple[Any, ...] = ()
+    optional: bool = False
+
+    def parse(self, field: str, text: str) -> Any:
+        """Return the value of a flag's text; the config checks its range and meaning.
+
+        A text of another kind than number and boolean stays a text.
+        """
+        try:
+            if self.name == "bool":
+                return {"true": True, "false": False}[text]
+            if self.name == "float":
+                return float(_ascii(text))
+            return whole_number(text) if self.name == "int" else text
+        except (KeyError, ValueError):
+            raise InputError(field, text, f"must be {_WORDS[self.name]}") from None
+
+
+def whole_number(text: str) -> int:
+    """Return the whole number in a text of the digits 0 to 9, not of other scripts' digits.
+
+    Examples
+    --------
+    >>> whole_number("12")
+    12
+    """
+    return int(_ascii(text))
+
+
+def _ascii(text: str) -> str:
+    if not text.isascii():
+        raise ValueError("has digits of another script")
+    return text
+
+
+def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> ValueKind:
+    """Return the kind of an annotation: ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
+
+    Of several types, the first one counts: a flag's text is converted to it.
+
+    Examples
+    --------
+    >>> kind_of(int | None)
+    ValueKind(name='int', choices=(), optional=True)
+    """
+    origin, inner = get_origin(annotation), get_args(annotation)
+    for mark in marks:
+        if isinstance(mark, TakenAs):
+            return ValueKind(mark.kind)
+    if origin is Annotated:
+        return kind_of(inner[0], inner[1:])
+    if origin in (Union, types.UnionType):
+        first = kind_of(inner[0])
+        return ValueKind(first.name, first.choices, type(None) in inner)
+    if origin is Literal:
+        return ValueKind(type(inner[0]).__name__, inner)
+    return ValueKind("list" if origin is tuple else annotation.__name__)
+
+
+# --- fields with a unit, each stored in one spelling (``128KB``), so that equal values are equal
+
+
+def _spelled(quantity: units.Quantity, least: int) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value is None:  # the field is unset
+            return value
+        return units.canonical(quantity, units.parse(quantity, value, least))
+
+    return BeforeValidator(check)
+
+
+#: Texts with a size, a rate, a time: ``128KB``, ``50Mbit/s``, ``5ms``.  A time may be ``0us``.
+Size = Annotated[str, TakenAs("size"), _spelled("size", 1)]
+Rate = Annotated[str, TakenAs("rate"), _spelled("rate", 1)]
+Time = Annotated[str, TakenAs("time"), _spelled("time", 0)]
+
+
+# --- where a field has an effect
+
+
+#: A function of a config that returns True if a field has an effect in it.
+Test = Callable[[Any], bool]
+
+#: The package's generators of events, overlays and variants of Scribe's trees.
+GENERATORS = (
+    *("mass-failure", "adjacent-failure", "churn", "flash-crowd", "root-failure"),
+    *("group-crowd", "group-churn", "publications"),
+)
+OVERLAYS = ("perfect", "arrivals", "can")
+VARIANTS = ("bottleneck", "collapse", "lazy")
+
+
+@dataclass(frozen=True)
+class UsedWhen:
+    """A mark of a field, or a section, that has an effect only where ``test(config)`` is True.
+
+    `remedy` ends the message about the flag if it has no effect.
+    """
+
+    test: Test
+    remedy: str
+
+
+def used_when(test: Test, needed: str) -> UsedWhen:
+    """Return a mark of a field that has no effect without the flags in `needed` (words)."""
+    return UsedWhen(test, f"has no effect without {needed}; give both")
+
+
+#: The marks of fields that only runs use, and that only worlds use.
+OF_RUNS = UsedWhen(lambda of: not of.is_world, "has no effect in worlds; leave it out")
+OF_WORLDS = UsedWhen(lambda of: of.is_world, "has no effect in runs; leave it out")
+
+
+# --- networks
+
+
+def drawn_as(kind: str) -> Test:
+    """Return a function of a config: True if its network has a `kind`, or a kind of a user."""
+
+    def test(config: Any) -> bool:
+        given = str(config.topology.kind)
+        others = {"transit-stub", "power-law", "regions", "pairs", "edges"} - {kind}
+        is_table = given != kind and exists(given, "topology")
+        return not (given in others or given.startswith("topohub:") or is_table)
+
+    return test
+
+
+# --- events
+
+
+def made_by(*names: str) -> Test:
+    """Return a function of a config: True if a generator in `names`, or a user's, makes events."""
+    return lambda config: bool(set(config.world.generators) - (set(GENERATORS) - set(names)))
+
+
+def generated_by(*names: str) -> UsedWhen:
+    """Return the mark of a field that is a parameter of some generators."""
+    needed = names[0] if len(names) == 1 else f"of one of {listed(names)}"
+    return used_when(made_by(*names), f"--generator {needed}")
+
+
+def has_events(config: Any) -> bool:
+    """Return True for configs with a generator or a table of events."""
+    if "world" not in config.sections:
+        return False
+    return bool(config.world.generator or config.world.events)
+
+
+def _happens(config: Any, *generators: str) -> bool:
+    """Return True for configs with a table of events, or with one of several generators."""
+    return has_events(config) and bool(config.world.events or made_by(*generators)(config))
+
+
+def nodes_arrive(config: Any) -> bool:
+    """Return True if nodes arrive, when the overlay is built or in a round."""
+    is_built = config.overlay.kind not in ("perfect", "can")
+    return is_built or _happens(config, "churn", "flash-crowd")
+
+
+def nodes_fail(config: Any) -> bool:
+    """Return True if nodes fail or leave."""
+    return _happens(config, "mass-failure", "adjacent-failure", "root-failure", "churn")
+
+
+def nodes_come_back(config: Any) -> bool:
+    """Return True if a generator brings nodes back and no generator makes memberships."""
+    makes = made_by("churn", "flash-crowd")(config)
+    return makes and "group-churn" not in config.world.generators
+
+
+def has_groups(config: Any) -> bool:
+    """Return True for configs with groups; a world may have none."""
+    return not config.is_world or config.groups.has_groups
+
+
+def plays_scribe(config: Any) -> bool:
+    """Return True if Scribe is simulated: a world may leave Scribe out."""
+    return not config.is_world or used_by("scribe")(config)
+
+
+def may_play_pastry(config: Any) -> bool:
+    """Return True if a world may play Pastry: without groups, or for a system that may need it."""
+    needed = (
+        not SYSTEMS.is_built_in(name) or SYSTEMS[name].needs_pastry(config)
+        for name in config.trees.systems
+    )
+    return not has_groups(config) or any(needed)
+
+
+def has_publications(config: Any) -> bool:
+    """Return True for worlds with publications."""
+    return _happens(config, "publications")
+
+
+# --- trees and systems
+
+
+def used_by(*names: str) -> Test:
+    """Return a test for configs with one of several variants or systems, or with a user's own."""
+
+    def test(config: Any) -> bool:
+        systems = filter(SYSTEMS.is_built_in, SYSTEMS)
+        own = {*systems, *VARIANTS, "plain", *map(_system_of, VARIANTS)}
+        others = own - {*names, *map(_system_of, names)}
+        return bool({*config.trees.variants, *config.trees.systems} - others)
+
+    return test
+
+
+def in_systems(name: str) -> UsedWhen:
+    """Return the mark of the section of a system, which has an effect if the system is named."""
+    return used_when(used_by(name), f"{name} in --systems")
+
+
+def _system_of(variant: str) -> str:
+    return f"scribe_{variant}"
+
+
+# --- sections
 
 
 @dataclass(frozen=True)

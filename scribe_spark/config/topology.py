@@ -7,9 +7,21 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.kinds import Rate, TakenAs, Time
-from scribe_spark.config.section import Flat, Location, Names, Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
+from scribe_spark.config.section import (
+    Flat,
+    Location,
+    Names,
+    Rate,
+    Section,
+    TakenAs,
+    Time,
+    UsedWhen,
+    drawn_as,
+    setting,
+    unset,
+    used_when,
+    within,
+)
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.core.units import parse_rate

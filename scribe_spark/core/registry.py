@@ -14,8 +14,8 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from types import ModuleType, SimpleNamespace
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from scribe_spark.core.errors import InputError, in_words, shown
 
@@ -158,3 +158,16 @@ class Declared(Protocol):
 
 #: The systems by name, in the order of tables and metrics.
 SYSTEMS: Registry[Any] = Registry("system")
+
+
+class FrozenFields(SimpleNamespace):
+    """Named values that tasks read without pydantic, the library that has checked the values.
+
+    Examples
+    --------
+    >>> FrozenFields(b=4, leaf_set=16).leaf_set
+    16
+    """
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name} cannot be changed")

@@ -25,11 +25,11 @@ from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import System, live_system, systems_of_run
 from scribe_spark.systems.scribe.groups import check_capacities, check_members, group_sizes
+from scribe_spark.topology.checks import refuse_network
 from scribe_spark.topology.graph import Graph
-from scribe_spark.topology.rates import refuse_network
 from scribe_spark.topology.registry import load, needs_spark
+from scribe_spark.underlay.protocol import withheld_nodes
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.underlay.withheld import withheld_nodes
 from scribe_spark.worlds.events import check_world, extent_of
 from scribe_spark.worlds.save import check_start
 

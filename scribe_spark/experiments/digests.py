@@ -58,7 +58,7 @@ def watch_content(frame: DataFrame, seen: Observation) -> DataFrame:
 def _row_hash(schema: StructType) -> Column:
     """Return a row's hash, which also depends on the columns that are NULL (xxhash64 skips NULLs).
 
-    The hash of a row without NULL is that of its values alone; see `core.row_hash`.
+    The hash of a row without NULL is that of its values alone; see `core.draws.hash_rows`.
     """
     values = [
         F.crc32(F.col(f"`{field.name}`"))

@@ -18,7 +18,7 @@ from scribe_spark.experiments.scope import collected, stage
 from scribe_spark.experiments.stages import Stages
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
-from scribe_spark.pastry import nodes as pastry_nodes
+from scribe_spark.pastry import overlay as pastry_overlay
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.systems.registry import System
@@ -57,12 +57,12 @@ class GrownTrees:
     @property
     def nodes(self) -> Table:
         """The nodes, which are drawn anew each time."""
-        return pastry_nodes.draw_nodes(self._run.spark, *self._drawn_from)
+        return pastry_overlay.draw_nodes(self._run.spark, *self._drawn_from)
 
     @property
     def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
         """The function from numbers of nodes to their columns (`schemas.NODES`), drawn anew."""
-        return pastry_nodes.node_rows(*self._drawn_from)
+        return pastry_overlay.node_rows(*self._drawn_from)
 
     @property
     def _drawn_from(self) -> tuple[Any, ...]:

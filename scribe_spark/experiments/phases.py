@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.packing import Columns
 from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
@@ -157,8 +158,8 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
             yield {"bytes": node_bytes(run, kept_stress if scheduled else None)}
         if parts := simulation.node_parts:
             split = count_by_part(run, parts)
-            of_parts = {"by_part": measures_by_part(split, run.asked)}
-            yield of_parts | {"part_latencies": latencies_by_part(split)}
+            of_parts = {"by_part": measures_by_part(split, parts, run.asked)}
+            yield of_parts | {"part_latencies": latencies_by_part(split, parts)}
         if trees := trees_of_publications(run):
             yield {"by_tree": measures_by_tree(run, trees)}
         spread = measure_distributions(run, replaced_figures(simulation.config))
@@ -211,7 +212,7 @@ def registered(phase: Phase, simulation: Simulation) -> dict[str, list[str]]:
 def _pastry_routes(created: pa.Table) -> pa.Table:
     columns = {"source": created["source"], "root": created["node"], "hops": created["hops"]}
     for name, of in (("delay_ms", "delay_us"), ("direct_ms", "direct_us")):
-        columns[name] = pc.divide(created[of].cast(pa.float64()), float(schemas.MICROSECONDS))
+        columns[name] = pc.divide(created[of].cast(pa.float64()), float(MICROSECONDS))
     return schemas.arrow_columns(pa.table(columns), schemas.PASTRY_ROUTES)
 
 

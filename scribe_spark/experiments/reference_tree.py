@@ -32,9 +32,8 @@ from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last
-from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
-from scribe_spark.report.reference_tree import render_reference_tree
+from scribe_spark.report.reference_tree import reference_tree_metrics, render_reference_tree
 from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.reference_tree.experiment import play_in_tasks
 from scribe_spark.systems.reference_tree.multicast import degrees_and_depths

@@ -20,9 +20,10 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import WorldConfig
-from scribe_spark.config.trees import PLAIN
-from scribe_spark.config.used_when import VARIANTS
+from scribe_spark.config.groups import PLAIN
+from scribe_spark.config.section import VARIANTS
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.engines import buckets_of, engine_of
 from scribe_spark.experiments.grown_trees import GrownTrees
 from scribe_spark.experiments.scope import collected, stage
@@ -342,7 +343,7 @@ class RoundsOfRun(Rounds):
         if system not in _VARIANTS:
             return None
         deliveries = self._grow(_VARIANTS[system]).world.deliveries
-        delay_us = F.round(F.col("delay_ms") * schemas.MICROSECONDS).cast("bigint")
+        delay_us = F.round(F.col("delay_ms") * MICROSECONDS).cast("bigint")
         return deliveries.where(F.col("system") == scribe_trees.SYSTEM).select(
             "group", "node", "hops", delay_us.alias("delay_us")
         )

@@ -16,13 +16,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.replay import Ways, replayed
 from scribe_spark.bandwidth.schedule import Schedule, draw_schedule, read_schedule
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
-from scribe_spark.core.units import canonical
+from scribe_spark.core.units import MICROSECONDS, canonical
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
@@ -30,8 +30,8 @@ from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.overlay import Application
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.schemas import MICROSECONDS, arrow_table
 from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
+from scribe_spark.schemas import arrow_table
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 

@@ -22,8 +22,7 @@ from scribe_spark.experiments.stages import Stages, on_driver
 from scribe_spark.experiments.system_rows import Known, checked_variant
 from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
-from scribe_spark.pastry.nodes import node_vertices
-from scribe_spark.pastry.overlay import as_pastry
+from scribe_spark.pastry.overlay import as_pastry, node_vertices
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
@@ -32,7 +31,7 @@ from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
 from scribe_spark.systems.registry import System, is_built_in
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants as scribe_variants
-from scribe_spark.topology.frames import Topology
+from scribe_spark.topology.links import Topology
 from scribe_spark.worlds.system_tables import tree_edges
 
 

@@ -25,7 +25,7 @@ from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, sta
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, Replies, Weights
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.nodes import router_index
+from scribe_spark.pastry.overlay import router_index
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
@@ -33,17 +33,15 @@ from scribe_spark.systems.registry import System, systems_of_run
 from scribe_spark.systems.scribe import groups as scribe_groups
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.topology.checks import MOST_ROUTERS
+from scribe_spark.topology.checks import MOST_ROUTERS, link_rates, refuse_network
 from scribe_spark.topology.graph import Graph
-from scribe_spark.topology.pairs import jitter_of
-from scribe_spark.topology.rates import link_rates, refuse_network
+from scribe_spark.topology.kinds import jitter_of
 from scribe_spark.topology.registry import load
 from scribe_spark.underlay.hops import HopUnderlay, route_losses
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_own_delays
 from scribe_spark.underlay.pairs import pair_underlay
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.protocol import Underlay, Withheld, withheld_nodes
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.underlay.withheld import Withheld, withheld_nodes
 from scribe_spark.worlds.save import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.

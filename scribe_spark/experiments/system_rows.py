@@ -16,9 +16,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, in_series, shown
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.multicast import EDGES, HOPS, PAYLOAD, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems.scribe.variants import Variant
 from scribe_spark.worlds.system_tables import IN_MICROSECONDS
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows, send
 from scribe_spark.engine.packing import Columns, take
@@ -28,7 +28,6 @@ from scribe_spark.measures.distributions import (
     statistics,
 )
 from scribe_spark.measures.latency import count_values
-from scribe_spark.measures.link_stress import PACKET_NUMBERS
 from scribe_spark.measures.measure import (
     PUBLICATION,
     SCHEDULE,
@@ -43,7 +42,7 @@ from scribe_spark.measures.measure import (
     keeps_children,
     publications_of,
 )
-from scribe_spark.measures.stress import EDGE_COLUMNS
+from scribe_spark.measures.stress import EDGE_COLUMNS, PACKET_NUMBERS
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.rounds.declaration import IP, MESH, System
 from scribe_spark.runtime.batches import Batches, by_text

@@ -19,10 +19,10 @@ import pyarrow as pa
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.core.errors import RunError
 from scribe_spark.core.keys import common_keys
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import column_of, histogram_metrics, statistics
-from scribe_spark.measures.group_size import group_of_rank_1, sizes_of_groups
 from scribe_spark.measures.latency import MS, BySystem
 from scribe_spark.measures.measure import (
     PUBLICATION,
@@ -35,8 +35,9 @@ from scribe_spark.measures.measure import (
     forwards,
     with_publication,
 )
+from scribe_spark.measures.overlay import group_of_rank_1, sizes_of_groups
 from scribe_spark.runtime.batches import Batches, Table, by_text
-from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS, ROWS, arrow_table
+from scribe_spark.schemas import GROUP_DELAY, ROWS, arrow_table
 from scribe_spark.systems.registry import baseline
 
 #: For each bound, the share of the members with a smaller RDP is reported.

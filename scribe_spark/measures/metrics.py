@@ -15,21 +15,17 @@ import pandas as pd
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Registry
-from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.copies import CONTROL, DUPLICATES, MESH_LINKS, PARTS, STATE
 from scribe_spark.measures.coverage import COVERAGE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
-from scribe_spark.measures.failures import FAILURES
-from scribe_spark.measures.group_size import GROUP_SIZE
-from scribe_spark.measures.joining import JOINING
+from scribe_spark.measures.joins_and_failures import FAILURES, JOINING
 from scribe_spark.measures.latency import LATENCY_MEASURE
-from scribe_spark.measures.link_stress import LINK_STRESS
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size
 from scribe_spark.measures.message_bytes import BYTES
-from scribe_spark.measures.node_stress import NODE_STRESS
-from scribe_spark.measures.overlay import NETWORK, OVERLAY
+from scribe_spark.measures.overlay import CONVERGENCE, GROUP_SIZE, NETWORK, OVERLAY
 from scribe_spark.measures.published import PublishedNumber
+from scribe_spark.measures.stress import LINK_STRESS, NODE_STRESS
 from scribe_spark.measures.trees import TREES
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system

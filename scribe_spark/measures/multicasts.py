@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import (
     Rows,
     distinct,
@@ -68,9 +68,7 @@ from scribe_spark.measures.latency import (
     latency_names,
     publication_latencies,
 )
-from scribe_spark.measures.link_stress import LINK_STRESS, PacketsOnLinks, packets_of
 from scribe_spark.measures.measure import Found, Measure, Metric, Size, metric_values
-from scribe_spark.measures.node_stress import CHILDREN, NODE_STRESS, count_children
 from scribe_spark.measures.parts import (
     NodeParts,
     count_coverage,
@@ -78,9 +76,17 @@ from scribe_spark.measures.parts import (
     coverage_rows_of_parts,
     rows_of_parts,
 )
+from scribe_spark.measures.stress import (
+    CHILDREN,
+    LINK_STRESS,
+    NODE_STRESS,
+    PacketsOnLinks,
+    count_children,
+    packets_of,
+)
 from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
 from scribe_spark.pastry.states import NodeProgram
-from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
 from scribe_spark.underlay.protocol import Kernel, node_delays
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +19,15 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import sums_at
-from scribe_spark.core.histogram import Histogram, histogram_of_rows
+from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.node_classes import NodeClasses
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.message_bytes import NODE_BYTES
 from scribe_spark.measures.within import Asked
-from scribe_spark.pastry.nodes import router_index
-from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.pastry.overlay import router_index
+from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.systems.registry import baseline
 
@@ -141,16 +143,21 @@ def count_coverage(
 
 
 def coverage_rows_of_parts(
-    counted: Counted, parts: Iterable[NodeParts], system: str, asked: Asked
+    counted: Counted,
+    parts: Iterable[NodeParts],
+    system: str,
+    asked: Asked,
+    expected: Counted | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`."""
-    rows = []
+    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`.
+
+    `expected` has the counts of expected receivers, by default those in `counted`.
+    """
+    rows, due = [], counted if expected is None else expected
+    kinds = (counted, _KEPT), (due, _EXPECTED), (counted, _KEPT_WEIGHT), (due, _EXPECTED_WEIGHT)
     for one in parts:
         for index, part in enumerate(one.names):
-            found = (
-                counted.by_value(_name(name, one, index))
-                for name in (_KEPT, _EXPECTED, _KEPT_WEIGHT, _EXPECTED_WEIGHT)
-            )
+            found = (of.by_value(_name(name, one, index)) for of, name in kinds)
             key = {"by": one.by, "part": part, "system": system}
             rows += [key | row for row in _shares(asked, *found)]
     return rows
@@ -201,19 +208,17 @@ def _name(measure: str, parts: NodeParts, index: int) -> str:
 
 # --- runs: the rows of tables
 
-#: The measures that are split by parts: name -> table, column of nodes, column of values.
-SPLIT = {
-    "delay_ms": ("deliveries", "node", "delay_ms"),
-    "hops": ("deliveries", "node", "hops"),
-    "children_tables": ("node_stress", "node", "children_tables"),
-    "children_entries": ("node_stress", "node", "children_entries"),
+#: The measures that are split by parts: name -> table, column of values, units of a value.
+_SPLIT = {
+    "delay_ms": ("deliveries", "delay_ms", MICROSECONDS),
+    "hops": ("deliveries", "hops", 1),
+    "children_tables": ("node_stress", "children_tables", 1),
+    "children_entries": ("node_stress", "children_entries", 1),
+    # of runs whose publications have a size
+    **{f"bytes.{name}": ("bytes", name, 1) for name in NODE_BYTES},
 }
 
-#: More such measures, for runs whose publications have a size.
-_SPLIT_BYTES = {f"bytes.{name}": ("bytes", "node", name) for name in NODE_BYTES}
-
-_BY_PART = "by string, part string, system string, measure string, value double, count bigint"
-_KEYS = ["by", "part", "system", "measure"]
+_COUNTED = "system string, name string, value bigint, count bigint"
 
 
 def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
@@ -235,126 +240,75 @@ def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
     return pa.array(parts.names).take(pa.array(index))
 
 
-def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> pd.DataFrame:
-    """Count values by class or region: ``by, part, system, measure, value, count``."""
-    counted = []
-    split = SPLIT | (_SPLIT_BYTES if "bytes" in run else {})
-    for measure, (name, node, value) in split.items():
-        rows = run.batches(name, ["system", node, value])
-        counted += [rows.then(_count(one, measure, node, value), _BY_PART) for one in parts]
-    if run.asked is not None and run.asked.config.deadline and run.asked.weights is not None:
-        rows = run.batches("deliveries", ["system", "node", "delay_ms"])
-        counted += [rows.then(_weigh(one, run.asked), _BY_PART) for one in parts]
-    return Batches.union(counted).to_arrow().to_pandas()
+def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> dict[str, Counted]:
+    """Return the counts of :func:`count_in_parts` and :func:`count_coverage`, by system.
 
-
-def measures_by_part(counted: pd.DataFrame, asked: Asked | None = None) -> pa.Table:
-    """Return count, mean, percentiles and maximum of :data:`SPLIT`, by class and region of nodes.
-
-    `counted` comes from :func:`count_by_part`. If `asked` has deadlines, the shares of receivers
-    within them are added.
+    The expected receivers in the counts of a system are those that the system reaches.
     """
-    found = [
-        dict(zip(_KEYS, key, strict=True)) | numbers_of_values(histogram_of_rows(rows))
-        for key, rows in counted[counted["measure"] != _WEIGHT].groupby(_KEYS, sort=True)
-    ]
-    if asked is not None and asked.config.deadline:
-        found += _shares_by_part(counted, asked)
+    counted = []
+    for table in [name for name in ("deliveries", "node_stress", "bytes") if name in run]:
+        split = {one: (at, units) for one, (of, at, units) in _SPLIT.items() if of == table}
+        rows = run.batches(table, ["system", "node", *(column for column, _ in split.values())])
+        counted.append(rows.then(partial(_count, parts, split, run.asked), _COUNTED))
+    found = Batches.union(counted).to_arrow().to_pandas()
+    return {
+        str(system): Counted({name: rows[name].to_numpy() for name in ("name", "value", "count")})
+        for system, rows in found.groupby("system", sort=True)
+    }
+
+
+def _count(
+    parts: tuple[NodeParts, ...],
+    split: Mapping[str, tuple[str, int]],
+    asked: Asked | None,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the counts of columns of a table; `split` has measure -> column, units of a value."""
+    for system, batch in by_text(batches, "system"):
+        counts, node = Counts(), batch.column("node").to_numpy()
+        for measure, (column, units) in split.items():
+            values = np.rint(batch.column(column).to_numpy() * units).astype(np.int64)
+            count_in_parts(counts, parts, measure, node, values)
+            if measure == "delay_ms" and asked is not None:
+                count_coverage(counts, parts, asked, node, node, values)
+        if columns := counts.columns():
+            systems = pa.repeat(pa.scalar(system), len(columns["name"]))
+            yield pa.RecordBatch.from_pydict({"system": systems, **columns})
+
+
+def measures_by_part(
+    counted: Mapping[str, Counted], parts: tuple[NodeParts, ...], asked: Asked | None = None
+) -> pa.Table:
+    """Return count, mean, percentiles and maximum of measures by class and region of nodes.
+
+    `counted` comes from :func:`count_by_part`.  If `asked` has deadlines, the shares of receivers
+    within them are added; the expected receivers are those of IP multicast.
+    """
+    units = {measure: units for measure, (_, _, units) in _SPLIT.items()}
+    found, shares = list[dict[str, Any]](), list[dict[str, Any]]()
+    for system, of in counted.items():
+        found += rows_of_parts(of, parts, system, units)
+        if asked is not None and baseline().name in counted:
+            shares += coverage_rows_of_parts(of, parts, system, asked, counted[baseline().name])
+    found = sorted(found, key=itemgetter(*_KEYS)) + sorted(shares, key=itemgetter(*_KEYS[:3]))
     return schemas.arrow_table(pd.DataFrame(found, columns=schemas.BY_PART.names), schemas.BY_PART)
 
 
-def _shares_by_part(counted: pd.DataFrame, asked: Asked) -> Iterator[dict[str, Any]]:
-    """Yield the shares of receivers within deadlines, by class or region and system.
-
-    The expected receivers are those of IP multicast.
-    """
-    delays = counted[counted["measure"] == "delay_ms"]
-    kept = np.rint(delays["value"].to_numpy() * THOUSANDTHS)
-    at = np.searchsorted(asked.config.deadlines_us, kept)
-    found = {
-        name: {key: rows.groupby("at")["count"].sum().to_dict() for key, rows in of}
-        for name, of in (
-            ("count", delays.assign(at=at).groupby(_KEYS[:3])),
-            ("weight", _at_deadlines(counted).groupby(_KEYS[:3])),
-        )
-    }
-    base = baseline().name
-    of_base = [key for key in found["count"] if key[2] == base]
-    for by, part, _ in of_base:
-        for system in counted["system"].unique():
-            key, expected = (by, part, system), (by, part, base)
-            many = (found[of].get(one, {}) for of in found for one in (key, expected))
-            named = dict(zip(_KEYS, key, strict=False))
-            yield from (named | row for row in _shares(asked, *many))
+_KEYS = ("by", "part", "system", "measure")
 
 
-def _at_deadlines(counted: pd.DataFrame) -> pd.DataFrame:
-    """Return the counted weights of :func:`_weigh`; ``at`` is the index of their deadline."""
-    weights = counted[counted["measure"] == _WEIGHT]
-    return weights.assign(at=weights["value"].astype(np.int64))
-
-
-def latencies_by_part(counted: pd.DataFrame) -> pa.Table:
-    """Count deliveries by class or region, and by latency in whole ms.
+def latencies_by_part(counted: Mapping[str, Counted], parts: tuple[NodeParts, ...]) -> pa.Table:
+    """Count deliveries by class or region, and by latency rounded up to whole ms.
 
     `counted` comes from :func:`count_by_part`.
     """
-    delays = counted[counted["measure"] == "delay_ms"]
-    # round to thousandths first: a sum of floats may give 5.000000001 ms instead of 5 ms
-    whole = np.ceil(np.rint(delays["value"] * THOUSANDTHS) / THOUSANDTHS)
-    keys = ["by", "part", "system", "value"]
-    added = delays.assign(value=whole).groupby(keys, as_index=False, sort=True)["count"].sum()
-    return schemas.arrow_table(added[schemas.PART_LATENCIES.names], schemas.PART_LATENCIES)
-
-
-#: The measure of weights by deadline, among the counts of parts.
-_WEIGHT = "weight by deadline"
-
-
-def _weigh(parts: NodeParts, asked: Asked) -> Any:
-    """Return the kernel that adds weights of receivers, by part and first deadline met.
-
-    A part is a class or a region of nodes.
-    """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            latency = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS)
-            at = np.searchsorted(asked.config.deadlines_us, latency)
-            node = batch.column("node").to_numpy()
-            for index, place, weight in _weights_at(parts, asked, node, at):
-                same = {"by": parts.by, "part": parts.names[index]}
-                same |= {"system": system, "measure": _WEIGHT}
-                columns = {n: pa.repeat(pa.scalar(of), len(place)) for n, of in same.items()}
-                columns |= {"value": pa.array(place.astype(np.float64)), "count": pa.array(weight)}
-                yield pa.RecordBatch.from_pydict(columns)
-
-    return run
-
-
-def _count(parts: NodeParts, measure: str, node: str, value: str) -> Any:
-    """Return the kernel that counts each value of a column in each class or region."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            rows = pd.DataFrame(
-                {
-                    "part": parts.of_nodes(batch.column(node).to_numpy()),
-                    "value": batch.column(value).to_numpy().astype(np.float64),
-                }
-            )
-            found = rows.value_counts(sort=False)
-            part = found.index.get_level_values("part").to_numpy()
-            texts = [pa.repeat(pa.scalar(text), len(found)) for text in (system, measure)]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.repeat(pa.scalar(parts.by), len(found)),
-                    _named(parts, part),
-                    *texts,
-                    pa.array(found.index.get_level_values("value").to_numpy()),
-                    pa.array(found.to_numpy()),
-                ],
-                names=[*_KEYS, "value", "count"],
-            )
-
-    return run
+    rows = []
+    for system, of in counted.items():
+        for one in parts:
+            for index, part in enumerate(one.names):
+                delays = of.histogram(_name("delay_ms", one, index))
+                whole = add_counts(np.ceil(delays.values / MICROSECONDS), delays.counts)
+                added = zip(whole.values, whole.counts, strict=True)
+                rows += [(one.by, part, system, value, count) for value, count in added]
+    table = pd.DataFrame(sorted(rows), columns=schemas.PART_LATENCIES.names)
+    return schemas.arrow_table(table, schemas.PART_LATENCIES)

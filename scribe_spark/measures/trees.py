@@ -27,9 +27,8 @@ from scribe_spark.measures.measure import (
     collected,
     with_publication,
 )
-from scribe_spark.measures.node_stress import CHILDREN
 from scribe_spark.measures.parts import numbers_of_values
-from scribe_spark.measures.stress import count_stress, link_stress, node_stress
+from scribe_spark.measures.stress import CHILDREN, count_stress, link_stress, node_stress
 from scribe_spark.rounds.declaration import System
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import BY_TREE, arrow_table

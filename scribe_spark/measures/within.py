@@ -24,7 +24,7 @@ from scribe_spark.bandwidth.setting import transmission_us
 from scribe_spark.core.arrays import expand, index_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
-from scribe_spark.core.nodes_file import read_nodes
+from scribe_spark.core.node_classes import read_nodes
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.underlay.protocol import Kernel, node_delays

@@ -34,8 +34,16 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import AT, deliver
-from scribe_spark.overlay.application import Application
-from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, NextHop, Route, Send, starting
+from scribe_spark.overlay.route import (
+    MESSAGE,
+    OUTCOMES,
+    OWN,
+    Application,
+    NextHop,
+    Route,
+    Send,
+    starting,
+)
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import release, union_tables
 from scribe_spark.underlay.protocol import Underlay, node_delays

@@ -1,7 +1,7 @@
 """Pastry: nodes, routing tables, leaf sets, and the next hop of a message.
 
-`round` plays the round of a world, `arrivals.arrival` a wave of arriving nodes.  Messages between
-nodes, and the programs that handle them:
+`round` plays the round of a world, and a wave of arriving nodes.  Messages between nodes, and the
+programs that handle them:
 
 ====================  =============================================================
 message               handler

@@ -3,40 +3,36 @@
 A round has two parts, :func:`begin_round` and :func:`end_round`.  Between them play the systems
 whose messages travel by Pastry (`SystemOnBuckets.shares`).  Such a system reads leaf sets and
 routing tables, records the dead nodes that its messages meet (`Observer.meet`), and plays
-`table_repair.close_phase`, by which nodes remove and repair these entries.  Without such a system,
-nothing is played between the parts.
+`repair.close_phase`, by which nodes remove and repair these entries.  Without such a system,
+nothing is played between the parts.  Waves of arrivals are played in runs, too.
 
 References
 ----------
-JSAC 2002, Sections II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Section 3.
+JSAC 2002, Sections II, II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import AT, Together, in_bucket
-from scribe_spark.pastry.arrivals.announcements import GAINED, ExchangeLeafSets
-from scribe_spark.pastry.arrivals.arrival import arrive
+from scribe_spark.pastry.arrivals.announcements import GAINED, Announce, ExchangeLeafSets, Introduce
+from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
 from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
-from scribe_spark.pastry.arrivals.waves import Wave, waves_of_round
-from scribe_spark.pastry.leaf_repair import repair_leaf_sets
-from scribe_spark.pastry.lookups import (
-    ENDED,
-    LookupResults,
-    Lookups,
-    drawn_lookups,
-    look_up,
-    lookup_results,
-)
+from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget, waves_of_round
+from scribe_spark.pastry.next_hop import roots
+from scribe_spark.pastry.repair import FindDead, close_phase, maintain_tables, repair_leaf_sets
+from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.states import (
     CELLS,
     LEAVES,
@@ -47,10 +43,154 @@ from scribe_spark.pastry.states import (
     pairs_of,
     same_leaves,
 )
-from scribe_spark.pastry.table_repair import FindDead, close_phase, maintain_tables
-from scribe_spark.rounds.events import Events, end_lives
-from scribe_spark.rounds.observer import MESSAGES, Tally
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.events import Events, KnowsLives, end_lives
+from scribe_spark.rounds.player import MESSAGES, Environment, RoundPlayer, Tally
+
+# --- the arrival of a wave
+
+
+def arrive(player: RoundPlayer, wave: Wave, number: int, of_wave: str = "") -> None:
+    """Let a wave of dead or new nodes arrive; their old tables are cleared before.
+
+    A wave without contacts is the first one in an overlay without live nodes.  The draws of the
+    maintenance of routing tables have the keys `number` (of the wave in a run, of the round in a
+    world) and `of_wave` (the words that tell apart the waves of a round).
+    """
+    is_first = bool((wave.contact < 0).all())
+    if is_first:
+        player.play(_Forget(player.environment, wave))
+    else:
+        play_in_turn(player, [*_asking(player.environment, wave), close_phase(player.environment)])
+    if player.environment.lives is not None:  # the programs below tell other nodes of the new ones
+        player.lives.enter(wave.arriving[np.argsort(wave.order)])
+    programs = list[Program | IfRows]()
+    if not is_first:
+        programs += _entering(player.environment, wave)
+    for time in range(player.environment.rules.maintenance):
+        purpose = f"wave maintenance {time}{of_wave}"
+        programs += maintain_tables(player.environment, wave, purpose, number)
+    play_in_turn(player, programs)
+
+
+def _asking(environment: Environment, wave: Wave) -> Iterator[Program]:
+    """Yield the programs by which arriving nodes ask existing nodes for rows and leaf sets."""
+    if environment.rules.contact == "discovered":
+        yield Discover(environment, wave)
+    yield JoinMessages(environment, wave)
+
+
+def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
+    """Yield the programs, after those of `_asking`, that tell other nodes of the arrived nodes."""
+    yield Announce(environment, wave)
+    yield ExchangeLeafSets(environment, wave)
+    if environment.rules.introduce:
+        yield Introduce(environment, wave)
+
+
+@dataclass(frozen=True)
+class _Forget(WaveProgram):
+    """Clear the tables of arriving nodes, if the overlay has no live node."""
+
+    silent: ClassVar[bool] = True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        forget(self, bucket, tables)
+        return {}
+
+
+# --- lookups
+
+
+#: The table of lookups that have ended: the columns of `LiveRoute` and the number ``lookup``.
+ENDED = "ended lookups"
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """The m lookups of a round: positions of the live nodes that start them, and keys."""
+
+    source: np.ndarray
+    keys: Keys
+
+
+@dataclass(frozen=True)
+class LookupResults:
+    """The results of m lookups: their ends, hops and delays; arrays of shape (m,)."""
+
+    source: np.ndarray  # positions of the first nodes
+    at: np.ndarray  # positions of the last nodes
+    keys: Keys
+    delivered: np.ndarray  # bool
+    right: np.ndarray  # bool: delivered at the live node that is closest to the key
+    hops: np.ndarray  # transmissions that arrived
+    lost: np.ndarray  # transmissions to dead nodes
+
+
+def no_lookups() -> LookupResults:
+    """Return the empty results of a round without lookups."""
+    none, false = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+    halves = np.empty(0, dtype=np.uint64)
+    return LookupResults(none, none, Keys(halves, halves), false, false, none, none)
+
+
+def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:
+    """Return `count` drawn lookups of round `number`: random live nodes and random keys."""
+    live = lives.live()
+    drawn = draws.stream(seed, "lookup source", number).random_raw(count)
+    halves = draws.stream(seed, "lookup key", number).random_raw(2 * count).reshape(-1, 2)
+    source = live[(drawn % np.uint64(len(live))).astype(np.int64)]
+    return Lookups(source, Keys(halves[:, 0].copy(), halves[:, 1].copy()))
+
+
+def look_up(environment: Environment, lookups: Lookups) -> list[Program | IfRows]:
+    """Return the programs that make lookups and then drop the dead entries that were found.
+
+    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
+    """
+    if not len(lookups.source):
+        return []
+    return [LiveRoute(environment, "lookup", ENDED, _messages(lookups)), close_phase(environment)]
+
+
+def _messages(lookups: Lookups) -> Columns:
+    source, keys = lookups.source, lookups.keys
+    number = np.arange(len(source))
+    return {AT: source, "key_hi": keys.hi, "key_lo": keys.lo, "lookup": number}
+
+
+def lookup_results(
+    player: RoundPlayer, lookups: Lookups, taken: Mapping[str, Columns]
+) -> LookupResults:
+    """Return the results of lookups from the table :data:`ENDED` in `taken`.
+
+    A lookup that is missing in the table was not delivered, because its source is dead.
+    """
+    m, keys = len(lookups.source), lookups.keys
+    at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)
+    delivered, right, (hops, lost) = *flags, np.zeros((2, m), dtype=np.int64)
+    if ENDED in taken:
+        ended = taken[ENDED]
+        which = ended["lookup"]
+        at[which], delivered[which] = ended[AT], ended["delivered"]
+        hops[which], lost[which] = ended["hops"], ended["lost"]
+        known, live = player.environment.facts.ring, player.lives.live()
+        right[which] = delivered[which] & (at[which] == roots(known, live, keys.take(which)))
+    return LookupResults(lookups.source, at, keys, delivered, right, hops, lost)
+
+
+def try_routes(player: RoundPlayer, lookups: Lookups) -> LookupResults:
+    """Route lookups through the current tables; tables do not change and no message is counted.
+
+    A lookup from a dead node is not delivered.
+    """
+    messages, alive = _messages(lookups), player.lives.is_alive(lookups.source)
+    begin = {name: column[alive] for name, column in messages.items()}
+    player.play(LiveRoute(player.environment, "", ENDED, begin))
+    return lookup_results(player, lookups, player.take(ENDED))
+
+
+# --- the round
 
 
 def play_events(player: RoundPlayer, number: int, events: Events) -> None:

@@ -17,8 +17,15 @@ from scribe_spark.measures.incomplete import (
     words_in_place,
 )
 from scribe_spark.report.page import Card
-from scribe_spark.report.style import label_of, system_styles
-from scribe_spark.report.text import PERCENT, as_text, is_number, reach_in_words, share_in_percent
+from scribe_spark.report.style import (
+    PERCENT,
+    as_text,
+    is_number,
+    label_of,
+    reach_in_words,
+    share_in_percent,
+    system_styles,
+)
 from scribe_spark.systems.registry import IP, UNICAST, all_systems, measure_of_round
 
 #: Measures of a system of a run, the main one first -> meaning and unit behind the number.

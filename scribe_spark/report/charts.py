@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.report.style import log_axis, marked_style, short_tick
+from scribe_spark.report.style import as_text, log_axis, marked_style, short_tick
 from scribe_spark.report.svg import Line, PageFigure, Readout, exactly, new_figure, svg_element
-from scribe_spark.report.text import as_text
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes

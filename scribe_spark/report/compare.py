@@ -20,16 +20,19 @@ from scribe_spark.report.cards import REACHED
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference, is_headline
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
-from scribe_spark.report.style import label_of, marked_style, measure_in_words, percent_tick
-from scribe_spark.report.svg import PageFigure
-from scribe_spark.report.text import (
+from scribe_spark.report.style import (
     ABSENT,
     PERCENT,
     as_percent,
     as_setting,
     as_text,
+    label_of,
+    marked_style,
+    measure_in_words,
+    percent_tick,
     reach_in_words,
 )
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.world import with_gaps, world_notes
 
 #: Measure whose distribution is drawn -> heading, axis, the counted things, and True for the tail

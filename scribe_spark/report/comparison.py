@@ -23,7 +23,7 @@ from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import PublishedNumber, check_range
 from scribe_spark.report import page
 from scribe_spark.report.paper_figures import FIGURES, FigureSpec, Series, read_histogram, series_of
-from scribe_spark.report.text import ABSENT, PERCENT, as_spread, as_text, is_number, readable
+from scribe_spark.report.style import ABSENT, PERCENT, as_spread, as_text, is_number, readable
 
 #: Headline measures of each system of a run, without the system's name.
 _OF_RUNS = (

@@ -27,13 +27,13 @@ from scribe_spark.measures.published import main_figures
 from scribe_spark.report.charts import Axis, Entry, Panel, draw, entries, equal_curves, striped
 from scribe_spark.report.style import (
     DASHED,
+    as_text,
     label_of,
     spaced_markers,
     system_styles,
     whole_tick,
 )
 from scribe_spark.report.svg import Line, PageFigure, exactly
-from scribe_spark.report.text import as_text
 from scribe_spark.systems.registry import UNICAST, all_systems, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it

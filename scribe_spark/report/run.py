@@ -29,6 +29,7 @@ from scribe_spark.report.run_figures import (
     draw_node_bytes,
     draw_part_latencies,
 )
+from scribe_spark.report.style import PERCENT, is_number
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.tables import (
     both_overlays,
@@ -38,7 +39,6 @@ from scribe_spark.report.tables import (
     links_in_words,
     without_tables_of_their_own,
 )
-from scribe_spark.report.text import PERCENT, is_number
 from scribe_spark.report.trees import RunTrees, tree_figures
 
 

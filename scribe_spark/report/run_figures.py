@@ -24,6 +24,11 @@ from scribe_spark.report.charts import (
     share_line,
 )
 from scribe_spark.report.style import (
+    ABSENT,
+    PERCENT,
+    as_bytes,
+    as_percent,
+    as_text,
     byte_tick,
     curve_style,
     in_order,
@@ -41,7 +46,6 @@ from scribe_spark.report.svg import (
     shape,
     svg_element,
 )
-from scribe_spark.report.text import ABSENT, PERCENT, as_bytes, as_percent, as_text
 from scribe_spark.systems.registry import baseline, find_system
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.report.style import RC, draw_minor_ticks
-from scribe_spark.report.text import as_text
+from scribe_spark.report.style import RC, as_text, draw_minor_ticks
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes

@@ -20,9 +20,16 @@ from markupsafe import Markup
 
 from scribe_spark.report import page
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel
-from scribe_spark.report.style import marked_style, measure_in_words, short_number, short_tick
+from scribe_spark.report.style import (
+    as_duration,
+    as_text,
+    is_number,
+    marked_style,
+    measure_in_words,
+    short_number,
+    short_tick,
+)
 from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
-from scribe_spark.report.text import as_duration, as_text, is_number
 
 #: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10

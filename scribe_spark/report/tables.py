@@ -19,8 +19,16 @@ from scribe_spark.report.comparison import (
     difference_cell,
     experiment_of,
 )
-from scribe_spark.report.style import in_order, label_of
-from scribe_spark.report.text import ABSENT, PERCENT, as_text, is_number, readable, share_in_percent
+from scribe_spark.report.style import (
+    ABSENT,
+    PERCENT,
+    as_text,
+    in_order,
+    is_number,
+    label_of,
+    readable,
+    share_in_percent,
+)
 
 #: Head of a column of the table of latencies -> the metric.
 LATENCIES = {
@@ -59,7 +67,7 @@ _LATENCY = re.compile(
 #: The costs of a failure, and their heads in the table.
 COSTS = {"links": "Links changed", "acting": "Hosts that act", "messages": "Messages"}
 
-#: The metrics of `measures.failures`.
+#: The metrics of `measures.joins_and_failures`.
 _FAILURE = re.compile(r".*\.failure\.depth_(?P<depth>\w+)\.(?P<cost>\w+?)(?P<beside>\.\w+)?")
 
 #: The columns of `schemas.BY_PART` that the pages show.

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.report.style import DEPTHS, depth_style, label_of
+from scribe_spark.report.style import DEPTHS, as_text, depth_style, label_of
 from scribe_spark.report.svg import (
     PageFigure,
     Spot,
@@ -22,7 +22,6 @@ from scribe_spark.report.svg import (
     shape,
     spot_svg,
 )
-from scribe_spark.report.text import as_text
 from scribe_spark.rounds.declaration import Picture
 
 

@@ -24,11 +24,10 @@ from scribe_spark.measures.incomplete import (
 from scribe_spark.report import page
 from scribe_spark.report.cards import answers_in_words, world_cards
 from scribe_spark.report.charts import Panel, draw, line_words, rounds_panel
+from scribe_spark.report.pictures import scene_figures, scene_of
 from scribe_spark.report.run_figures import Latency, draw_coverage
-from scribe_spark.report.style import in_order, label_of, system_styles
+from scribe_spark.report.style import PERCENT, as_text, in_order, label_of, system_styles
 from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
-from scribe_spark.report.text import PERCENT, as_text
-from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.systems.registry import SCRIBE, measure_of_round
 
 

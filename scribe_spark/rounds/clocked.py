@@ -24,10 +24,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.bandwidth.windows import play_in_windows
-from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.bucket import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    LINKED,
+    PLACES,
+    RECEIPTS,
+    SENT,
+    STATE,
+    KernelSetting,
+    PlayKernel,
+    Wires,
+)
 from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
@@ -38,17 +50,6 @@ from scribe_spark.clock.kernel import (
     REFRESH,
     Kinds,
     Payload,
-)
-from scribe_spark.clock.windows import (
-    COMMANDS,
-    COPIES,
-    COUNTS,
-    LINKED,
-    PLACES,
-    RECEIPTS,
-    SENT,
-    STATE,
-    PlayKernel,
 )
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
@@ -65,7 +66,6 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
-from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
     CAME,
     DUE,
@@ -76,6 +76,7 @@ from scribe_spark.rounds.pending import (
     last_counted,
     note_received,
 )
+from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,

@@ -1,17 +1,23 @@
-"""Events of nodes and groups as arrays, and the lifetimes of nodes that follow from events.
+"""Events of nodes and groups as arrays, lifetimes of nodes, and checks whether events are possible.
 
-Checks and generators of events use both.
+The checks do not loop over rows: rows of node events are sorted by node and round, rows of group
+events by group, node and round, and compared with the previous row.  A node is a member from its
+join to its quit or death, whichever comes first; a returning node needs another join.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from scribe_spark.core.arrays import NO_GROUP, Rows, whole_numbers, without
+from scribe_spark.core.errors import listed, meant, shown
+
+# --- rows
+
 
 #: The names of events in a table, node events first; the code of an event is its index here.
 EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")
@@ -208,3 +214,261 @@ class Lifetimes:
         found = np.zeros(len(nodes), dtype=bool)
         found[there] = self._rows.nodes[places[there]] == nodes[there]
         return found
+
+
+# --- checks
+
+
+#: Returns whether the access lists let nodes join their groups: bool.
+MayJoin = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+#: An impossible event: the round, the node, and the fault in words.
+Fault = tuple[int, int, str]
+
+
+def first_bad_cell(
+    rows: EventRows,
+    names: np.ndarray | None,
+    extent: Extent,
+    groups: np.ndarray | None = None,
+) -> str | None:
+    """Describe the first row of events with an impossible value; None if all rows are good.
+
+    `names` are the names of the events in the table, to report unknown ones; `extent` has the
+    numbers of nodes and rounds, and `groups` are the numbers of the groups, ascending, or None in a
+    world without groups.
+    """
+    no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
+    no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
+    no_round = (rows.rounds < 0) | (rows.rounds >= extent.rounds)
+    known = whole_numbers() if groups is None else groups
+    no_group = np.where(rows.of_node, rows.groups != NO_GROUP, ~np.isin(rows.groups, known))
+    bad = no_event | no_node | no_round | no_group
+    if not bad.any():
+        return None
+    at = int(np.argmax(bad))
+    if names is not None:
+        name = names[at]
+    else:
+        name = f"code {rows.events[at]}" if no_event[at] else EVENT_NAMES[rows.events[at]]
+    row = _row(rows, at, name)
+    if no_event[at]:
+        known_names = f"{listed(EVENT_NAMES)}{meant(name, EVENT_NAMES)}"
+        return f"{row} has no known event; events are {known_names}"
+    if no_node[at]:
+        return f"{row} names no node; nodes are 0 to {extent.nodes - 1}"
+    if no_round[at]:
+        return f"{row} is in no round; rounds are 0 to {extent.rounds - 1}"
+    if rows.of_node[at]:
+        return f"{row} has a group, but is an event of a node; leave the group empty"
+    if groups is None:
+        return f"{row} is an event of a group, and the world has none; give groups or members"
+    if rows.groups[at] == NO_GROUP:
+        return f"{row} is an event of a group; give its number in the column group"
+    return f"{row} names no group; {groups_are(groups)}"
+
+
+def groups_are(groups: np.ndarray) -> str:
+    """Return words for an error message: the numbers of all groups (ascending)."""
+    first, last = int(groups[0]), int(groups[-1])
+    if len(groups) == 1:
+        return f"the only group is {first}"
+    among = "groups are" if last - first + 1 == len(groups) else f"there are {len(groups)} from"
+    return f"{among} {first} to {last}"
+
+
+def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
+    """Return the number of live nodes after each round, from possible events: int64, (R,)."""
+    rows = rows.take(rows.of_node)
+    enters = ALIVE_AFTER[rows.events]
+    come, gone = (
+        np.bincount(rows.rounds[which], minlength=extent.rounds) for which in (enters, ~enters)
+    )
+    return extent.initial + np.cumsum(come - gone)
+
+
+def _row(rows: EventRows, at: int, name: str | None = None) -> str:
+    """Return words for the row `at` of an events table, for an error message."""
+    name = EVENT_NAMES[rows.events[at]] if name is None else name
+    group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
+    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
+
+
+def _state(last: tuple[int, int] | None, before: Before, node: int, alive: bool) -> str:
+    """Say whether a node is alive, with a remedy, from the code and round of its `last` event."""
+    remedy = "leave or fail" if alive else "arrive or recover"
+    if last is None:
+        if not before.was_alive(np.array([node]))[0]:
+            remedy = "arrive"
+        return f"the node {before.state(node)}; let it {remedy} before"
+    since = f"since its {EVENT_NAMES[last[0]]} in round {last[1]}"
+    return f"the node is {'' if alive else 'not '}alive {since}; let it {remedy} before"
+
+
+def _move_later(at: int) -> str:
+    return f"only one is possible in a round: move the later one to round {at + 1}"
+
+
+# --- node events
+
+
+def first_impossible(rows: EventRows, before: Before) -> Fault | None:
+    """Return the first impossible node event (round, node, fault), or None if all are possible.
+
+    Events are in the order of rounds, then of nodes.  A live node can leave or fail.  A dead node
+    can arrive and, if it was alive before, recover: it keeps its nodeId and its last leaf set even
+    after an announced departure.  A node has at most one event in a round.  `rows` are all events
+    of the nodes; group events are ignored.
+    """
+    rows = rows.take(rows.of_node)
+    if not len(rows):
+        return None
+    rows = rows.take(np.argsort(rows.nodes * np.int64(before.rounds) + rows.rounds, kind="stable"))
+    rounds, nodes, events = rows.rounds, rows.nodes, rows.events
+    has_previous = np.concatenate([[False], nodes[1:] == nodes[:-1]])
+    previous = np.arange(len(rows)) - has_previous
+    alive = np.where(has_previous, ALIVE_AFTER[events[previous]], before.is_alive(nodes))
+    known = has_previous | before.was_alive(nodes)
+    twice = has_previous & (rounds == rounds[previous])
+    bad = np.flatnonzero(twice | (ALIVE_AFTER[events] == alive) | ((events == RECOVER) & ~known))
+    if not len(bad):
+        return None
+    at = int(bad[np.lexsort((~twice[bad], nodes[bad], rounds[bad]))[0]])
+    if twice[at]:
+        what = _two_events(rows, at - 1, at)
+    else:
+        last = (int(events[at - 1]), int(rounds[at - 1])) if has_previous[at] else None
+        reason = _state(last, before, int(nodes[at]), bool(alive[at]))
+        what = f"{_row(rows, at)} is impossible: {reason}"
+    return int(rounds[at]), int(nodes[at]), what
+
+
+def _two_events(rows: EventRows, one: int, other: int) -> str:
+    codes = sorted(rows.events[[one, other]])
+    first, second = (EVENT_NAMES[code] for code in codes)
+    remedy = "keep one"
+    if ALIVE_AFTER[codes[0]] != ALIVE_AFTER[codes[1]]:
+        remedy = _move_later(rows.rounds[one])
+    both = f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {first} and {second}"
+    return f"{both}; {remedy}"
+
+
+# --- group events
+
+
+def first_impossible_in_groups(
+    rows: EventRows,
+    before: Before,
+    may_join: MayJoin,
+    starts: EventRows | None = None,
+    members: np.ndarray | None = None,
+) -> Fault | None:
+    """Return the first impossible group event (by round, node, group), or None.
+
+    An event is possible if its node is alive after the node events of the round; the node has each
+    kind of event at most once per round and group; and it does not join and quit in the same round.
+    A node that joins must not be a member; if the access list refuses it, it must not have tried
+    before in this life.  A node that quits must be a member.
+
+    `rows` are all events of the nodes, whose node events are possible.  `starts` are joins and
+    creations of round 0 that are not in the table; those of nodes that are not alive after that
+    round are ignored.  Without `starts`, `members` may tell for each group event whether the node
+    is a member before the first round (or has tried to become one, for joins).
+    """
+    lifetimes = Lifetimes(rows, before)
+    rows = rows.take(~rows.of_node)
+    is_start = np.zeros(len(rows), dtype=bool)
+    if starts is not None:
+        starts = starts.take(lifetimes.at(starts.nodes, 0)[0])
+        is_start = np.r_[is_start, np.ones(len(starts), dtype=bool)]
+        rows = EventRows.join(rows, starts)
+    if not len(rows):
+        return None
+    # of equal rows, an event of the start comes before one of the table
+    order = np.lexsort((~is_start, rows.events, rows.rounds, rows.nodes, rows.groups))
+    rows, is_start = rows.take(order), is_start[order]
+    alive, life = lifetimes.at(rows.nodes, rows.rounds)
+    is_twice = _same_as_before(rows.groups, rows.nodes, rows.rounds, rows.events)
+    members = np.zeros(len(rows), dtype=bool) if members is None else members[order]
+    faults = _MembershipFaults(rows, life, may_join, members)
+    bad = np.flatnonzero(~alive | is_twice | faults.both | faults.wrong)
+    if not len(bad):
+        return None
+    first = np.lexsort((rows.groups[bad], rows.nodes[bad], rows.rounds[bad]))[0]
+    at = int(bad[first])
+    number, node = int(rows.rounds[at]), int(rows.nodes[at])
+    if not alive[at]:
+        reason = _state(lifetimes.last_event(node, number), before, node, alive=False)
+        what = f"{_row(rows, at)} is impossible: {reason}"
+    elif is_twice[at]:
+        what = _twice(rows, at, bool(is_start[at - 1]))
+    else:
+        what = faults.in_words(at, is_start)
+    return number, node, what
+
+
+def _same_as_before(*columns: np.ndarray) -> np.ndarray:
+    """Return True for each row that is equal to the row before it in all columns: bool."""
+    same = np.zeros(len(columns[0]), dtype=bool)
+    same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    return same
+
+
+class _MembershipFaults:
+    """Finds joins of members and quits of other nodes, in rows by group, node, round, event.
+
+    `both` marks rows of nodes that join and quit in a round, and `wrong` rows with other faults.
+    """
+
+    def __init__(
+        self, rows: EventRows, life: np.ndarray, may_join: MayJoin, members: np.ndarray
+    ) -> None:
+        self._rows = rows
+        places = np.flatnonzero((rows.events == JOIN) | (rows.events == QUIT))
+        few = rows.take(places)
+        has_previous = _same_as_before(few.groups, few.nodes, life[places])
+        before = np.arange(len(few)) - has_previous
+        joined = np.where(has_previous, few.events[before] == JOIN, members[places])
+        permitted = may_join(few.groups, few.nodes)
+        self.both, self.wrong = np.zeros((2, len(rows)), dtype=bool)
+        self.both[places] = _same_as_before(few.groups, few.nodes, few.rounds)
+        self.wrong[places] = np.where(few.events == QUIT, ~(joined & permitted), joined)
+        self._previous = np.full(len(rows), -1)
+        self._previous[places[has_previous]] = places[before[has_previous]]
+        self._may_join = np.ones(len(rows), dtype=bool)
+        self._may_join[places] = permitted
+
+    def in_words(self, at: int, is_start: np.ndarray) -> str:
+        """Describe the fault of the impossible row `at`; `is_start` marks joins before round 0."""
+        rows = self._rows
+        if self.both[at]:
+            both = f"{_place(rows, at)} has two events, join and quit"
+            return f"{both}; {_move_later(rows.rounds[at])}"
+        row = f"{_row(rows, at)} is impossible"
+        previous = int(self._previous[at])
+        if rows.events[at] == QUIT and not self._may_join[at]:
+            return f"{row}: the access list does not let the node join"
+        if rows.events[at] == QUIT:
+            since = "" if previous < 0 else f" since its quit in round {rows.rounds[previous]}"
+            return f"{row}: the node is no member{since}; let it join before"
+        when, since = "at the start", " from the start"
+        if previous < 0:
+            since = ""
+        elif not is_start[previous]:
+            when = f"in round {rows.rounds[previous]}"
+            since = f" since its join {when}"
+        if not self._may_join[at]:
+            return f"{row}: the access list does not let the node join, which it tried {when}"
+        return f"{row}: the node is a member{since}; let it quit before"
+
+
+def _place(rows: EventRows, at: int) -> str:
+    return f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"
+
+
+def _twice(rows: EventRows, at: int, at_the_start: bool) -> str:
+    if at_the_start:
+        done = "joins it" if rows.events[at] == JOIN else "creates it"
+        return f"{_row(rows, at)} is superfluous: the node {done} at the start"
+    name = EVENT_NAMES[rows.events[at]]
+    return f"{_place(rows, at)} has the event {name} twice; keep one"

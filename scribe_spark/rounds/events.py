@@ -16,8 +16,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.event_rows import EVENT_NAMES, NODE_EVENTS, EventRows
-from scribe_spark.rounds.legality import first_impossible
+from scribe_spark.rounds.event_rows import EVENT_NAMES, NODE_EVENTS, EventRows, first_impossible
 
 #: The round of death of a node that is alive or never was.
 NEVER = -1

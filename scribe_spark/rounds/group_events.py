@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import (
     NONE,
     Rows,
@@ -33,9 +33,8 @@ from scribe_spark.core.units import MOST_BYTES, canonical
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.program import AT, in_bucket
-from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows
+from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows, first_impossible_in_groups
 from scribe_spark.rounds.events import BeforeRound, Events, ImpossibleRound
-from scribe_spark.rounds.legality import first_impossible_in_groups
 from scribe_spark.rounds.player import RoundPlayer
 
 #: The source's node number takes the lower 32 bits of a publication's id; the round is above.

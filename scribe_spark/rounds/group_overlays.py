@@ -22,10 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
-from scribe_spark.bandwidth.setting import TimedPublications
+from scribe_spark.bandwidth.setting import Parts, TimedPublications
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,
@@ -55,7 +54,6 @@ from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
-from scribe_spark.rounds.observer import Observer
 from scribe_spark.rounds.pending import (
     CAME,
     DUE,
@@ -66,6 +64,7 @@ from scribe_spark.rounds.pending import (
     last_counted,
     note_received,
 )
+from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,

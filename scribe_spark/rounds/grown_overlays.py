@@ -43,7 +43,7 @@ from scribe_spark.rounds.group_overlays import (
     Overlays,
     Remember,
 )
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import TRAFFIC
 from scribe_spark.rounds.rest import REST_COUNTS, count_rest, note_rest, rest_measures, rows_of
 from scribe_spark.rounds.system import (
     LivingRound,

@@ -15,7 +15,7 @@ from scribe_spark.core.arrays import SortedTable, distinct, find_sorted, read_ta
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.rounds.player import Counted, Counts
 
 #: The table of a builder, which stays; and its counts at the end of a round of the world.
 REST, REST_COUNTS = "state: rest", "counts of rest"

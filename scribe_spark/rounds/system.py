@@ -20,8 +20,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import (
     NONE,
     Rows,
@@ -41,8 +41,7 @@ from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
 from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
 from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
-from scribe_spark.rounds.observer import MESSAGES, TRAFFIC, Tally
-from scribe_spark.rounds.player import Environment
+from scribe_spark.rounds.player import MESSAGES, TRAFFIC, Environment, Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
 

@@ -34,7 +34,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from scribe_spark.core.row_hash import hash_rows
+from scribe_spark.core.draws import hash_rows
 from scribe_spark.runtime.blocks import errors_of_tasks, union_tables
 from scribe_spark.runtime.sessions import (
     abilities,
@@ -416,7 +416,7 @@ def write_parquet(tables: Mapping[Path, Batches | pa.Table]) -> dict[Path, dict[
     """Write tables into folders (folder -> table) as Parquet, in one job; old ones are replaced.
 
     Rows of the driver and small tables need no job.  Return for each table the number of ``rows``,
-    and the sums of both halves of their hashes (`core.row_hash`): ``high`` and ``low``.
+    and the sums of both halves of their hashes (`core.draws.hash_rows`): ``high`` and ``low``.
     """
     listed: dict[Path, list[dict[str, Any]]] = {folder: [] for folder in tables}
     for folder in tables:

@@ -53,7 +53,7 @@ def _scribe_measures() -> Mapping[str, str]:
 
 
 def _rejoining(run: Any) -> DataFrame:
-    from scribe_spark.systems.scribe.failures import costs_of_rejoining
+    from scribe_spark.systems.scribe.trees import costs_of_rejoining
 
     edges = run["tree_edges"]
     return costs_of_rejoining(edges.where(edges["system"] == "scribe"))
@@ -68,7 +68,7 @@ def _reference_tree(config: Any) -> SystemOnBuckets:
 
 
 def _reconfiguring(run: Any) -> DataFrame:
-    from scribe_spark.systems.reference_tree.failures import costs_of_reconfiguring
+    from scribe_spark.systems.reference_tree.reconfiguration import costs_of_reconfiguring
 
     tree = run.config.reference_tree
     return costs_of_reconfiguring(run["nodes"], tree.children, tree.assignment, run.config.seed)
@@ -233,7 +233,7 @@ def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) ->
 
 def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
     """Refuse names of unknown systems; the error names the nearest known one."""
-    from scribe_spark.config.trees import PLAIN
+    from scribe_spark.config.groups import PLAIN
 
     variant_names = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
     asked_for = [system.name for system in _SYSTEMS.values() if system.on_request]

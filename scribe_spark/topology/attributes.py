@@ -27,8 +27,8 @@ from scribe_spark.topology.checks import (
     SHARE,
 )
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
+from scribe_spark.topology.kinds import KM_PER_MS
 from scribe_spark.topology.links import FIELD, graph_of_links
-from scribe_spark.topology.topohub import KM_PER_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,12 @@
-"""Checks of a router graph, made once when it is loaded; all other code relies on them.
+"""Checks of a router graph, made once when it is loaded, and the rates of its links.
 
-Every number of a network has its :class:`Bounds` here, whatever file or function gives the number.
+All other code relies on the checks.  Every number of a network has its :class:`Bounds` here,
+whatever file or function gives the number.
+
+References
+----------
+Jannotti et al., "Overcast: reliable multicasting with an overlay network", OSDI 2000, gives each
+class of links of a transit-stub network one rate (recalled).
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from scribe_spark.config import ExperimentConfig, TopologyConfig
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.errors import InputError, listed, unlike
@@ -199,3 +206,33 @@ def _refuse_islands(islands: list[np.ndarray], graph: Graph, field: str) -> None
         "add the missing links, or keep one part"
     )
     raise InputError(field, graph.source, remedy)
+
+
+# --- the rates of links
+
+
+def link_rates(graph: Graph, config: TopologyConfig) -> np.ndarray | None:
+    """Return the rate (bit/s) of each row of ``graph.edges``: int64.
+
+    The result is None if the rates are unknown, or if the network is too large for its routes to be
+    kept.
+    """
+    edges, vertices = graph.edges, graph.vertices
+    if len(vertices) > MOST_ROUTERS:
+        return None
+    if "rate" in edges:
+        return edges["rate"].to_numpy(np.int64)
+    kinds = vertices.set_index("id")["kind"]
+    if not kinds.isin(("transit", "stub")).all():
+        return None
+    transit = [(kinds.loc[edges[end]] == "transit").to_numpy(np.int64) for end in ("src", "dst")]
+    return np.array(config.rates_of_links)[sum(transit)]
+
+
+def refuse_network(config: ExperimentConfig, graph: Graph) -> None:
+    """Refuse settings of systems, or of links, that do not fit to a network."""
+    has_rates = link_rates(graph, config.topology) is not None
+    if config.bandwidth.link_rates and not has_rates:
+        remedy = f"needs rates of links on kept routes, which {graph.source} does not have"
+        raise InputError("link_rates", True, remedy)
+    config.refuse_network(graph.source, len(graph.vertices), has_rates)

@@ -21,8 +21,8 @@ from scribe_spark.config.topology import EDGES, TopologyConfig
 from scribe_spark.core import draws
 from scribe_spark.core.errors import InputError, listed, shown
 from scribe_spark.core.inputs import Kind, first_rows, read_table
-from scribe_spark.core.nodes_file import FIELD as NODES
-from scribe_spark.core.nodes_file import NodesFile, parsed_cells, read_nodes
+from scribe_spark.core.node_classes import FIELD as NODES
+from scribe_spark.core.node_classes import NodesFile, parsed_cells, read_nodes
 from scribe_spark.core.units import MICROSECONDS, parse
 from scribe_spark.topology.checks import DELAY_MS, LOSS
 from scribe_spark.topology.graph import Graph, Hosts, TopologyKind, router_frame

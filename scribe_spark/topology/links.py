@@ -1,19 +1,33 @@
-"""A router graph from a user's links.
+"""A router graph from a user's links, and router graphs as DataFrames.
 
 Delays have a resolution of a microsecond, weights of a millionth.  Without a ``weight``, the delay
 is the weight, so that routes have the least delay.  A link with one direction gets its reverse with
 the same delay and weight; of parallel links, only the one with the least weight, then the least
 delay, is kept.
+
+A :class:`Topology` is made from a graph.  A graph is made from a user's GraphFrame,
+:class:`Topology` or two DataFrames.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from scribe_spark.core.inputs import Kind
+from scribe_spark.config.given_graph import GivenGraph
+from scribe_spark.core.cells import column_of, converted
+from scribe_spark.core.errors import InputError, shown
+from scribe_spark.core.inputs import Kind, first_rows, typed
+from scribe_spark.runtime.graph_frame import GraphTables
+from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.schemas import LINKS, ROUTERS, conform
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import (
     DELAY_DECIMALS,
@@ -110,3 +124,137 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     kept = both.loc[~both.duplicated(["src", "dst"])]
     names = ["src", "dst", "delay_ms", "weight", *(["rate"] if "rate" in edges else [])]
     return kept[names].reset_index(drop=True)
+
+
+# --- graphs as DataFrames
+
+
+_ID: dict[str, Kind] = {"id": "int"}
+_PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
+
+_VERTICES = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("kind", pa.string()),
+        ("domain", pa.int64()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+    ]
+)
+_EDGES = pa.schema(
+    [
+        ("src", pa.int64()),
+        ("dst", pa.int64()),
+        ("delay_ms", pa.float64()),
+        ("weight", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Topology(GraphTables):
+    """A graph of routers as two DataFrames, in the form that GraphFrames needs.
+
+    Attributes
+    ----------
+    vertices : DataFrame
+        ``id`` BIGINT (router), ``kind`` STRING, ``domain`` BIGINT, ``x``, ``y`` DOUBLE; the last
+        four are NULL if the topology does not have them.
+    edges : DataFrame
+        ``src``, ``dst`` BIGINT, ``delay_ms`` DOUBLE (milliseconds), ``weight`` DOUBLE (for the
+        choice of routes); two rows for each link, one per direction.
+    """
+
+    vertices: DataFrame
+    edges: DataFrame
+
+    @classmethod
+    def from_graph(cls, spark: SparkSession, graph: Graph) -> Topology:
+        """Return the DataFrames of a graph that is on the driver."""
+
+        def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
+            table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
+            return local_frame(spark, table)
+
+        return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
+
+    def routers(self) -> DataFrame:
+        """Return the vertices as a run's table ``routers``: ``router, kind, domain, x, y``."""
+        return conform(self.vertices.withColumn("router", F.col("id")), ROUTERS)
+
+    def links(self) -> DataFrame:
+        """Return the edges as a run's table ``links``: ``src, dst, delay_ms, weight``."""
+        return conform(self.edges, LINKS)
+
+
+def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
+    """Return the graph of two DataFrames of Spark or pandas.
+
+    Parameters
+    ----------
+    vertices : DataFrame or None
+        ``id`` (whole numbers), and any of ``kind, domain, x, y``.  None: the ends of the edges.
+    edges : DataFrame
+        ``src, dst, delay_ms`` (milliseconds) and, optionally, ``weight`` and ``rate`` (bits per
+        second).  Other columns are ignored.
+    source : str
+        The value that error messages name.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a value is bad, or the graph cannot be simulated.
+    """
+    return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
+
+
+def from_given(given: GivenGraph) -> Graph:
+    """Return the checked graph of a config's `GivenGraph`."""
+    source, vertices = given.source, given.vertices
+    _check_numbered(given.edges, ("src", "dst"), f"{FIELD} edges", source)
+    links = typed(
+        given.edges,
+        f"{FIELD} edges",
+        source,
+        EDGE_COLUMNS,
+        optional=OPTIONAL,
+        empty=vertices is not None,
+    )
+    return graph_of_links(None if vertices is None else _vertices(vertices, source), links, source)
+
+
+def _check_numbered(rows: pd.DataFrame, names: Iterable[str], field: str, source: str) -> None:
+    """Refuse vertex ids that are texts but no numbers; the error says how to number vertices."""
+    for name in names:
+        if name in rows and pd.api.types.infer_dtype(rows[name], skipna=True) == "string":
+            numbers = converted(column_of(rows[name]), "int")
+            texts = numbers.is_null().to_numpy(zero_copy_only=False) & rows[name].notna().to_numpy()
+            if texts.any():
+                remedy = (
+                    f"column {shown(name)} must be a whole number: "
+                    f"{first_rows(rows[[name]], texts)}; number the vertices first, by "
+                    "row_number() or pandas.factorize"
+                )
+                raise InputError(field, source, remedy)
+
+
+def _vertices(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+    field = f"{FIELD} vertices"
+    _check_numbered(rows, ("id",), field, source)
+    ids = typed(rows, field, source, _ID)["id"]
+    known = {
+        name: _known(rows, name, kind, field, source)
+        for name, kind in _PLACE.items()
+        if name in rows
+    }
+    if "kind" in rows:
+        known["kind"] = rows["kind"].astype(object).where(rows["kind"].notna(), None)
+    return router_frame(ids, **known)
+
+
+def _known(rows: pd.DataFrame, name: str, kind: Kind, field: str, source: str) -> pd.Series:
+    """Return a user's column as Int64 or float64, in which cells may be NULL; refuse bad cells."""
+    present = rows.loc[rows[name].notna(), [name]]
+    values = typed(present, field, source, {name: kind}, empty=True)[name]
+    values.index = present.index
+    return values.astype("Int64" if kind == "int" else "float64").reindex(rows.index)

@@ -19,17 +19,16 @@ from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.inputs import Kind, check_each_node, exists, is_local, read_table
 from scribe_spark.core.registry import Registry
-from scribe_spark.topology import edges_file, pairs, power_law, regions, topohub, transit_stub
+from scribe_spark.topology import edges_file, regions, transit_stub
 from scribe_spark.topology.checks import check
-from scribe_spark.topology.edge_list import edge_list, remote_edge_list
-from scribe_spark.topology.frames import from_given
 from scribe_spark.topology.graph import Graph, TopologyKind
-from scribe_spark.topology.graph_files import graph_file, is_graph_file
-from scribe_spark.topology.links import FIELD
+from scribe_spark.topology.graph_files import edge_list, graph_file, is_graph_file, remote_edge_list
+from scribe_spark.topology.kinds import PAIR_DELAYS, POWER_LAW, TOPOHUB, with_nodes
+from scribe_spark.topology.links import FIELD, from_given
 
 _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology",
-    *(transit_stub.KIND, power_law.KIND, topohub.KIND, regions.KIND, pairs.KIND, edges_file.KIND),
+    *(transit_stub.KIND, POWER_LAW, TOPOHUB, regions.KIND, PAIR_DELAYS, edges_file.KIND),
 )
 
 #: Remove a user's kind of topology by its name.
@@ -84,7 +83,7 @@ def load(config: NetworkConfig, spark: SparkSession | None = None) -> Graph:
     """
     graph = _loaded(config, spark)
     if graph.pairs is not None:
-        graph = pairs.with_nodes(graph, config.overlay.nodes)
+        graph = with_nodes(graph, config.overlay.nodes)
     if config.topology.nodes_file is not None:
         graph = edges_file.place_nodes(
             graph, config.topology.nodes_file, config.overlay.nodes, config.seed

@@ -197,7 +197,7 @@ def _rounded(x: float) -> int:
 
 
 @dataclass(frozen=True)
-class Weights:
+class LinkWeights:
     """Policy weights of the kinds of links: transit to transit, transit to stub, stub to stub.
 
     A link inside a domain has weight 1.
@@ -209,7 +209,7 @@ class Weights:
     intra: int = 1
 
     @classmethod
-    def of(cls, top: int, transit: int, stub: int) -> Weights:
+    def of(cls, top: int, transit: int, stub: int) -> LinkWeights:
         """Return the policy weights of links, from hop diameters.
 
         `top` is the diameter of the graph of domains; `transit` and `stub` are the greatest ones of
@@ -239,7 +239,7 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
     transit = _transit(params, sizes, scales, places, seed)
     owners, stubs = _stubs(params, sizes, scales, transit, seed)
     top_diameter = hop_diameter(params.transit_domains, top_links) or 0
-    weights = Weights.of(top_diameter, transit.diameter, stubs.diameter)
+    weights = LinkWeights.of(top_diameter, transit.diameter, stubs.diameter)
 
     links = [
         (transit.links, weights.intra),

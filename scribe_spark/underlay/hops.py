@@ -29,8 +29,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.runtime.distribute import distribute_arrays, open_array
 from scribe_spark.underlay.paths import merged_links, path_links
-from scribe_spark.underlay.protocol import RouterIds, Underlay
-from scribe_spark.underlay.withheld import Withheld
+from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
 
 
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:

@@ -2,20 +2,26 @@
 
 Every executor gets the matrices once as files, memory-mapped, so its Python workers share them.
 
+A *pendant component* is a part of the network that one link joins to the rest, as a stub with one
+gateway link.  The link is a *bridge*: its removal would disconnect the graph.  The rest of the
+graph, which no bridge divides, is the *2-edge-connected core*.  All routes that leave a pendant
+component take its bridge, so that one Dijkstra search, from the bridge's end in the core, serves
+all routers of the component.
+
 Routes between all pairs of routers: Spark's tasks compute them, the driver joins them.  A small
 network is computed on the driver.  A task computes the routes from a block of the core's routers to
 all routers, or the routes inside some pendant components; routes that leave a component follow from
 these two.
 
-The nearest of a set of routers, from the matrix of all delays.  Routers of a pendant component all
-leave it by one link, so the nearest candidate elsewhere is the same for all of them: it is searched
-once, from the router at which routes leave the component.  In the default network, 50 searches
-serve 5,050 routers.
+The nearest of a set of routers, from the matrix of all delays: the nearest candidate outside of a
+pendant component is the same for all routers of the component.  It is searched once, from the
+router at which routes leave the component.  In the default network, 50 searches serve 5,050
+routers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -23,6 +29,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import expand, index_sorted
@@ -31,16 +39,159 @@ from scribe_spark.runtime.distribute import distribute_arrays, open_array, share
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, refuse_long, route_block
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
-from scribe_spark.underlay.pendant import (
-    NO_COMPONENT,
-    PendantComponent,
-    inner_routes,
-    leaving_routes,
-    pendant_components,
-    pendant_exits,
-)
-from scribe_spark.underlay.protocol import RouterIds, Underlay
-from scribe_spark.underlay.withheld import Withheld
+from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
+
+# --- pendant components
+
+
+#: The value in place of a component's number for routers of the core.
+NO_COMPONENT = -1
+
+
+@dataclass(frozen=True)
+class PendantComponent:
+    """A part of the network that a bridge joins to the core, as a stub to its transit router."""
+
+    #: int64: indices, ascending.
+    routers: np.ndarray
+    #: The ends of the bridge: in the component, and in the core.
+    gateway: int
+    outside: int
+    #: The delay of the bridge from the gateway outwards, in microseconds.
+    bridge_us: int
+
+
+def pendant_components(links: LinkArrays) -> list[PendantComponent]:
+    """Return the components that bridges join to the 2-edge-connected core, as large as possible.
+
+    The core is the largest set of routers that no bridge divides; of equals, the one with the
+    router of least index.
+    """
+    r = len(links.routers)
+    if not len(links.src):
+        return []
+    bridge = bridges(r, links.src, links.dst)
+    _, component = connected_components(_graph(links, ~bridge), directed=False)
+    core = component == np.bincount(component).argmax()
+    # without the links at the core, each pendant component is a connected component
+    enters = ~core[links.src] & core[links.dst]
+    outside_core = ~(core[links.src] | core[links.dst])
+    _, component = connected_components(_graph(links, outside_core), directed=False)
+    by_component = np.argsort(component, kind="stable")
+    gateways, outsides, delays = links.src[enters], links.dst[enters], links.delay_us[enters]
+    starts = np.searchsorted(component[by_component], component[gateways])
+    ends = np.searchsorted(component[by_component], component[gateways], side="right")
+    return [
+        PendantComponent(by_component[start:end].astype(np.int64), int(gateway), int(out), int(us))
+        for start, end, gateway, out, us in zip(
+            starts, ends, gateways, outsides, delays, strict=True
+        )
+    ]
+
+
+def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
+    """Return each router's pendant component, and the router at which routes leave it.
+
+    The result is int32, shape (2, r): the component's number and its end in the core; for a router
+    in the core, :data:`NO_COMPONENT` and the router itself.
+    """
+    exits = np.stack([np.full(r, NO_COMPONENT), np.arange(r)]).astype(np.int32)
+    for number, component in enumerate(components):
+        exits[:, component.routers] = [[number], [component.outside]]
+    return exits
+
+
+def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:
+    """Return the chosen links as a sparse (R, R) matrix."""
+    r, ones = len(links.routers), np.ones(np.count_nonzero(chosen))
+    return csr_array((ones, (links.src[chosen], links.dst[chosen])), shape=(r, r))
+
+
+def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Mark the directed links that are bridges of a connected undirected graph: bool, one per link.
+
+    The links contain each link's reverse.
+
+    References
+    ----------
+    Tarjan, "A note on finding the bridges of a graph", Inf. Proc. Letters 2, 1974: a link of a
+    depth-first tree is a bridge if no other link leads from the subtree below it to above it.
+    """
+    by_src = np.argsort(src, kind="stable")
+    first = np.searchsorted(src[by_src], np.arange(r + 1)).tolist()
+    neighbour = dst[by_src].tolist()
+    next_link = first[:r]
+    # the order in which routers are visited, and the earliest that a subtree has a link to
+    visited, low, parent = [-1] * r, [0] * r, [-1] * r
+    found = set()
+    clock, stack = 1, [0]
+    visited[0] = low[0] = 0
+    while stack:
+        here = stack[-1]
+        if next_link[here] < first[here + 1]:
+            there = neighbour[next_link[here]]
+            next_link[here] += 1
+            if visited[there] < 0:
+                visited[there] = low[there] = clock
+                clock += 1
+                parent[there] = here
+                stack.append(there)
+            elif there != parent[here]:
+                low[here] = min(low[here], visited[there])
+        else:
+            stack.pop()
+            above = parent[here]
+            if above >= 0:
+                low[above] = min(low[above], low[here])
+                if low[here] > visited[above]:
+                    found |= {above * r + here, here * r + above}
+    return np.isin(src.astype(np.int64) * r + dst, np.fromiter(found, np.int64, len(found)))
+
+
+def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
+    """Return the routes between the routers of a pendant component, as `route_block` does.
+
+    They stay inside; routers are positions in ``component.routers``.
+    """
+    routers = component.routers
+    position = np.full(len(links.routers), -1, dtype=np.int32)
+    position[routers] = np.arange(len(routers))
+    inside = (position[links.src] >= 0) & (position[links.dst] >= 0)
+    inner = LinkArrays(
+        links.routers[routers],
+        position[links.src[inside]],
+        position[links.dst[inside]],
+        links.delay_us[inside],
+        links.cost[inside],
+    )
+    return route_block(inner, np.arange(len(routers)))
+
+
+def leaving_routes(
+    component: PendantComponent,
+    near: tuple[np.ndarray, np.ndarray],
+    far: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the routes from every router of a pendant component to all, as `route_block` does.
+
+    Routes that leave the component take the bridge and then the routes of the bridge's end in the
+    core.  `near` is the result of :func:`inner_routes`, `far` has the routes from
+    ``component.outside``; both are (delay_us, pred).
+    """
+    routers = component.routers
+    (near_delay, near_pred), (far_delay, far_pred) = near, far
+    (gateway,) = index_sorted(routers, np.array([component.gateway]))
+    to_outside = near_delay[:, gateway].astype(np.int64) + component.bridge_us
+    delay_us = bounded_delay(to_outside[:, None] + far_delay)
+    pred = np.repeat(far_pred[None, :].astype(np.int32), len(routers), axis=0)
+    pred[:, component.outside] = component.gateway
+    delay_us[:, routers] = bounded_delay(near_delay)
+    pred[:, routers] = np.where(near_pred < 0, -1, routers[near_pred])
+    return delay_us, pred
+
+
+# --- matrices
+
 
 #: The number of sources, or of pendant components, in a unit of work.
 _BLOCK = 32
@@ -216,7 +367,7 @@ def nearest(
     """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does.
 
     `delay_us` (R, R) are the delays of routes, `exits` the result of
-    :func:`~scribe_spark.underlay.pendant.pendant_exits`.
+    :func:`~scribe_spark.underlay.matrices.pendant_exits`.
     """
     component, exit_router = exits
     of_candidate, own = component[candidates], component[queries]

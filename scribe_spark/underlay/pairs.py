@@ -22,8 +22,7 @@ from scipy.special import ndtri
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import LEAST_US, MOST_US, PairDelay
-from scribe_spark.underlay.protocol import RouterIds, Underlay
-from scribe_spark.underlay.withheld import Withheld
+from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
 
 #: The number of candidates that a node compares to find the nearest one.
 MOST_CANDIDATES = 256

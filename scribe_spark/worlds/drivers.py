@@ -26,7 +26,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.pastry.lookups import Lookups, try_routes
+from scribe_spark.pastry.round import Lookups, try_routes
 from scribe_spark.rounds.group_events import JOINING, QUITTING
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame

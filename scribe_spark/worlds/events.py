@@ -29,6 +29,7 @@ from scribe_spark.config.groups import refuse_missing_roots
 from scribe_spark.core.arrays import NO_GROUP, NONE
 from scribe_spark.core.errors import InputError, named
 from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
@@ -38,8 +39,6 @@ from scribe_spark.rounds.event_rows import (
     EventRows,
     Extent,
     event_codes,
-)
-from scribe_spark.rounds.legality import (
     first_bad_cell,
     first_impossible,
     first_impossible_in_groups,
@@ -49,9 +48,8 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.worlds.group_generators import joined_again
+from scribe_spark.worlds.generators import STEPS, Generator, generators, joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
-from scribe_spark.worlds.registry import STEPS, Generator, generators
 from scribe_spark.worlds.schedules import (
     TimedRows,
     check_interval,
@@ -412,7 +410,7 @@ def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
         "group": pa.array(rows.groups, mask=rows.groups == NO_GROUP),
     }
     if timed is not None:
-        columns["time"] = pa.array(at_us / schemas.MICROSECONDS, mask=at_us < 0)
+        columns["time"] = pa.array(at_us / MICROSECONDS, mask=at_us < 0)
         columns["size"] = pa.array(size, mask=size < 1)
     return pa.table(columns)
 

@@ -20,8 +20,7 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, codes, distinct, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.errors import InputError, listed, meant, shown
 from scribe_spark.core.inputs import Kind, is_local, read_table
-from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes
-from scribe_spark.rounds.legality import groups_are
+from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes, groups_are
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.systems.scribe.groups import (
     GroupDraws,

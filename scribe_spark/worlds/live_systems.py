@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks, time_round
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
@@ -44,12 +44,11 @@ from scribe_spark.rounds.event_rows import (
     EventRows,
     Extent,
     event_codes,
+    first_bad_cell,
 )
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents, Groups, RoundTimes
-from scribe_spark.rounds.legality import first_bad_cell
-from scribe_spark.rounds.observer import Counted, Tally
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Counted, Environment, RoundPlayer, Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -62,10 +61,12 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.systems.registry import find_system
-from scribe_spark.worlds.link_stress import LINKS_MEASURED, LinkStress, MeasureLinks
-from scribe_spark.worlds.round_bytes import (
+from scribe_spark.worlds.traffic import (
     BYTES_MEASURED,
+    LINKS_MEASURED,
+    LinkStress,
     MeasureBytes,
+    MeasureLinks,
     byte_measures,
     byte_rows,
     bytes_of_kinds,

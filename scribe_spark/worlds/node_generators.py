@@ -39,10 +39,9 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.closeness import distances
+from scribe_spark.pastry.next_hop import distances
 from scribe_spark.rounds.event_rows import ARRIVE, FAIL, EventRows, Extent
-from scribe_spark.worlds.lengths import event_round
-from scribe_spark.worlds.setting import Setting
+from scribe_spark.worlds.setting import Setting, event_round
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig

@@ -16,10 +16,11 @@ from pyspark.sql.types import DecimalType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NO_GROUP, NONE, whole_numbers
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.packing import take
-from scribe_spark.pastry.lookups import LookupResults
+from scribe_spark.pastry.round import LookupResults
 from scribe_spark.rounds.system import Multicasts
 
 
@@ -97,7 +98,7 @@ class EventsByRound:
             "event": event.indices.to_numpy(),
             "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
         }
-        for name, times in (("time", schemas.MICROSECONDS), ("size", 1)):
+        for name, times in (("time", MICROSECONDS), ("size", 1)):
             if name in given.column_names:
                 columns[name] = _amounts(given.column(name), times)
         self._none = {name: whole_numbers() for name in columns}

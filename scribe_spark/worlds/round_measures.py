@@ -18,8 +18,7 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows
-from scribe_spark.pastry.lookups import LookupResults
-from scribe_spark.pastry.round import NEW_LEAFS, RoundResult
+from scribe_spark.pastry.round import NEW_LEAFS, LookupResults, RoundResult
 from scribe_spark.pastry.states import (
     MESSAGE_KINDS,
     NONE,

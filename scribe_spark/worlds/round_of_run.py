@@ -35,7 +35,7 @@ from scribe_spark.multicast import (
 from scribe_spark.rounds.events import NEVER, Events, KnowsLives
 from scribe_spark.rounds.group_events import Publishing
 from scribe_spark.rounds.group_overlays import PICTURE as PICTURE_OF_GROUP
-from scribe_spark.rounds.observer import TRAFFIC, Tally
+from scribe_spark.rounds.player import TRAFFIC, Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,

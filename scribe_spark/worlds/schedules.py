@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pandas as pd
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.schedule import Schedule, amounts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config.bandwidth import MOST_PUBLICATIONS
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, NONE, Rows, expand, index_sorted, run_starts
 from scribe_spark.core.errors import InputError, in_series, in_words
 from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.units import canonical
-from scribe_spark.pastry.closeness import roots
+from scribe_spark.pastry.next_hop import roots
 from scribe_spark.rounds.event_rows import PUBLISH, EventRows, Extent
 from scribe_spark.rounds.group_events import Publishing, RoundTimes
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lengths import round_us
-from scribe_spark.worlds.setting import Setting
+from scribe_spark.worlds.setting import Setting, round_us
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig

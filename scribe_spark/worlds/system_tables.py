@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.multicast import Multicast
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.schemas import MICROSECONDS, written
+from scribe_spark.schemas import written
 
 #: Tables that some systems have -> their names in `Multicast`.
 HANDED = {

@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE, numbered, offsets_of, order_of_keys, whole_numbers
 from scribe_spark.core.keys import common_keys, key_parts
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, arrow_schema, tables_by_bucket
 from scribe_spark.engine.facts import Ring, RingInMemory
@@ -38,7 +39,7 @@ from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.applications import MEMORY
 from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.group_events import Groups
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import TRAFFIC
 from scribe_spark.rounds.system import CARRIED, DELIVERED
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
@@ -324,7 +325,7 @@ def delivery_columns(
             "node": node,
             "hops": hops,
             "delay_us": delay_us,
-            "delay_ms": delay_us / schemas.MICROSECONDS,
+            "delay_ms": delay_us / MICROSECONDS,
             "publication": multicasts.number[of],
         }
         for system, (of, node, hops, delay_us) in delivered.items()

@@ -23,14 +23,12 @@ from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.pastry.lookups import no_lookups
-from scribe_spark.pastry.round import RoundResult, begin_round, end_round
+from scribe_spark.pastry.round import RoundResult, begin_round, end_round, no_lookups
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.event_rows import TIMES
 from scribe_spark.rounds.events import Events, ImpossibleRound, Lives, check_events, end_lives
 from scribe_spark.rounds.group_events import ChangeMembers, change_memberships, check_group_events
-from scribe_spark.rounds.observer import Counted, Observer, Tally
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Counted, Environment, Observer, RoundPlayer, Tally
 from scribe_spark.rounds.system import Multicasts, SystemPlayer
 from scribe_spark.systems.reference_tree.live import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.systems.registry import SCRIBE
@@ -38,12 +36,6 @@ from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.link_stress import (
-    KINDS,
-    LINKS_MEASURED,
-    MeasureLinks,
-    is_traffic,
-)
 from scribe_spark.worlds.live_systems import (
     OF_SYSTEM,
     LiveGroups,
@@ -55,6 +47,12 @@ from scribe_spark.worlds.live_systems import (
 from scribe_spark.worlds.played import EventsByRound, Played
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables
+from scribe_spark.worlds.traffic import (
+    KINDS,
+    LINKS_MEASURED,
+    MeasureLinks,
+    is_traffic,
+)
 
 if TYPE_CHECKING:
     from scribe_spark.config import OverlayConfig, RoundsConfig

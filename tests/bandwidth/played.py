@@ -9,8 +9,7 @@ import numpy as np
 from oracle.bandwidth import Network, Publication, Rules
 
 from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.parts import Parts
-from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications
+from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, Parts, TimedPublications
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_windows
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.losses import Lost

@@ -30,7 +30,7 @@ from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.topology.registry import load
-from scribe_spark.worlds.round_bytes import BYTES_MEASURED, MeasureBytes
+from scribe_spark.worlds.traffic import BYTES_MEASURED, MeasureBytes
 from tests.gossipsub.topics import TopicsInMemory, one_topic
 
 from .played import case_of, play_links

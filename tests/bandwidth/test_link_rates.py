@@ -8,8 +8,8 @@ from stopping import Stops
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES, run, run_world
+from scribe_spark.topology.checks import refuse_network
 from scribe_spark.topology.links import graph_of_links
-from scribe_spark.topology.rates import refuse_network
 from scribe_spark.topology.registry import load
 
 SYSTEMS = "scribe,naive_unicast,ip_multicast,plumtree"

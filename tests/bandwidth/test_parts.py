@@ -13,8 +13,8 @@ from oracle.bandwidth_cases import BYTE, random_case
 from seeds import seeds
 
 from scribe_spark import InputError, RunConfig, experiments
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.schedule import Schedule
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import Execution
 from scribe_spark.core import draws
 from scribe_spark.experiments import Simulation

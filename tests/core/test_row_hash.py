@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Observation
 
-from scribe_spark.core import row_hash
-from scribe_spark.core.row_hash import hash_rows
+from scribe_spark.core import draws as row_hash
+from scribe_spark.core.draws import hash_rows
 from scribe_spark.experiments.digests import watch_content
 
 TEXTS = [

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from scribe_spark.config.fields import fields_of
-from scribe_spark.config.kinds import Rate, Size, Time
-from scribe_spark.config.section import Section
+from scribe_spark.config.section import Rate, Section, Size, Time
 from scribe_spark.core import units
 from scribe_spark.core.errors import InputError
 

@@ -36,8 +36,7 @@ from scribe_spark.overlay.route import Route
 from scribe_spark.rounds.system import LivingRound, Publications, SystemRound, play_run
 from scribe_spark.systems.reference_tree.live import LiveTree, live_tree_measures
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.systems.scribe.collapse import collapse
-from scribe_spark.systems.scribe.lazy import grow_lazily
+from scribe_spark.systems.scribe.small_groups import collapse, grow_lazily
 
 
 @dataclass(frozen=True)

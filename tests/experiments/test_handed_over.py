@@ -23,7 +23,7 @@ from scribe_spark.experiments.system_rows import (
     pair_faults,
     row_faults,
 )
-from scribe_spark.measures.failures import FAILURES
+from scribe_spark.measures.joins_and_failures import FAILURES
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.multicast import Multicast
 from scribe_spark.schemas import WRITTEN, local_table

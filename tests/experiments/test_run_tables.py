@@ -21,7 +21,7 @@ from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.reporting import read_trees
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import all_systems, is_built_in
-from scribe_spark.topology.frames import Topology
+from scribe_spark.topology.links import Topology
 from scribe_spark.topology.regions import read_matrix
 
 from .conftest import manifest

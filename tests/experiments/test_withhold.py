@@ -10,7 +10,7 @@ from small_network import NETWORK, table
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import run, run_world
-from scribe_spark.underlay.withheld import withheld_nodes
+from scribe_spark.underlay.protocol import withheld_nodes
 
 from .conftest import GROWN
 

@@ -17,7 +17,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.rounds.events import Events, Lives
-from scribe_spark.rounds.observer import TRAFFIC, Tally
+from scribe_spark.rounds.player import TRAFFIC, Tally
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,

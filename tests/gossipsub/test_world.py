@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.measures.multicasts import multicast_units
 from scribe_spark.rounds.events import Events, Lives
 from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing, SystemPlayer
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.systems.gossipsub import publication

@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.events import Events, Lives
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import CARRIED, LivingRound, Publishing, play_rounds_of_run
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH, SUBSCRIBERS

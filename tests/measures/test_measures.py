@@ -13,7 +13,7 @@ from oracle import measures
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.measures.delay import (
     DELAY,
     compare_with_base,
@@ -21,12 +21,12 @@ from scribe_spark.measures.delay import (
     group_penalties,
 )
 from scribe_spark.measures.distributions import read_histograms
-from scribe_spark.measures.group_size import group_of_rank_1, rank_groups
-from scribe_spark.measures.joining import join_stress
+from scribe_spark.measures.joins_and_failures import join_stress
 from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
 from scribe_spark.measures.multicasts import SystemTables
+from scribe_spark.measures.overlay import group_of_rank_1, rank_groups
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.system import Multicasts
@@ -132,9 +132,10 @@ def tables(spark):
         s.tree_edges.select(F.lit(s.system).alias("system"), *ends, F.lit(s.merged).alias("merged"))
         for s in systems
     ]
+    in_ms = (F.col("delay_us") / 1000.0).alias("delay_ms")
     delivered = [
         Batches.of(s.deliveries).frame.select(
-            F.lit(s.system).alias("system"), "group", "node", "hops", schemas.to_ms("delay_us")
+            F.lit(s.system).alias("system"), "group", "node", "hops", in_ms
         )
         for s in systems
     ]

@@ -15,7 +15,6 @@ from scribe_spark import schemas
 from scribe_spark.core.errors import RunError
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, distinct_rows
-from scribe_spark.measures.convergence import member_pairs
 from scribe_spark.measures.delay import ratio_numbers, rdp_ratios
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.latency import (
@@ -40,8 +39,10 @@ from scribe_spark.measures.metrics import (
     register_measure,
     unregister_measure,
 )
-from scribe_spark.measures.parts import latencies_by_part
+from scribe_spark.measures.overlay import pair_members
+from scribe_spark.measures.parts import NodeParts, latencies_by_part
 from scribe_spark.measures.published import PublishedNumber
+from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import systems_of_run
 
@@ -279,12 +280,13 @@ def test_publications_and_all_deliveries(seed: int) -> None:
 
 
 def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
-    """A latency counts at the next whole number; 5.000000001 is a sum of floats."""
-    names = ["by", "part", "system", "measure", "value", "count"]
-    values = (("west", 4.2, 3), ("west", 5.000000001, 2), ("west", 5.001, 4), ("east", 0.0, 1))
-    rows = [("region", part, "can", "delay_ms", value, count) for part, value, count in values]
-    rows.append(("region", "west", "can", "hops", 2.0, 9))
-    found = latencies_by_part(pd.DataFrame(rows, columns=names)).to_pylist()
+    """A latency counts at the next whole number."""
+    parts = (NodeParts("region", ("west", "east"), np.zeros_like),)
+    counts = Counts()
+    for part, us, count in ((0, 4_200, 3), (0, 5_000, 2), (0, 5_001, 4), (1, 0, 1)):
+        counts.add(f"delay_ms of region {part}", np.full(count, us))
+    counts.add("hops of region 0", np.full(9, 2))
+    found = latencies_by_part({"can": Counted(counts.columns())}, parts).to_pylist()
     assert [(one["part"], one["value"], one["count"]) for one in found] == [
         *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4))
     ]
@@ -382,7 +384,7 @@ def table(rows: list[tuple], names: tuple[str, ...]) -> pa.Table:
 
 def paired(members: pa.Table, edges: pa.Table, seed: int) -> list[tuple[int, int, int]]:
     delays = edges.column("delay_us").to_numpy()
-    found = member_pairs(members, edges.drop_columns("delay_us"), delays, seed)
+    found = pair_members(members, edges.drop_columns("delay_us"), delays, seed)
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 

@@ -26,9 +26,8 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.topology.transit_stub import generate
 from scribe_spark.underlay.dijkstra import LinkArrays
-from scribe_spark.underlay.matrices import route_unit, units, unpack_routes
+from scribe_spark.underlay.matrices import pendant_components, route_unit, units, unpack_routes
 from scribe_spark.underlay.paths import packets_on_links
-from scribe_spark.underlay.pendant import pendant_components
 from tools.pages import write_part
 
 SOURCES, JOINS = 8, 40

@@ -15,8 +15,8 @@ from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
 from scribe_spark.topology import transit_stub
+from scribe_spark.topology.checks import link_rates
 from scribe_spark.topology.links import graph_of_links
-from scribe_spark.topology.rates import link_rates
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.paths import last_links, merged_links, path_links
 

@@ -17,8 +17,7 @@ from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.pastry.arrivals.waves import WavePlan
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import Kind, States
-from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices
-from scribe_spark.underlay.pendant import pendant_exits
+from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices, pendant_exits
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 

@@ -9,8 +9,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.rounds.events import Lives
-from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 
 
 def test_a_failure_may_take_as_many_rounds_to_be_known_as_a_world_has():

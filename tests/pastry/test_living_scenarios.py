@@ -13,13 +13,12 @@ from overlay_state import OverlayState, perfect_start
 from scribe_spark.config import WorldConfig
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.closeness import roots
-from scribe_spark.pastry.leaf_repair import repair_leaf_sets
-from scribe_spark.pastry.lookups import Lookups
-from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.next_hop import roots
+from scribe_spark.pastry.repair import repair_leaf_sets
+from scribe_spark.pastry.round import Lookups, RoundResult
 from scribe_spark.pastry.states import MESSAGE_KINDS, ring_leaves
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.observer import MESSAGES, Tally
+from scribe_spark.rounds.player import MESSAGES, Tally
 
 CONFIG = WorldConfig(b=2, leaf_set=8)
 CASE = next(case for case in map(arrivals, range(100)) if len(case.known) >= 55)

@@ -8,7 +8,7 @@ import numpy as np
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry.nodes import draw_nodes
+from scribe_spark.pastry.overlay import draw_nodes
 
 ROUTERS = np.array([10, 20, 35])
 

@@ -26,8 +26,8 @@ from bars import Row, print_rows, write_rows
 from scipy.sparse import csgraph
 
 from plumtree.played import Command, Overlay, drawn_delay, waves
+from scribe_spark.clock.bucket import STATE
 from scribe_spark.clock.kernel import ClockEvents
-from scribe_spark.clock.windows import STATE
 from scribe_spark.core import draws
 from scribe_spark.engine.packing import Columns
 from scribe_spark.systems.plumtree import CORROSION, IROH, PAPER

@@ -7,9 +7,18 @@ from functools import partial
 import numpy as np
 
 from scribe_spark.bandwidth.windows import play_in_windows
-from scribe_spark.clock.bucket import KernelSetting, Wires
+from scribe_spark.clock.bucket import (
+    COMMANDS,
+    COPIES,
+    COUNTS,
+    PLACES,
+    RECEIPTS,
+    STATE,
+    KernelSetting,
+    PlayKernel,
+    Wires,
+)
 from scribe_spark.clock.kernel import Kinds
-from scribe_spark.clock.windows import COMMANDS, COPIES, COUNTS, PLACES, RECEIPTS, STATE, PlayKernel
 from scribe_spark.core import draws
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.losses import Lost

@@ -24,7 +24,7 @@ from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
 from scribe_spark.core import draws
 from scribe_spark.rounds.clocked import WAVE_US
 from scribe_spark.rounds.group_overlays import Network as RoundNetwork
-from scribe_spark.rounds.observer import Tally
+from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import CARRIED, DELIVERED, OwnRounds, Publishing, SystemRound
 from scribe_spark.systems.plumtree import PLUMTREE
 from scribe_spark.systems.plumtree.config import PlumtreeConfig

@@ -8,9 +8,9 @@ import pytest
 from oracle.reference_tree.tree import parents_of_hosts
 
 from scribe_spark.core.u128 import from_halves
-from scribe_spark.systems.reference_tree.failures import failures_by_depth
+from scribe_spark.systems.reference_tree.reconfiguration import failures_by_depth
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
-from scribe_spark.systems.scribe.failures import costs_of_rejoining
+from scribe_spark.systems.scribe.trees import costs_of_rejoining
 
 
 def links(parent: dict[int, int | None]) -> set[frozenset[int]]:

@@ -19,8 +19,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Silent
 from scribe_spark.experiments import TreeSweep, check_sweep, reference_tree, run_sweep
 from scribe_spark.experiments.reference_tree import large_ids, tidy
-from scribe_spark.measures.reference_tree import reference_tree_metrics
-from scribe_spark.report.reference_tree import render_reference_tree
+from scribe_spark.report.reference_tree import reference_tree_metrics, render_reference_tree
 
 CONFIG = ReferenceTreeConfig(hosts="6,12", connections=40, children="2,3", scaling=70)
 

@@ -14,8 +14,8 @@ from scribe_spark.report.run_figures import (
     draw_node_bytes,
     draw_part_latencies,
 )
+from scribe_spark.report.style import as_bytes
 from scribe_spark.report.tables import PART_COLUMNS
-from scribe_spark.report.text import as_bytes
 
 from .test_page import NOTHING, Page
 from .test_readouts import words as words_under_the_pointer

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from scribe_spark.report.ring import ring_picture
+from scribe_spark.report.pictures import ring_picture
 
 #: Node -> the first half of its nodeId: at 0, a quarter, a half and three quarters of the ring.
 HALVES = {7: 0, 8: 2**62, 9: -(2**63), 5: -(2**62)}

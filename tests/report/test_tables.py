@@ -5,10 +5,11 @@ from html import unescape
 import pandas as pd
 
 from scribe_spark import schemas
-from scribe_spark.measures.failures import FAILURES
+from scribe_spark.measures.joins_and_failures import FAILURES
 from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.report.page import PageSection, PageTable
 from scribe_spark.report.run import render
+from scribe_spark.report.style import ABSENT, as_setting
 from scribe_spark.report.tables import (
     LATENCIES,
     PART_COLUMNS,
@@ -20,7 +21,6 @@ from scribe_spark.report.tables import (
     published_numbers,
     without_tables_of_their_own,
 )
-from scribe_spark.report.text import ABSENT, as_setting
 
 from . import sample
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from scribe_spark import schemas
-from scribe_spark.report.tree_scene import scene_figures, scene_of, tree_picture
+from scribe_spark.report.pictures import scene_figures, scene_of, tree_picture
 from scribe_spark.report.world import render_world
 
 from .sample import manifest

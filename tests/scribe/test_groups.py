@@ -14,7 +14,7 @@ from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
-from scribe_spark.pastry.nodes import draw_nodes
+from scribe_spark.pastry.overlay import draw_nodes
 from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.systems.scribe import groups as module

@@ -27,7 +27,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime import blocks
-from scribe_spark.systems.scribe import collapse as paths
+from scribe_spark.systems.scribe import small_groups as paths
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants
 from scribe_spark.systems.scribe import variants as scribe_variants

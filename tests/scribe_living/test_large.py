@@ -12,7 +12,7 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
 from scribe_spark.rounds.events import Events
 from scribe_spark.systems.scribe.end_of_round import note_deliveries
-from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.sources import SentPublications
 
 FAIL, ROUNDS = 2, 8
 
@@ -65,7 +65,7 @@ def test_a_delivery_is_noted_in_few_bytes(missed: int) -> None:
     node = np.arange(nodes - missed)[::-1].copy()
     got = np.zeros_like(node), np.zeros_like(node), node
     tracemalloc.start()
-    note_deliveries(scribe, Sent(*[zero] * 7), got, (zero[:0], zero[:0]))
+    note_deliveries(scribe, SentPublications(*[zero] * 7), got, (zero[:0], zero[:0]))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak / nodes < (25, 55)[missed]

@@ -23,14 +23,13 @@ from world_states import Played
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.measures.link_stress import packets_of
+from scribe_spark.measures.stress import packets_of
 from scribe_spark.pastry.states import MESSAGE_KINDS
-from scribe_spark.rounds.observer import TRAFFIC, Counted, Counts, Observer
-from scribe_spark.rounds.player import Environment
+from scribe_spark.rounds.player import TRAFFIC, Counted, Counts, Environment, Observer
 from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
-from scribe_spark.worlds.link_stress import (
+from scribe_spark.worlds.traffic import (
     KINDS,
     LINK_STRESS_MEASURES,
     LINKS_MEASURED,

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scribe_spark.config.groups import TreesConfig
 from scribe_spark.config.scribe import ScribeConfig
-from scribe_spark.config.trees import TreesConfig
 from scribe_spark.systems.scribe.live import LiveScribe
-from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.sources import SentPublications
 
 #: By group, name, source, root, hops and delay: two publications of group 1, one of group 4.
 SENT = [(1, 70, 5, 9, 2, 300), (1, 60, 6, 9, 3, 500), (4, 80, 7, 7, 0, 0)]
@@ -20,9 +20,9 @@ def scribe(*variants: str) -> LiveScribe:
     return LiveScribe(ScribeConfig().for_tasks(), trees.for_tasks())
 
 
-def sent() -> Sent:
+def sent() -> SentPublications:
     group, name, source, root, hops, delay_us = (np.array(one) for one in zip(*SENT, strict=True))
-    return Sent(group, source, name, root, np.zeros(3, np.int8), hops, delay_us)
+    return SentPublications(group, source, name, root, np.zeros(3, np.int8), hops, delay_us)
 
 
 def rows(table: Any, *names: str) -> list[tuple[int, ...]]:

@@ -40,7 +40,7 @@ from scribe_spark.schemas import WRITTEN
 from scribe_spark.systems.scribe.end_of_round import OUTCOMES
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.sources import SentPublications
 from scribe_spark.worlds.views import delivery_columns, edge_columns
 
 LAN_US = 700
@@ -90,7 +90,7 @@ def _measured(
 def tables_of_scribe(world: World) -> SystemTables:
     """Scribe's tables of the last round, for the measures."""
     scribe = LiveScribe(world.config.scribe, world.config.trees)
-    taken = Sent.of_buckets(world.results[-1].tables.get(OUTCOMES, {})).taken()
+    taken = SentPublications.of_buckets(world.results[-1].tables.get(OUTCOMES, {})).taken()
     return SystemTables(
         "scribe", scribe, scribe.multicasts(taken, world.config.groups.source), beside=BASELINES
     )

@@ -18,7 +18,7 @@ from scribe_spark.engine.packing import Columns
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.systems.scribe import end_of_round
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.sources import FATES, Sent
+from scribe_spark.systems.scribe.sources import FATES, SentPublications
 from scribe_spark.systems.scribe.state import Undelivered
 from scribe_spark.systems.scribe.upcalls import NOTHING, Calls
 
@@ -160,7 +160,9 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
         )
         group, at, source = np.array(under_way, dtype=np.int64).reshape(-1, 3).T
         fate = np.array([FATES.index(one) for one in fates], dtype=np.int8)
-        given = Sent(group, source, at << 32 | numbers[source], source, fate, source, source)
+        given = SentPublications(
+            group, source, at << 32 | numbers[source], source, fate, source, source
+        )
         to, at, by, node = np.array(got, dtype=np.int64).reshape(-1, 4).T
         ours = end_of_round.out_of_order(scribe, given, (to, at << 32 | numbers[by], node))
         theirs = []

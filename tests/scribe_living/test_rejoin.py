@@ -17,7 +17,7 @@ from split_states import join_states, split_state, state_of, tables_of
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.states import MESSAGE_KINDS
-from scribe_spark.rounds.observer import FOUND, MESSAGES, counted
+from scribe_spark.rounds.player import FOUND, MESSAGES, counted
 from scribe_spark.systems.scribe.bottleneck import DROPPED, REFUSED_JOINS, rejoin
 from scribe_spark.systems.scribe.scribe import REFUSED, SCRIBE_KINDS, RoundOfGroups
 from scribe_spark.systems.scribe.state import NOTHING, cause

@@ -28,8 +28,7 @@ from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Keys, Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.next_hop import hop
-from scribe_spark.pastry.nodes import router_index
-from scribe_spark.pastry.overlay import PastryNextHop
+from scribe_spark.pastry.overlay import PastryNextHop, router_index
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.group_overlays import Network

@@ -9,8 +9,7 @@ import pytest
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.core.nodes_file import read_nodes
+from scribe_spark.core.node_classes import NodeClasses, read_nodes
 from scribe_spark.topology.regions import _text, read_matrix
 from scribe_spark.topology.registry import load
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block

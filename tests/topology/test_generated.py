@@ -15,13 +15,13 @@ from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.core import draws
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import power_law
 from scribe_spark.topology import transit_stub as model
 from scribe_spark.topology.checks import check, check_routable
+from scribe_spark.topology.kinds import power_law
 from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import (
+    LinkWeights,
     Scales,
-    Weights,
     _spread,
     check_connectable,
     connected_probability,
@@ -81,8 +81,8 @@ def test_scales_of_the_preset():
 
 def test_policy_weights():
     # D_top 1, D_T 4, D_S 3 by hand: w_tt = h(4), w_ts = h(3) + h(8), w_ss = 3 + 2 w_ts
-    assert Weights.of(1, 4, 3) == Weights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
-    assert Weights.of(0, 0, 0) == Weights(inter_domain=1, transit_stub=2, stub_stub=4)
+    assert LinkWeights.of(1, 4, 3) == LinkWeights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
+    assert LinkWeights.of(0, 0, 0) == LinkWeights(inter_domain=1, transit_stub=2, stub_stub=4)
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 1000))
@@ -205,7 +205,7 @@ def test_invariants(params, seed):
         own = links[is_inside & (links["domain_src"] == domain)]
         diameter[kind] = max(diameter[kind], diameter_of(of["id"], own[["src", "dst"]]))
     top = diameter_of(routers["domain"].unique(), core[["domain_src", "domain_dst"]])
-    weights = Weights.of(top, diameter["transit"], diameter["stub"])
+    weights = LinkWeights.of(top, diameter["transit"], diameter["stub"])
     assert set(links[is_inside]["weight"]) <= {weights.intra}
     assert set(core["weight"]) <= {weights.inter_domain}
     assert set(gateways["weight"]) == {weights.transit_stub}
@@ -415,7 +415,7 @@ def test_many_large_domains_are_told():
     [(1, 0, 0), (2, 1, 1), (2, 9, 1), (3, 2, 2), (40, 39, 39), (40, 60, None), (3000, 9001, None)],
 )
 def test_sizes(routers, links, kept):
-    graph = power_law.generate(routers, links, 1)
+    graph = power_law(routers, links, 1)
     check(graph)
     assert graph.vertices["id"].tolist() == list(range(routers))
     assert set(graph.edges["delay_ms"]) | set(graph.edges["weight"]) <= {1.0}
@@ -429,7 +429,7 @@ def test_sizes(routers, links, kept):
 
 
 def test_degrees_follow_a_power_law():
-    graph = power_law.generate(50_000, 100_000, 3)
+    graph = power_law(50_000, 100_000, 3)
     degree = np.sort(graph.edges.groupby("src").size().to_numpy())[::-1]
     # k**-3: the share of routers with at least k links falls as k**-2
     share = [(degree >= k).mean() for k in (4, 8, 16, 32, 64)]
@@ -444,7 +444,7 @@ def test_a_seed_makes_it():
     config = RunConfig(topology="power-law", power_law_routers=500, power_law_links=900, seed=4)
     edges = load(config).edges
     assert edges.equals(load(config).edges)
-    assert not edges.equals(power_law.generate(500, 900, 5).edges)
+    assert not edges.equals(power_law(500, 900, 5).edges)
     ends = pd.util.hash_pandas_object(edges, index=False).to_numpy()
     assert int(ends.sum(dtype=np.uint64)) == GOLDEN
 
@@ -462,13 +462,13 @@ def test_bad_sizes(field, value):
 
 
 def test_large_networks_must_have_links_that_are_all_alike():
-    graph = power_law.generate(30, 40, 1)
+    graph = power_law(30, 40, 1)
     check_routable(graph, "delay", 10)
     check_routable(graph, "seeded", 30)
     with pytest.raises(InputError, match=r"tie = 'seeded': must be delay .* more than 29 routers"):
         check_routable(graph, "seeded", 29)
     for name, value in (("weight", 2.0), ("delay_ms", 0.5)):
-        graph = power_law.generate(30, 40, 1)
+        graph = power_law(30, 40, 1)
         graph.edges.loc[3, name] = value
         check_routable(graph, "delay", 30)
         with pytest.raises(InputError, match=rf"30 routers; beyond 29 .* {name} goes from"):

@@ -17,10 +17,9 @@ from scribe_spark.measures.published import published
 from scribe_spark.schemas import LINKS, ROUTERS
 from scribe_spark.systems.registry import all_systems
 from scribe_spark.topology.checks import check
-from scribe_spark.topology.edge_list import edge_list
-from scribe_spark.topology.frames import Topology, from_frames, from_given
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
-from scribe_spark.topology.links import both_ways
+from scribe_spark.topology.graph_files import edge_list
+from scribe_spark.topology.links import Topology, both_ways, from_frames, from_given
 from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import generate
 

@@ -14,7 +14,7 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.manifest import input_digests
 from scribe_spark.experiments.plan import settings_of
 from scribe_spark.measures.parts import node_parts
-from scribe_spark.pastry.nodes import router_index
+from scribe_spark.pastry.overlay import router_index
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.regions import SHIPPED, read_matrix, region_network
 from scribe_spark.topology.registry import load

@@ -9,7 +9,7 @@ from command_line import exit_code
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import rates
+from scribe_spark.topology import checks as rates
 from scribe_spark.topology.links import graph_of_links
 from scribe_spark.topology.registry import load
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes

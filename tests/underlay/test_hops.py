@@ -16,7 +16,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.topology.power_law import generate
+from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay import hops as breadth_first
 from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay, Search, nearest, searches
@@ -29,7 +29,7 @@ LAN_US = 700
 @pytest.fixture(scope="module")
 def both(spark):
     """A graph with routers 7, 10, 13, ..., under both."""
-    graph = generate(150, 210, 2)
+    graph = power_law(150, 210, 2)
     routers = graph.vertices["id"].to_numpy() * 3 + 7
     links = graph.edges.assign(delay_ms=2.5, **{e: graph.edges[e] * 3 + 7 for e in ("src", "dst")})
     routes = compute_routes(spark, routers, links, "delay", 1)

@@ -27,11 +27,11 @@ from scribe_spark.underlay.matrices import (
     MatrixUnderlay,
     RouteMatrices,
     compute_routes,
+    pendant_components,
     route_unit,
     units,
     unpack_routes,
 )
-from scribe_spark.underlay.pendant import pendant_components
 from scribe_spark.underlay.routable import check_routes, statistics
 
 

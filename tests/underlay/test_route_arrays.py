@@ -16,15 +16,15 @@ from scribe_spark.underlay import dijkstra as routes
 from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay import paths
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
-from scribe_spark.underlay.matrices import nearest
-from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
-from scribe_spark.underlay.pendant import (
+from scribe_spark.underlay.matrices import (
     bridges,
     inner_routes,
     leaving_routes,
+    nearest,
     pendant_components,
     pendant_exits,
 )
+from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 
 
 def path(pred: np.ndarray, source: int, target: int) -> list[int]:

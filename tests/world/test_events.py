@@ -20,13 +20,21 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.rounds import group_events
-from scribe_spark.rounds.event_rows import EVENT_NAMES, FAIL, JOIN, RECOVER, EventRows, Extent
+from scribe_spark.rounds.event_rows import (
+    EVENT_NAMES,
+    FAIL,
+    JOIN,
+    RECOVER,
+    EventRows,
+    Extent,
+    first_impossible,
+    first_impossible_in_groups,
+    live_after,
+)
 from scribe_spark.rounds.events import ImpossibleRound, Lives, end_lives
 from scribe_spark.rounds.events import check_events as check_round
 from scribe_spark.rounds.group_events import Groups, change_memberships, check_group_events
-from scribe_spark.rounds.legality import first_impossible, first_impossible_in_groups, live_after
-from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.events import (
     check_events,

@@ -18,7 +18,7 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig, read_toml
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import check_world_run
-from scribe_spark.pastry.nodes import draw_nodes, node_rows
+from scribe_spark.pastry.overlay import draw_nodes, node_rows
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     ARRIVE,
@@ -32,8 +32,8 @@ from scribe_spark.rounds.event_rows import (
     RECOVER,
     EventRows,
     Extent,
+    live_after,
 )
-from scribe_spark.rounds.legality import live_after
 from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds.events import (
@@ -44,14 +44,14 @@ from scribe_spark.worlds.events import (
     sorted_events,
     world_events,
 )
-from scribe_spark.worlds.groups import group_keys, rejoins, world_groups
-from scribe_spark.worlds.node_generators import Weibull, churn, share_of
-from scribe_spark.worlds.registry import (
+from scribe_spark.worlds.generators import (
     Generator,
     generators,
     register_generator,
     unregister_generator,
 )
+from scribe_spark.worlds.groups import group_keys, rejoins, world_groups
+from scribe_spark.worlds.node_generators import Weibull, churn, share_of
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -9,7 +9,7 @@ import pytest
 from scribe_spark.config import WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.system import OwnRounds
-from scribe_spark.worlds import lengths
+from scribe_spark.worlds import setting as lengths
 
 GROUPS = {"nodes": 100, "groups": 3}
 

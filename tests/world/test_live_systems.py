@@ -13,7 +13,7 @@ import pytest
 from pyspark import cloudpickle
 from small_network import NETWORK
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.program import Tables

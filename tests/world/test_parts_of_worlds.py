@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from in_tasks import Jobs
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import InputError

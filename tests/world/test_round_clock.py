@@ -13,9 +13,8 @@ from oracle import bandwidth as oracle
 from oracle.scribe_living.cases import random_world
 from world_states import Played, flooders
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import RoundLinks
-from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL, Parts
 from scribe_spark.config import RunConfig
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.measures.multicasts import MulticastMeasures
@@ -29,7 +28,7 @@ from scribe_spark.systems.gossipsub.publication import FANOUT
 from scribe_spark.systems.gossipsub.round import live_gossipsub
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.sources import SentPublications
 from scribe_spark.topology.graph import NO_HOSTS
 from scribe_spark.worlds.live_systems import SystemsInRound
 
@@ -148,7 +147,7 @@ def test_deliveries_of_rounds_are_those_of_an_event_queue(
     uplink: str, shared: bool, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = lost = 0
-    accepted: list[Sent] = []
+    accepted: list[SentPublications] = []
     begun = LiveScribe._begun
     monkeypatch.setattr(
         LiveScribe, "_begun", lambda self, sent, to: accepted.append(sent) or begun(self, sent, to)
@@ -205,7 +204,7 @@ class Queue:
 
 
 def _by_event_queue(
-    played: Played, sent: Sent, copies, uplink: str, shared: bool, from_root: bool
+    played: Played, sent: SentPublications, copies, uplink: str, shared: bool, from_root: bool
 ) -> dict[tuple[int, int, int], tuple[int, int]]:
     """(group, publication, node) -> hops and delay of the first copy, from the root."""
     queue, published, way = Queue(played), [], []

@@ -12,8 +12,7 @@ from in_tasks import Jobs
 from oracle import bandwidth as oracle
 from world_states import Played
 
-from scribe_spark.bandwidth.parts import Parts
-from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL
+from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL, Parts
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, NONE
@@ -23,7 +22,7 @@ from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.rounds.group_events import RoundTimes
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.systems.scribe.live import LiveScribe
-from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.sources import SentPublications
 from scribe_spark.worlds.events import check_world
 from tests.world.conftest import Left
 from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, links_of, systems_of
@@ -307,7 +306,7 @@ def test_deliveries_are_those_of_an_event_queue(
     monkeypatch.setattr(Parts, "useful", often_useless)
     trees = FLOODS if parts.recoded else TREES if source == "root" else TREES[:-1]
     compared: Counter[str] = Counter()
-    later, accepted, begun = 0, list[Sent](), LiveScribe._begun
+    later, accepted, begun = 0, list[SentPublications](), LiveScribe._begun
     monkeypatch.setattr(
         LiveScribe, "_begun", lambda self, sent, to: accepted.append(sent) or begun(self, sent, to)
     )

@@ -31,9 +31,9 @@ from scribe_spark.systems.scribe.measures import GROUPS_MEASURED, MeasureGroups,
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.state import CAUSES
 from scribe_spark.systems.scribe.upcalls import Application, Emitted
-from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import system_measures, system_of
+from scribe_spark.worlds.traffic import LINK_STRESS_MEASURES
 
 MULTICAST_MEASURES = multicast_units(SCRIBE, BASELINES)
 

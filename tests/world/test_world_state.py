@@ -20,7 +20,7 @@ from scribe_spark.engine import packing
 from scribe_spark.measures.multicasts import MeasureMulticasts
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.observer import TRAFFIC
+from scribe_spark.rounds.player import TRAFFIC
 
 ROUNDS = 9
 

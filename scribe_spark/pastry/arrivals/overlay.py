@@ -25,12 +25,11 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.player import Player
-from scribe_spark.pastry.arrivals.arrival import arrive
 from scribe_spark.pastry.arrivals.waves import Wave, WavePlan
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.round import arrive
 from scribe_spark.pastry.states import Kind, NodeProgram, States
-from scribe_spark.rounds.observer import MESSAGES, Observer, counted
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import MESSAGES, Environment, Observer, RoundPlayer, counted
 from scribe_spark.runtime.batches import Table
 from scribe_spark.underlay.protocol import Kernel, Underlay
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Section, only_in_worlds, setting, within
-from scribe_spark.config.used_when import UsedWhen, in_systems
+from scribe_spark.config.section import (
+    Section,
+    UsedWhen,
+    in_systems,
+    only_in_worlds,
+    setting,
+    within,
+)
 from scribe_spark.core.key_limits import refuse_groups
 
 #: The papers call the gain of partitioning "a small constant factor".

@@ -74,13 +74,13 @@ from scribe_spark.systems.bayeux.protocol import (
     ForgetDead,
     Join,
     Leave,
-    Lists,
-    Members,
+    MemberLists,
     NextHops,
     Prune,
     Publish,
     Record,
     SendTree,
+    SessionMembers,
     SessionProgram,
     at_root,
     flood,
@@ -197,7 +197,7 @@ class Repair(SessionProgram):
         if ARRIVALS not in tables:
             return {}
         size, heard = self.sessions.size, self.sessions.from_source_root(tables[ARRIVALS])
-        lists = read_table(Lists, tables, LISTS)
+        lists = read_table(MemberLists, tables, LISTS)
         place = key_of([heard["session"], heard["node"]], size)
         of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
@@ -242,7 +242,7 @@ class GiveUp(SessionProgram):
             return {}
         failed = take(failed, ~self._reached(tables, failed))
         record(self.sessions, tables)
-        lists = read_table(Lists, tables, LISTS)
+        lists = read_table(MemberLists, tables, LISTS)
         row = lists.find(self._entry(failed))
         lists.drop(row[lists.written[row] < self.sessions.number])
         tables[LISTS] = lists.to_columns()
@@ -329,7 +329,7 @@ class CountHeard(SessionProgram):
         times = self.accepted[heard // size] // self.parts
         heard = np.concatenate([np.repeat(heard, times), alone])
         once = self.published[:: self.parts]
-        members, groups = read_table(Members, tables, MEMBERS).key, len(self.accepted)
+        members, groups = read_table(SessionMembers, tables, MEMBERS).key, len(self.accepted)
         note_received(tables, self.sessions.number, groups, size, members, once, heard)
         return {}
 
@@ -416,9 +416,9 @@ class CountSessions(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
-        size, members = self.sessions.size, read_table(Members, tables, MEMBERS)
+        size, members = self.sessions.size, read_table(SessionMembers, tables, MEMBERS)
         count_due(tables, self.last, len(self.sessions.roots), size, members.key)
-        lists = read_table(Lists, tables, LISTS)
+        lists = read_table(MemberLists, tables, LISTS)
         _, entries = np.unique(lists.key // size % size, return_counts=True)
         tables[KEPT] = {
             "entries": np.array([len(lists)]),

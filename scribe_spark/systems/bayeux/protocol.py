@@ -209,7 +209,7 @@ LISTED, CAME = "listed", "came"
 
 
 @dataclass
-class Members(SortedTable):
+class SessionMembers(SortedTable):
     """Memberships of a bucket's nodes, by (group, node)."""
 
     number: np.ndarray = field(default_factory=whole_numbers)  # the round of the last JOIN
@@ -219,7 +219,7 @@ class Members(SortedTable):
 
 
 @dataclass
-class Lists(SortedTable):
+class MemberLists(SortedTable):
     """Entries of member lists, by (session, node, member): the next hop to the member."""
 
     next: np.ndarray = field(default_factory=whole_numbers)
@@ -238,14 +238,14 @@ class ForgetDead(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         size, partitions = self.sessions.size, self.sessions.partitions
-        members = read_table(Members, tables, MEMBERS)
+        members = read_table(SessionMembers, tables, MEMBERS)
         members.keep(~self.dead[members.key % size])
         group = members.key // size
         session = group * partitions + members.partition
         others = self.sessions.stands.max(axis=1)
         moves = self.sessions.lost[session] & others[group]
         members.waits = members.waits | self.anew[session] | moves
-        lists = read_table(Lists, tables, LISTS)
+        lists = read_table(MemberLists, tables, LISTS)
         session, node = np.divmod(lists.key // size, size)
         lists.keep(~(self.dead[node] | self.anew[session]))
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
@@ -268,7 +268,7 @@ def record(sessions: Sessions, tables: Tables) -> None:
         tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
     if came := take_tables(tables, CAME):
         answered = concatenate(came)
-        members = read_table(Members, tables, MEMBERS)
+        members = read_table(SessionMembers, tables, MEMBERS)
         group = answered["session"] // sessions.partitions
         row = members.find(key_of([group, answered["member"]], sessions.size))
         last = (row >= 0) & (members.number[row] == answered["number"])
@@ -277,7 +277,7 @@ def record(sessions: Sessions, tables: Tables) -> None:
         tables[MEMBERS] = members.to_columns()
 
 
-def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
+def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists:
     """Return the member lists with new entries, the columns `listed`.
 
     Of several entries for a member, that with the largest number is kept. All TREEs that reach a
@@ -287,7 +287,7 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
     order = order_of(key, listed["number"])
     order = order[last_of_runs(key[order])]
     key, onward, number = key[order], listed["next"][order], listed["number"][order]
-    lists = read_table(Lists, tables, LISTS)
+    lists = read_table(MemberLists, tables, LISTS)
     row = lists.find(key)
     old = np.flatnonzero(row >= 0)
     newer = np.ones(len(key), dtype=bool)
@@ -306,7 +306,7 @@ class NextHops(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the edges of the multicast, as `dissemination.EDGES`; no message is sent."""
-        size, lists = self.sessions.size, read_table(Lists, tables, LISTS)
+        size, lists = self.sessions.size, read_table(MemberLists, tables, LISTS)
         place, onward = lists.key // size, lists.next
         good = self.sessions.is_good(onward, lists.written)
         if self.wanted is not None:
@@ -335,7 +335,7 @@ class Join(ToRoot):
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         size, number = self.sessions.size, self.sessions.number
-        members = read_table(Members, tables, MEMBERS)
+        members = read_table(SessionMembers, tables, MEMBERS)
         if MEMBER in inbox:
             keys = keys_sent(inbox, MEMBER, size)
             members.put(keys, number=number, waits=True, partition=0)
@@ -433,7 +433,7 @@ class Leave(ToRoot):
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         if UNREACHED in tables:
             return tables.pop(UNREACHED)
-        members = read_table(Members, tables, MEMBERS)
+        members = read_table(SessionMembers, tables, MEMBERS)
         quits = inbox.get(QUIT, {AT: members.key[:0], "group": members.key[:0]})
         row = members.find(key_of([quits["group"], quits[AT]], self.sessions.size))
         session = quits["group"] * self.sessions.partitions + members.partition[row]
@@ -458,7 +458,7 @@ class Prune(SessionProgram):
             return {}
         came = _largest(tables.pop(at_root(LEAVE))) if begins else inbox[PRUNE]
         came = take(came, came[AT] != came["member"])
-        lists = read_table(Lists, tables, LISTS)
+        lists = read_table(MemberLists, tables, LISTS)
         row = lists.find(key_of([came["session"], came[AT], came["member"]], self.sessions.size))
         there = row >= 0
         there[there] = lists.number[row[there]] <= came["number"][there]

@@ -16,11 +16,11 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Keys, KnowsRing, Ring
-from scribe_spark.pastry import closeness
+from scribe_spark.pastry import next_hop
 from scribe_spark.pastry.next_hop import Met, hop, table_entry
 from scribe_spark.pastry.states import IsAlive, States
 from scribe_spark.rounds.events import KnowsLives
-from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import Observer
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 #: The rules that select the root of a key: the closest node, or the end of surrogate routing.
@@ -50,7 +50,7 @@ def find_roots(ring: Ring, live: np.ndarray, keys: Keys, rule: str, b: int) -> n
     """
     if rule == SURROGATE:
         return live[surrogate_roots(ring.take(live), keys, b)]
-    return closeness.roots(ring, live, keys)
+    return next_hop.roots(ring, live, keys)
 
 
 def have_root_of_another(roots: np.ndarray, anew: np.ndarray, stands: np.ndarray) -> np.ndarray:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from scribe_spark.config.groups import refuse_places
-from scribe_spark.config.section import Section, setting
-from scribe_spark.config.used_when import UsedWhen, in_systems
+from scribe_spark.config.section import Section, UsedWhen, in_systems, setting
 from scribe_spark.core.errors import InputError
 
 #: The greatest number of copies, if a message of every group goes to every node; more fill a disk.

@@ -19,8 +19,15 @@ from pydantic import WrapValidator, model_validator
 
 from scribe_spark.config.bandwidth import OF_PARTS, refuse_two_clocks
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import UsedWhen, in_systems, used_when
+from scribe_spark.config.section import (
+    Section,
+    UsedWhen,
+    in_systems,
+    setting,
+    unset,
+    used_when,
+    within,
+)
 from scribe_spark.core.errors import InputError
 
 _MOST_DEGREE = 1_000

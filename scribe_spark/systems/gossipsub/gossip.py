@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import (
     NONE,

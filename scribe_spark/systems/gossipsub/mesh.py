@@ -31,7 +31,7 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
 from scribe_spark.rounds.events import KnowsLives
-from scribe_spark.rounds.observer import Observer
+from scribe_spark.rounds.player import Observer
 from scribe_spark.systems.gossipsub.router import (
     DIALLED,
     WAS_DIALLED,

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from scribe_spark.bandwidth.parts import Parts
 from scribe_spark.bandwidth.rounds import Begun
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,

@@ -29,9 +29,9 @@ from scribe_spark.core.arrays import (
     index_in_run,
     whole_numbers,
 )
-from scribe_spark.core.frozen_fields import FrozenFields
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
+from scribe_spark.core.registry import FrozenFields
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.gossipsub.config import GossipSubConfig

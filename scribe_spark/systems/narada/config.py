@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import OF_RUNS, UsedWhen, in_systems
+from scribe_spark.config.section import OF_RUNS, Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.systems.narada import LIMIT
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import OF_RUNS, UsedWhen, in_systems
+from scribe_spark.config.section import OF_RUNS, Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import InputError
 
 #: The most members of all groups: larger overlays do not fit into the memory of a builder.

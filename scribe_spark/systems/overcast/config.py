@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.used_when import OF_RUNS, UsedWhen, in_systems
+from scribe_spark.config.section import OF_RUNS, Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import InputError, refuse_large_group
 from scribe_spark.systems.overcast import LIMIT, SHARED
 

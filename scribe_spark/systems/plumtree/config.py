@@ -11,8 +11,16 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from scribe_spark.config.section import Section, setting, unset, within
-from scribe_spark.config.used_when import OF_WORLDS, UsedWhen, in_systems, used_when
+from scribe_spark.config.section import (
+    OF_WORLDS,
+    Section,
+    UsedWhen,
+    in_systems,
+    setting,
+    unset,
+    used_when,
+    within,
+)
 from scribe_spark.systems.plumtree import AT_ONCE, CORROSION, FULL, IROH, PAPER, WAVES
 
 _GROWS = used_when(lambda of: of.plumtree.grows, "--plumtree-views waves or at_once")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.clock.bucket import BucketClock, Slots
+from scribe_spark.clock.bucket import LINKED, RECEIPTS, STATE, BucketClock, Slots
 from scribe_spark.clock.kernel import (
     ARRIVE,
     COMMANDS_OF_GROUPS,
@@ -17,7 +17,6 @@ from scribe_spark.clock.kernel import (
     Control,
     Payload,
 )
-from scribe_spark.clock.windows import LINKED, RECEIPTS, STATE
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables

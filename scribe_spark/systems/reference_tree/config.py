@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from scribe_spark.config.reference_tree import MOST_REFERENCE_CHILDREN
-from scribe_spark.config.section import Flat, Section, only_in_worlds, setting, within
-from scribe_spark.config.used_when import used_by, used_when
+from scribe_spark.config.section import (
+    Flat,
+    Section,
+    only_in_worlds,
+    setting,
+    used_by,
+    used_when,
+    within,
+)
 
 _OF_TREE = used_when(
     lambda config: config.reference_tree.kept or used_by("reference_tree")(config),

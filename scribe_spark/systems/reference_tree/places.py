@@ -27,7 +27,7 @@ from scribe_spark.overlay import Application, Overlay
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import describe_jobs, parallelism
 from scribe_spark.systems.reference_tree.hash_table import CHORD, HashTable, packed, table_of_hosts
-from scribe_spark.systems.reference_tree.search import CHILDREN, PARENTS, Asked, look_up
+from scribe_spark.systems.reference_tree.search import CHILDREN, PARENTS, LookUps, look_up
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key, and ``depth`` is the depth
@@ -72,14 +72,14 @@ class FindPlaces:
             none, no_lookups = np.full(len(hosts), -1), np.zeros(len(hosts), dtype=np.int64)
             counts = {"parent_lookups": no_lookups, "child_lookups": no_lookups}
             tables[_PLACES] = {**packed(place), "parent": none, **counts}
-        asked: dict[str, list[Asked]] = {kind: [] for kind in _PURPOSES}
+        asked: dict[str, list[LookUps]] = {kind: [] for kind in _PURPOSES}
         named = asked if self.named else None
         found, sent = look_up(self.hosts, bucket, tables, inbox, hosts, asked=named)
         if len(found["host"]):
             tables[_PLACES] = _with_results(tables[_PLACES], found["host"] - first, found)
         for kind, some in asked.items():
             if some:
-                each = Asked.join(*some)
+                each = LookUps.join(*some)
                 purpose = np.full(len(each), _PURPOSES[kind])
                 columns = packed({"node": each.asker, "key": each.key, "owner": each.owner})
                 append(tables, _LOOKUPS, {**columns, "purpose": purpose})

@@ -36,7 +36,7 @@ _AT_ONCE = 2**13
 
 
 @dataclass(frozen=True)
-class Asked(Rows):
+class LookUps(Rows):
     """Look-ups: the host that asked, the key, and the owner of the key."""
 
     asker: np.ndarray
@@ -107,7 +107,7 @@ def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Climbs:
 
 
 def climb(
-    tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[Asked] | None = None
+    tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[LookUps] | None = None
 ) -> tuple[Parents, Climbs]:
     """Look up the owners of ancestors, until a key is the topmost key of its owner.
 
@@ -133,7 +133,7 @@ def climb(
         is_new = (owner != above[rows]) & (owner != below[rows])
         lookups[rows] += is_new
         if asked is not None:
-            asked.append(Asked(searches.asker[rows[is_new]], key[is_new], owner[is_new]))
+            asked.append(LookUps(searches.asker[rows[is_new]], key[is_new], owner[is_new]))
         is_above = key > searches.topmost[rows]
         above[rows[is_above]], below[rows[~is_above]] = owner[is_above], owner[~is_above]
         found = rings.topmost[owner_row] == key
@@ -204,7 +204,7 @@ def branches_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Branch
 
 
 def explore(
-    tree: ReferenceTree, rings: Rings, branches: Branches, lookups: list[Asked] | None = None
+    tree: ReferenceTree, rings: Rings, branches: Branches, lookups: list[LookUps] | None = None
 ) -> tuple[FoundChildren, Branches]:
     """Visit subtrees level by level, and look up the keys of their nodes.
 
@@ -232,7 +232,7 @@ def explore(
         asked = np.flatnonzero(new)
         owner_row = rings.owner(branches.ring[asked], node[asked])
         if lookups is not None:
-            lookups.append(Asked(branches.asker[asked], node[asked], rings.node[owner_row]))
+            lookups.append(LookUps(branches.asker[asked], node[asked], rings.node[owner_row]))
         is_child = rings.topmost[owner_row] == node[asked]
         first = _put(first, asked, rings.first[owner_row])
         last = _put(last, asked, rings.last[owner_row])
@@ -350,7 +350,7 @@ def look_up(
     hosts: np.ndarray,
     *,
     kinds: tuple[str, ...] = (PARENTS, CHILDREN),
-    asked: Mapping[str, list[Asked]] | None = None,
+    asked: Mapping[str, list[LookUps]] | None = None,
 ) -> tuple[Columns, Outbox]:
     """Start the searches of hosts of a bucket, and continue those that came to the bucket.
 

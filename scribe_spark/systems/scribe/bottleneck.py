@@ -34,7 +34,7 @@ from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe.join import (
     JoinProgram,
-    Requests,
+    JoinRequests,
     note_joins,
     own_joins,
     receive_joins,
@@ -48,7 +48,7 @@ from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config.trees import TreesConfig
+    from scribe_spark.config.groups import TreesConfig
 
 # --- the cycle rule: refused JOINs are sent again on randomised routes
 
@@ -157,7 +157,7 @@ class DirectJoins(JoinProgram):
         refused = on_path(scribe, row, came["source"]) | _cross(scribe, tables, came)
         _refuse(scribe, take(came, np.flatnonzero(refused)))
         came = take(came, np.flatnonzero(~refused))
-        sent = Requests.sent_to(Joins.from_columns(came), came[AT])
+        sent = JoinRequests.sent_to(Joins.from_columns(came), came[AT])
         send_on(scribe, receive_joins(scribe, sent))
 
 

@@ -54,7 +54,12 @@ from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_p
 from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
 from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
-from scribe_spark.systems.scribe.sources import FATES, Sent, acknowledge, finish_publications
+from scribe_spark.systems.scribe.sources import (
+    FATES,
+    SentPublications,
+    acknowledge,
+    finish_publications,
+)
 from scribe_spark.systems.scribe.state import (
     AcceptedLate,
     ScribeState,
@@ -63,7 +68,7 @@ from scribe_spark.systems.scribe.state import (
 )
 
 #: The table of the round's publications with their fates, equal in every bucket: the columns of
-#: `Sent`.
+#: `SentPublications`.
 OUTCOMES = "scribe outcomes"
 
 #: The message with publications and fates; it serves the measures and is not counted.
@@ -155,7 +160,7 @@ class EndOfRound(RoundProgram):
     )
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        sent = Sent.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
+        sent = SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
         came = tables.get(DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
         got = nothing, nothing, nothing
@@ -185,7 +190,7 @@ _LEFT_OUT = [FATES.index(fate) for fate in ("refused", "source died")]
 
 def note_deliveries(
     scribe: Scribe,
-    sent: Sent,
+    sent: SentPublications,
     got: tuple[np.ndarray, np.ndarray, np.ndarray],
     again: np.ndarray,
     first: np.ndarray | None = None,
@@ -257,7 +262,7 @@ def _places(
     return places
 
 
-def _note_fates(scribe: Scribe, again: Sent) -> None:
+def _note_fates(scribe: Scribe, again: SentPublications) -> None:
     """Update the fates of publications that were sent `again`; drop those that are given up."""
     if not len(again.group):
         return
@@ -368,7 +373,7 @@ def _forget(state: ScribeState, due: np.ndarray) -> None:
 
 
 def out_of_order(
-    scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]
+    scribe: Scribe, sent: SentPublications, got: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
     """Return which deliveries of a round are out of order; update the state for later rounds.
 
@@ -410,7 +415,7 @@ def out_of_order(
     return wrong[len(pair) :]
 
 
-def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
+def _newest(scribe: Scribe, taken: SentPublications) -> np.ndarray:
     """Return each group's newest publication that a root has accepted: int64, shape (G,).
 
     It is NONE before the first one; `taken` are those of this round.
@@ -438,7 +443,7 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
     return distinct(np.concatenate([lacks, others]))
 
 
-def _remember_resent(scribe: Scribe, taken: Sent) -> None:
+def _remember_resent(scribe: Scribe, taken: SentPublications) -> None:
     """Record publications of earlier rounds (`taken`) that roots accepted only in this round."""
     late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
     new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))

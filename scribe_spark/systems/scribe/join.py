@@ -33,7 +33,7 @@ JOINS, REPAIRING = "scribe joins", "scribe repairing"
 
 
 @dataclass(frozen=True)
-class Requests(Rows):
+class JoinRequests(Rows):
     """JOINs that are being routed, at the nodes `at`.
 
     `path` has the nodes that each JOIN visited, padded with NONE; no columns in a settled round.
@@ -46,30 +46,30 @@ class Requests(Rows):
     repairs: np.ndarray
 
     @classmethod
-    def of(cls, scribe: Scribe, joins: Joins, repairs: np.ndarray) -> Requests:
+    def of(cls, scribe: Scribe, joins: Joins, repairs: np.ndarray) -> JoinRequests:
         """Return JOINs as requests that start at their sources."""
         path = joins.source[:, None][:, : 0 if scribe.settled else 1]
         return cls(joins, joins.source, path, repairs)
 
     @classmethod
-    def sent_to(cls, joins: Joins, at: np.ndarray) -> Requests:
+    def sent_to(cls, joins: Joins, at: np.ndarray) -> JoinRequests:
         """Return JOINs as requests that are sent to the nodes `at` without routing."""
         path = np.column_stack([joins.source, at])
         return cls(joins, at, path, np.zeros(len(at), dtype=bool))
 
     @classmethod
-    def from_columns(cls, columns: Columns) -> Requests:
+    def from_columns(cls, columns: Columns) -> JoinRequests:
         joins = Joins.from_columns(columns)
         return cls(joins, columns[AT], columns["path"], columns["repairs"])
 
 
-def first_joins(scribe: Scribe) -> Requests:
+def first_joins(scribe: Scribe) -> JoinRequests:
     """Let every waiting node send a JOIN; return the JOINs that travel on."""
     joins = note_joins(scribe, scribe.state.entries.waiting())
     # all JOINs take a hop; Pastry delivers some of them at their source
     repairs = np.isin(joins.cause, FAILED)
     scribe.note(REPAIRING, node=joins.source[repairs])
-    moving, delivered = onward(scribe, Requests.of(scribe, joins, repairs))
+    moving, delivered = onward(scribe, JoinRequests.of(scribe, joins, repairs))
     pair = scribe.key(joins.group[delivered], joins.source[delivered])
     knows = scribe.state.copies.has(pair)
     scribe.refuse("no group", (~knows).sum())
@@ -77,7 +77,7 @@ def first_joins(scribe: Scribe) -> Requests:
     return moving
 
 
-def send_on(scribe: Scribe, moving: Requests) -> None:
+def send_on(scribe: Scribe, moving: JoinRequests) -> None:
     """Send JOINs on to the nodes `at` at which they arrive in the next superstep."""
     columns = moving.to_columns()
     scribe.tell(JOIN, columns.pop(AT), **columns)
@@ -85,7 +85,7 @@ def send_on(scribe: Scribe, moving: Requests) -> None:
 
 def send_directly(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
     """Send JOINs to known nodes, without routing."""
-    send_on(scribe, Requests.sent_to(joins, to))
+    send_on(scribe, JoinRequests.sent_to(joins, to))
 
 
 def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
@@ -123,7 +123,7 @@ def remember(scribe: Scribe, joins: Joins) -> None:
         scribe.note(JOINS, **joins.to_columns())
 
 
-def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
+def onward(scribe: Scribe, moving: JoinRequests) -> tuple[JoinRequests, np.ndarray]:
     """Route JOINs one hop; JOINs that would visit a node again are dropped.
 
     Return the JOINs that travel on, and True for each given JOIN that Pastry delivers where it is.
@@ -133,15 +133,15 @@ def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
     goes = (to >= 0) & ~delivered
     if scribe.settled:
         went = moving.take(np.flatnonzero(goes))
-        return Requests(went.joins, to[goes], went.path, went.repairs), delivered
+        return JoinRequests(went.joins, to[goes], went.path, went.repairs), delivered
     circled = (moving.path == to[:, None]).any(axis=1)
     index = np.flatnonzero(goes & ~circled)
     path = np.concatenate([moving.path[index], to[index, None]], axis=1)
     went = moving.take(index)
-    return Requests(went.joins, to[index], path, went.repairs), delivered
+    return JoinRequests(went.joins, to[index], path, went.repairs), delivered
 
 
-def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
+def receive_joins(scribe: Scribe, moving: JoinRequests) -> JoinRequests:
     """Handle JOINs at the nodes that they visit, once answers are handled.
 
     Return the JOINs that travel on.
@@ -160,7 +160,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     own = own_joins(scribe, new, which, joins.take(outside))
     repairs = np.zeros(len(new), dtype=bool)
     repairs[which[moving.repairs[outside]]] = True
-    own_moving, delivered = onward(scribe, Requests.of(scribe, own, repairs))
+    own_moving, delivered = onward(scribe, JoinRequests.of(scribe, own, repairs))
     ends = np.zeros(len(at), dtype=bool)
     ends[outside] = delivered[which]
 
@@ -176,7 +176,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     scribe.refuse("no group", (ends & ~knows).sum())
     become_root(scribe, distinct(pair[knows]))
     deliver_join(scribe, at[knows], joins.take(knows))
-    return Requests.join(*parts)
+    return JoinRequests.join(*parts)
 
 
 class JoinProgram(RoundProgram):
@@ -189,7 +189,7 @@ class JoinProgram(RoundProgram):
         if ANSWER in inbox:
             take_answers(scribe, inbox[ANSWER])
         if JOIN in inbox:
-            send_on(scribe, receive_joins(scribe, Requests.from_columns(inbox[JOIN])))
+            send_on(scribe, receive_joins(scribe, JoinRequests.from_columns(inbox[JOIN])))
 
 
 class SendJoins(JoinProgram):

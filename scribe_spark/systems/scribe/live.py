@@ -25,8 +25,7 @@ from scribe_spark.engine.views import Names
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.applications import NOTICED, Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups, publication_ids
-from scribe_spark.rounds.observer import FOUND, MESSAGES
-from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.rounds.player import FOUND, MESSAGES, RoundPlayer
 from scribe_spark.rounds.system import (
     LivingRound,
     Multicasts,
@@ -58,14 +57,14 @@ from scribe_spark.systems.scribe.scribe import (
     ChildLimits,
     RoundOfGroups,
 )
-from scribe_spark.systems.scribe.sources import Sent
+from scribe_spark.systems.scribe.sources import SentPublications
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.systems.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
+    from scribe_spark.config.groups import TreesConfig
     from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import TreesConfig
     from scribe_spark.engine.player import Player
     from scribe_spark.rounds.player import Environment
 
@@ -132,7 +131,7 @@ class LiveScribe(SystemOnBuckets):
             *(MESSAGES, *COUNTS, EXTRA_JOINS, GROUPS_MEASURED, *TREES_SEEN, *TREES_BEFORE)
         )
         now.tally.take(taken)
-        sent = Sent.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
+        sent = SentPublications.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
         multicasts = self.multicasts(sent, now.source, several=now.scheduled)
         begun = self._begun(sent, now.source)
         if now.scheduled:
@@ -190,7 +189,9 @@ class LiveScribe(SystemOnBuckets):
 
     # --- publications
 
-    def multicasts(self, taken: Sent, source: str, *, several: bool = False) -> Multicasts:
+    def multicasts(
+        self, taken: SentPublications, source: str, *, several: bool = False
+    ) -> Multicasts:
         """Return the first publication of each group that a root accepted in the round: rule S25.
 
         With `several`, all accepted publications are returned.  With the `source` ``root``, they
@@ -205,7 +206,7 @@ class LiveScribe(SystemOnBuckets):
         way = rows.hops, rows.delay_us
         return Multicasts(rows.group, rows.publication, rows.source, *way)
 
-    def _begun(self, taken: Sent, source: str) -> Begun:
+    def _begun(self, taken: SentPublications, source: str) -> Begun:
         """Return all publications that roots accepted in the round, as `Begun`.
 
         With the `source` ``root``, they begin at the roots.

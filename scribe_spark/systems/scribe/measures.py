@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
-from scribe_spark.rounds.observer import Counted, Counts
+from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.systems.scribe.duplicates import first_parts
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.systems.scribe.events import FAILURES

@@ -14,7 +14,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, Rows, distinct, index_sorted, offsets_of, turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.closeness import Distances, distances
+from scribe_spark.pastry.next_hop import RingDistances, distances
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.program import CHANGED, call_fault_handler
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
@@ -271,12 +271,14 @@ def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.nd
     return np.lexsort((node, distance.lo[:, 0], distance.hi[:, 0], group))
 
 
-def _leaves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> tuple[np.ndarray, Distances]:
+def _leaves(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray
+) -> tuple[np.ndarray, RingDistances]:
     states = scribe.states
     leaves = states.distinct_leaves(node - states.first).astype(np.int64)
     leaves[leaves < 0] = NONE
     return leaves, _distances(scribe, group, leaves)
 
 
-def _distances(scribe: Scribe, group: np.ndarray, candidates: np.ndarray) -> Distances:
+def _distances(scribe: Scribe, group: np.ndarray, candidates: np.ndarray) -> RingDistances:
     return distances(scribe.ring, scribe.groups.keys.take(group), candidates)

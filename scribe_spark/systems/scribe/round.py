@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.table_repair import close_phase
+from scribe_spark.pastry.repair import close_phase
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Publishing
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe import lazy
+from scribe_spark.systems.scribe import small_groups
 from scribe_spark.systems.scribe.bottleneck import (
     DROPPED,
     DROPS,
@@ -29,7 +29,6 @@ from scribe_spark.systems.scribe.bottleneck import (
     REFUSED_JOINS,
     remove_bottlenecks,
 )
-from scribe_spark.systems.scribe.collapse import ASKED, collapse
 from scribe_spark.systems.scribe.duplicates import AGAIN
 from scribe_spark.systems.scribe.end_of_round import (
     DUE,
@@ -55,12 +54,13 @@ from scribe_spark.systems.scribe.multicast import (
 from scribe_spark.systems.scribe.program import CHANGED
 from scribe_spark.systems.scribe.root import MADE, Failover, HandOver
 from scribe_spark.systems.scribe.scribe import REFUSED, RoundOfGroups
+from scribe_spark.systems.scribe.small_groups import COLLAPSING, collapse
 from scribe_spark.systems.scribe.sources import FindRoots
 from scribe_spark.systems.scribe.state import table_of
 
 #: The variants that change the trees after the JOINs of a round.
 _VARIANTS = {
-    "lazy": lazy.grow_lazily,
+    "lazy": small_groups.grow_lazily,
     "bottleneck": remove_bottlenecks,
     "collapse": collapse,
 }
@@ -127,8 +127,8 @@ COUNTS = (HERE, OUTCOMES, DUE, LEFT)
 ROWS = (
     *COUNTS,
     *(MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
-    *(FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
-    *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, EXTRA_JOINS, lazy.SENT),
+    *(FAILURES, OVERLOADED, REPAIRING, COLLAPSING, CHANGED),
+    *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, EXTRA_JOINS, small_groups.SENT),
     *MESSAGES,
 )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.bandwidth.parts import Parts
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
@@ -23,15 +23,14 @@ from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
-from scribe_spark.rounds.observer import Between, Sizes
-from scribe_spark.rounds.player import Environment
+from scribe_spark.rounds.player import Between, Environment, Sizes
 from scribe_spark.systems.scribe.state import NOTHING, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config.groups import TreesConfig
     from scribe_spark.config.scribe import ScribeConfig
-    from scribe_spark.config.trees import TreesConfig
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"

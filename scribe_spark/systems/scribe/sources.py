@@ -40,7 +40,7 @@ _SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
 
 
 @dataclass(frozen=True)
-class Sent(Rows):
+class SentPublications(Rows):
     """The publications of a round, by group, round of publication, turn, and nodeId of the source.
 
     Publications of earlier rounds were kept by their source.  `root` accepted the publication, or
@@ -57,7 +57,7 @@ class Sent(Rows):
     delay_us: np.ndarray = field(default_factory=whole_numbers)
 
     @classmethod
-    def of(cls, columns: Columns, nodes: int = 0) -> Sent:
+    def of(cls, columns: Columns, nodes: int = 0) -> SentPublications:
         """Return publications of a table with any order of rows.
 
         `nodes` is `RoundOfGroups.nodes`.
@@ -65,7 +65,7 @@ class Sent(Rows):
         return cls(**columns).in_order(nodes) if columns else cls()
 
     @classmethod
-    def of_buckets(cls, columns: Columns, nodes: int = 0) -> Sent:
+    def of_buckets(cls, columns: Columns, nodes: int = 0) -> SentPublications:
         """Return publications of a table in which every bucket has listed all of them.
 
         `nodes` is `RoundOfGroups.nodes`.
@@ -75,7 +75,7 @@ class Sent(Rows):
         names = np.column_stack([columns["group"], columns["publication"]])
         return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]), nodes)
 
-    def in_order(self, nodes: int = 0) -> Sent:
+    def in_order(self, nodes: int = 0) -> SentPublications:
         """Return the publications sorted by group, round, turn and nodeId of the source.
 
         Publications whose source died come after all others.  `nodes` is the number of nodes, from
@@ -85,7 +85,7 @@ class Sent(Rows):
         keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
 
-    def taken(self) -> Sent:
+    def taken(self) -> SentPublications:
         """Return the publications that roots accepted."""
         return self.take(self.fate == _SENT)
 
@@ -149,7 +149,7 @@ _ARRIVED, _ROUTED = "scribe arrived", "scribe routed"
 _MULTICAST = Routing("MULTICAST", ends=_ROUTED)
 
 #: Tables.  SENT: this round's publications of the bucket's sources, with their fates (columns of
-#: `Sent`).  _AT_ROOT: the publications that roots of the bucket may accept.
+#: `SentPublications`).  _AT_ROOT: the publications that roots of the bucket may accept.
 SENT, _AT_ROOT = "scribe sent", "scribe publications at roots"
 
 #: The table of acknowledgements that roots owe: ``root, source``.
@@ -260,7 +260,9 @@ def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
 
 
 def take_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications that roots accept, in order: columns of `Sent` without the fate.
+    """Return the publications that roots accept, in order.
+
+    The result has the columns of `SentPublications` without the fate.
 
     If publications are acknowledged, a root needs a live replica to accept one.
     """
@@ -296,7 +298,9 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications of the bucket's sources with their fates, as columns of `Sent`.
+    """Return the publications of the bucket's sources with their fates.
+
+    The result has the columns of `SentPublications`.
 
     Sources keep those that no root has accepted until their deadline.
     """

@@ -1,13 +1,17 @@
-"""The trees and deliveries of a run, as user tables on top of a settled round.
+"""The trees and deliveries of a run, as user tables on top of a settled round; costs of failures.
+
+The cost of a node failure is computed from static trees.  A failed node breaks the link to its
+parent and the links to its children.  Each child joins again, which costs at least one new link and
+one JOIN, and the parent drops the failed child.
 
 References
 ----------
-JSAC 2002, Section III.A.
+JSAC 2002, Sections III.A and III.C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,8 +19,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import NONE, distinct, divided, index_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    depths,
+    distinct,
+    divided,
+    index_sorted,
+    numbered,
+    whole_numbers,
+)
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
@@ -30,16 +43,15 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import Player, play_in_turn, tables_called
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.multicast import DELIVERIES, EDGES
+from scribe_spark.multicast import DELIVERIES, EDGES, FAILURES, failure_sums
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlay.route import NextHop
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, GroupEvents, Groups, Publishing
-from scribe_spark.rounds.observer import Observer
-from scribe_spark.rounds.player import Environment, RoundPlayer
+from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table, rows_of
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.blocks import read_partition, union_tables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.scribe import multicast as payloads
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
@@ -54,8 +66,9 @@ from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
-if TYPE_CHECKING:  # not on executors
+if TYPE_CHECKING:
     pass
+
 
 SYSTEM = "scribe"
 
@@ -487,3 +500,28 @@ def publish(
 ) -> None:
     """Let the sources (ring positions) of groups (indices) multicast one message each."""
     play_in_turn(player, publishing(player, round, Publishing.at_begin((group, source))))
+
+
+# --- the cost of failures
+
+
+def costs_of_rejoining(edges: DataFrame) -> DataFrame:
+    """Sum the costs of a failure of each (group, node), by the depth of the node: `FAILURES`."""
+    whole = edges.select("group", "parent", "child").repartition("group")
+    sums = [F.sum(name).alias(name) for name in ("failures", "links", "acting", "messages")]
+    return whole.mapInArrow(_rejoin, FAILURES).groupBy("depth").agg(*sums)
+
+
+def _rejoin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = read_partition(batches)
+    if rows is None:
+        return
+    group, parent, child = (rows.column(n).to_numpy() for n in ("group", "parent", "child"))
+    ends = np.stack([np.r_[group, group], np.r_[parent, child]])
+    number = numbered(*ends)
+    upper, lower = np.split(number, 2)
+    above = np.full(number.max() + 1, -1)
+    above[lower] = upper
+    children = np.bincount(upper, minlength=len(above))
+    below_root = (above >= 0).astype(np.int64)
+    yield failure_sums(depths(above), 2 * children + below_root, children + below_root, children)

@@ -23,8 +23,7 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
-from scribe_spark.systems.scribe import bottleneck, lazy
-from scribe_spark.systems.scribe import collapse as paths
+from scribe_spark.systems.scribe import bottleneck, small_groups
 from scribe_spark.systems.scribe.end_of_round import OVERLOADED
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, Scribe
@@ -136,7 +135,7 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
 def collapse(context: VariantContext) -> Variant:
     """Let forwarders with a single child leave, until none remains."""
     trees = _begin(context, "collapse")
-    trees.play(paths.collapse, "paths")
+    trees.play(small_groups.collapse, "paths")
     return Variant(trees.edges(), trees=trees)
 
 
@@ -152,7 +151,7 @@ def grow_lazily(context: VariantContext) -> Variant:
 def grow_anew(player: RoundPlayer, round: RoundOfGroups) -> None:
     """Replace the trees of a run by trees that are grown lazily."""
     player.play(LeaveRoots(player.environment, round))
-    lazy.grow_lazily(player, round)
+    small_groups.grow_lazily(player, round)
 
 
 class LeaveRoots(RoundProgram):

@@ -27,7 +27,7 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys
-from scribe_spark.pastry import closeness
+from scribe_spark.pastry import next_hop
 from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent
 from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
 
@@ -220,7 +220,7 @@ def _choose_roots(
         before[row >= 0] = had["root"][row[row >= 0]]
     root, live = before, np.flatnonzero(period.alive)
     if len(live):
-        root = closeness.roots(period.network.ring, live, setting.ids(groups))
+        root = next_hop.roots(period.network.ring, live, setting.ids(groups))
         root = root.reshape(before.shape)
     return {"group": groups, "root": root}, root != before
 

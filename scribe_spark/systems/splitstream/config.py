@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from scribe_spark.config.groups import refuse_places
-from scribe_spark.config.section import Section, setting, within
-from scribe_spark.config.trees import OF_ONE_LIMIT
-from scribe_spark.config.used_when import UsedWhen, in_systems
+from scribe_spark.config.groups import OF_ONE_LIMIT, refuse_places
+from scribe_spark.config.section import Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import InputError
 from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
 

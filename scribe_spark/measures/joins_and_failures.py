@@ -1,25 +1,36 @@
-"""The cost of joining, in systems that change another system's trees by additional JOINs.
+"""The costs of joins and of node failures for trees.
+
+Systems that change another system's trees by additional JOINs have the cost of joining.  The cost
+of a failure depends on the node's depth, and stands beside that of a reference system; a system
+computes these costs from the tables of a run (`System.failure_costs`).
 
 References
 ----------
 JSAC 2002, Section IV.E (the bottleneck remover: stress of joining, probes per JOIN).
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 5: "it seems likely that
+the closer the host is to the root, the more hosts need to modify their routing tables".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from scribe_spark.core.errors import in_series
 from scribe_spark.measures.distributions import histogram_metrics, values_in
-from scribe_spark.measures.link_stress import PACKET_NUMBERS
-from scribe_spark.measures.measure import Distribution, Measure, Metric, RunTables, collected
-from scribe_spark.measures.stress import count_stress, link_stress
+from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, collected
+from scribe_spark.measures.stress import PACKET_NUMBERS, count_stress, link_stress
+from scribe_spark.multicast import FAILURES as COSTS
+from scribe_spark.multicast import conformed, refuse
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.systems.registry import System
+from scribe_spark.systems.registry import System, all_systems, find_system
 from scribe_spark.underlay.protocol import Underlay
+
+# --- joins
 
 
 def join_stress(
@@ -57,7 +68,7 @@ def has_limit(system: System) -> bool:
     return system.limited
 
 
-def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
+def _collect_joins(run: RunTables) -> dict[str, dict[str, Any]]:
     """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` by system."""
     if "extra_joins" not in run:
         return {}
@@ -91,7 +102,7 @@ def _packets(run: RunTables) -> Batches | None:
 
 JOINING = Measure(
     "joining",
-    collect=_collect,
+    collect=_collect_joins,
     early=True,
     distributions=(Distribution("join_stress", "IV.E", _packets),),
     metrics=(
@@ -131,3 +142,79 @@ JOINING = Measure(
         ),
     ),
 )
+
+
+# --- failures
+
+
+#: The first and the last depth of each row of the comparison.
+_DEPTHS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 9), (10, 14), (15, 19), (20, None))
+
+_COSTS = {
+    "links": ("links", "Links removed or created"),
+    "acting": ("hosts", "Hosts that act"),
+    "messages": ("messages", "Messages"),
+}
+
+_SUMS = ("failures", *_COSTS)
+
+
+def _compared(system: System) -> bool:
+    return system.failures_beside is not None
+
+
+def _collect_failures(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
+    """Return system -> depth -> (failures, sums of costs), also of the reference systems."""
+    wanted = {name for s in run.systems if _compared(s) for name in (s.name, s.failures_beside)}
+    found = {}
+    for system in run.systems:
+        if system.name in wanted and system.failure_costs is not None:
+            costs = conformed(system.name, "failure_costs", system.failure_costs(run), COSTS)
+            rows = Batches.of(costs).frame.collect()
+            found[system.name] = {row["depth"]: _sums(system.name, row) for row in rows}
+    return found
+
+
+def _sums(system: str, row: Row) -> tuple[int, ...]:
+    """Return the sums of costs in a row of failures at one depth."""
+    wrong = [name for name, value in row.asDict().items() if value is None or value < 0]
+    if wrong:
+        cells = [f"{name} {value}" for name, value in row.asDict().items()]
+        told = f"row {in_series(cells, len(cells))}"
+        fault = f"hands over failure_costs with a fault in column {wrong[0]}: {told}"
+        raise refuse(system, f"{fault}: NULL or negative")
+    return tuple(row[name] for name in _SUMS)
+
+
+def _mean(beside: str | None, cost: str, low: int, high: int | None) -> Callable[..., Any]:
+    def value(found: Found, system: str) -> float | None:
+        by_depth = found.collected.get("failures", {}).get(beside or system, {})
+        last = math.inf if high is None else high
+        mine = [of for depth, of in by_depth.items() if low <= depth <= last]
+        failures = sum(of[0] for of in mine)
+        return sum(of[_SUMS.index(cost)] for of in mine) / failures if failures else None
+
+    return value
+
+
+def _metrics() -> Iterator[Metric]:
+    others = {system.failures_beside for system in all_systems()} - {None}
+    for low, high in _DEPTHS:
+        name = f"{low}" if low == high else f"{low}_and_deeper" if high is None else f"{low}_{high}"
+        for cost, (unit, words) in _COSTS.items():
+            for other in (None, *sorted(filter(None, others))):
+                beside = None if other is None else find_system(other)
+                suffix = "" if beside is None else f".{beside.name}"
+                whose = "the tree" if beside is None else f"a {beside.label} tree"
+                yield Metric(
+                    f"failure.depth_{name}.{cost}{suffix}",
+                    unit,
+                    None,
+                    f"{words} when a host at depth {name.replace('_', ' ')} of {whose} fails: mean "
+                    + ("of some hosts." if beside is None else "of all, of static trees."),
+                    _mean(other, cost, low, high),
+                    _compared,
+                )
+
+
+FAILURES = Measure("failures", metrics=tuple(_metrics()), collect=_collect_failures, early=True)
