@@ -5,7 +5,7 @@
 # MAGIC You look at 200 nodes and at a tree that carries messages to 40 of them, let the root of
 # MAGIC the tree fail, compare the tree with a mesh, and write a forwarding rule of your own.
 # MAGIC The tutorial takes about 45 minutes. Write down each prediction before you run the code
-# MAGIC below it. Each step ends with a question; click on *Answer* to check your answer.
+# MAGIC below it. Each step ends with a question and a folded answer.
 # MAGIC
 # MAGIC You need a clone of the repository and `make setup` ([README](../README.md)). Paste the
 # MAGIC blocks one after the other into `.venv/bin/python`, or into Jupyter (`.venv/bin/pip

@@ -35,12 +35,12 @@ YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
 ABOUT = f"""\
 # What can be combined
 
-A test tries each combination of options and writes this page. {YES}: the combination works, with all measures. {REFUSED}: the combination is [refused](#refusals). An empty cell was not tried. The additional settings are the options `--generator` (events), `--access` (access list), `--knowledge` (saved tables), `--message-size` (sizes), `--publications`, `--schedule` and `--bayeux-partitions` (Bayeux's roots), a [network](networks.md#a-graph-of-routers) with losses, and an [application](extending_application.md).
+A test tries combinations of options and writes this page. {YES}: the combination works, with all measures. {REFUSED}: the combination is [refused](#refusals). An empty cell was not tried. The additional settings are the options `--generator` (events), `--access` (access list), `--knowledge` (saved tables), `--message-size` (sizes), `--publications`, `--schedule` and `--bayeux-partitions` (Bayeux's roots), a [network](networks.md#a-graph-of-routers) with losses, and an [application](extending_application.md).
 """  # noqa: E501
 
 #: The refusals that stay because runs and worlds differ.
 WHY = """
-A message follows the name and the value of the setting. Most of these combinations are refused because runs and worlds differ: a CAN as the overlay has no rules for failures (CAN multicast computes its CANs anew in each round); a world maintains the reference tree, but sends no messages on it; a run measures only its last round, and builds Bayeux among the survivors. Worlds also refuse your systems that have no rules for rounds (`build` alone). In a world, a variant is not another system, but changes Scribe's own trees.
+A message follows the name and the value of the setting. Most of these combinations are refused because runs and worlds differ: a CAN as the overlay has no rules for failures (CAN multicast computes its CANs anew in each round); a world maintains the reference tree, but sends no messages on it; a run measures only its last round, and builds Bayeux among the survivors. Worlds also refuse your [tree variants](extending_tree.md#a-variant-of-scribes-tree), which have no rules for rounds. In a world, a variant is not another system, but changes Scribe's own trees.
 """  # noqa: E501
 
 #: What the marks of the table of systems mean.
@@ -288,7 +288,15 @@ def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
         if isinstance(names, str):
             what = _what_is_refused(cell, names)
             reasons.setdefault((cell.command, names), []).append(what)
-    lines += ["", "## Refusals", "", "| command | refused setting | message |", "|---|---|---|"]
+    lines += [
+        "",
+        "## Refusals",
+        "",
+        "These settings are refused:",
+        "",
+        "| command | refused setting | message |",
+        "|---|---|---|",
+    ]
     commands: dict[tuple[str, str], list[str]] = {}
     for (command, reason), given in reasons.items():
         commands.setdefault((", ".join(dict.fromkeys(given)), reason), []).append(command)
@@ -344,15 +352,22 @@ def _what_is_refused(cell: Cell, reason: str) -> str:
     ):
         if getattr(cell, one) == value:
             continue
-        without = replace(cell, **{one: value})
-        try:
-            config_of(without)
-        except InputError as refused:
-            if refused.remedy == reason:
-                continue
-        beside = f" with {cell.also}" if cell.also and one != "also" else ""
-        return f"{one} {getattr(cell, one)}{beside}"
+        if _refusal(replace(cell, **{one: value})) == reason:
+            continue
+        beside = [cell.also] if cell.also and one != "also" else []
+        if one != "delivery" and _refusal(replace(cell, delivery="best-effort")) != reason:
+            beside.append(f"delivery {cell.delivery}")
+        return " with ".join([f"{one} {getattr(cell, one)}", *beside])
     raise AssertionError(cell)
+
+
+def _refusal(cell: Cell) -> str | None:
+    """The reason for which a cell is refused, if it is."""
+    try:
+        config_of(cell)
+    except InputError as refused:
+        return refused.remedy
+    return None
 
 
 def test_every_reason_is_one_line_that_says_what_would_do():
