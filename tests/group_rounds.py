@@ -14,7 +14,7 @@ from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.round import NEW_LEAFS, Lookups, RoundResult, begin_round, end_round
 from scribe_spark.pastry.states import MESSAGE_KINDS
-from scribe_spark.rounds.applications import Applications
+from scribe_spark.rounds.applications import MEMORY, Applications
 from scribe_spark.rounds.events import Events, check_events
 from scribe_spark.rounds.group_events import (
     MEMBERS,
@@ -208,4 +208,4 @@ def play_round(
 
 
 def _stays(name: str) -> bool:
-    return name.startswith(PREFIX) or name == MEMBERS
+    return name.startswith((PREFIX, MEMORY)) or name == MEMBERS

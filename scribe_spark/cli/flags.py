@@ -133,8 +133,8 @@ PHASE = Flag(
     type=TEXT,
     multiple=True,
     metavar="|".join(PHASES),
-    help=f"Run only this phase ({', '.join(PHASES)}), with the tables that earlier phases wrote "
-    "into the folder of --out; may be repeated. The other flags must be the same in all phases",
+    help="Run only this phase, with the tables that earlier phases wrote into the folder of --out; "
+    "may be repeated. The other flags must be the same in all phases",
 )
 FAIL_BELOW = Flag(
     ["--fail-below"],

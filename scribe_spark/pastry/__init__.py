@@ -13,11 +13,11 @@ leaf set              `arrivals.join_messages.JoinMessages`
 exchange              `arrivals.announcements.ExchangeLeafSets`
 announcement          `arrivals.announcements.Announce`
 introduction          `arrivals.announcements.Introduce`
-maintenance           `table_repair.AskRows`, `table_repair.TakeRows`
+maintenance           `repair.AskRows`, `repair.TakeRows`
 goodbye               `round.play_events`
 recovery              `round.recover`
-keep-alive            `leaf_repair.repair_leaf_sets`
-repair                `leaf_repair.repair_leaf_sets`, `table_repair.RepairTables`
-check                 `table_repair.RepairTables`
+keep-alive            `repair.repair_leaf_sets`
+repair                `repair.repair_leaf_sets`, `repair.RepairTables`
+check                 `repair.RepairTables`
 ====================  =============================================================
 """

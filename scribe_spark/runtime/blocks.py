@@ -155,7 +155,7 @@ def union_tables(tables: Sequence[DataFrame]) -> DataFrame:
 
 
 def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
-    """Return all rows of a partition as one table, for a kernel that needs all; None without rows."""
+    """Return all rows of a partition as one table, or None if the partition has no rows."""
     filled = [batch for batch in batches if batch.num_rows]
     return pa.Table.from_batches(filled) if filled else None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, SortedTable, whole_numbers
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.systems.scribe.reliable import AtNodes, Remembering
+from scribe_spark.systems.scribe.memory import AtNodes, Remembering
 from scribe_spark.systems.scribe.upcalls import NOTHING, Calls, Emitted
 
 

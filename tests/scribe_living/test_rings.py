@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.systems.scribe.reliable import SharedRings
+from scribe_spark.systems.scribe.memory import SharedRings
 
 ROWS = 12
 

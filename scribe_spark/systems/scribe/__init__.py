@@ -26,8 +26,8 @@ state                 `root.HandOver`, `replicas.receive_states`
 JOIN, unknown member  `join.RefuseUnknownMembers`
 shed, JOIN to a node  `bottleneck.RemoveBottlenecks`
 JOIN, randomised      `bottleneck.rejoin`
-collapse              `collapse.collapse`
-lazy JOIN             `lazy.grow_lazily`
+collapse              `small_groups.collapse`
+lazy JOIN             `small_groups.grow_lazily`
 ANYCAST               `anycast.Anycast`
 ====================  ================================================================
 """

@@ -138,7 +138,7 @@ def replicate(scribe: Scribe, pair: np.ndarray) -> None:
 
 
 def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of a root of `pair` (its row of `Copies`) and one of its k - 1 nearest leaves."""
+    """Return pairs: a root of `pair` (its row of `Copies`), and one of its k - 1 nearest leaves."""
     leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.replicas - 1]
     at, column = np.nonzero(leaves >= 0)
     return scribe.state.copies.find(pair)[at], leaves[at, column]
