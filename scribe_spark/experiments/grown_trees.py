@@ -105,11 +105,13 @@ class GrownTrees:
     @stage
     def _built(self) -> scribe_trees.Trees:
         run = self._run
-        built_from = run.overlay, self._groups, run.memberships, run.progress
-        publishes = self.plays_silent
-        then = playing_silent(run, self._groups) if publishes else None
-        how: dict[str, Any] = {"in_tasks": run.in_tasks, "publishes": publishes, "then": then}
-        return run.own(scribe_trees.build_trees(*built_from, **how))
+        built = scribe_trees.build_trees(
+            *(run.overlay, self._groups, run.memberships, run.progress),
+            in_tasks=run.in_tasks,
+            publishes=self.plays_silent,
+            then=playing_silent(run, self._groups) if self.plays_silent else None,
+        )
+        return run.own(built)
 
     @property
     def joined(self) -> Table:

@@ -133,7 +133,7 @@ def playing_silent(stages: Stages, groups: pa.Table) -> Callable[[Player, np.nda
     every = [
         (system, live_system(system, stages.config))
         for system in stages.asked_for
-        if system.world is not None and not system.from_root
+        if system.plays_round_0
     ]
     ring = stages.overlay.ring
     number, hi, lo = collected(groups, "group", "key_hi", "key_lo")

@@ -261,7 +261,7 @@ class Simulation(Stages):
 
     def _played(self, system: System) -> Multicast:
         """Return the tables of a system: of its round 0, or along Scribe's or a variant's trees."""
-        if system.world is not None and not system.from_root:
+        if system.plays_round_0:
             with analysed("systems", system.name):
                 return play_round_0(system, self)
         if system.variant is None:

@@ -20,7 +20,7 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.multicast import EDGES, HOPS, PAYLOAD, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.systems.scribe.variants import Variant
-from scribe_spark.worlds.system_tables import IN_MICROSECONDS
+from scribe_spark.worlds.system_tables import HANDED, IN_MICROSECONDS
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ _COPY = {"sender": "sender_router", "receiver": "receiver_router"}
 TABLES = {
     "tree_edges": _Table("tree_edges", _EDGE, apart=True),
     "deliveries": _Table("delivered", {"node": None}, {"hops": 1, "delay_ms": 0}),
-    "copies": _Table("copies", _COPY, {"hop": 1, "sent_ms": 0}, ("sent_ms",), apart=True),
-    "system_state": _Table("state", {"node": None}, {"entries": 0}, ("group",)),
-    "control": _Table("control", _COPY, {"messages": 0}, ("group",)),
-    "pictures": _Table("picture", _EDGE, optional=("value",), apart=True),
+    "copies": _Table(HANDED["copies"], _COPY, {"hop": 1, "sent_ms": 0}, ("sent_ms",), apart=True),
+    "system_state": _Table(HANDED["system_state"], {"node": None}, {"entries": 0}, ("group",)),
+    "control": _Table(HANDED["control"], _COPY, {"messages": 0}, ("group",)),
+    "pictures": _Table(HANDED["pictures"], _EDGE, optional=("value",), apart=True),
     "extra_joins": _Table("joins", _EDGE, {"probes": 0}),
 }
 

@@ -16,7 +16,7 @@ from scribe_spark.config import (
     Execution,
     WorldConfig,
 )
-from scribe_spark.core.errors import InputError
+from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.inputs import is_local
 from scribe_spark.experiments.checks import (
     check_coverage,
@@ -38,6 +38,7 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.reference_tree.live import LiveTree
 from scribe_spark.systems.registry import (
     SCRIBE,
+    all_systems,
     live_system,
     living_systems,
     played_systems,
@@ -138,8 +139,9 @@ def _with_application(
             raise InputError("application", getattr(application, "__name__", "made"), remedy)
         systems[SCRIBE] = replace(scribe, application=application)
     elif not any(one.notes_failures for one in systems.values()):
-        callers = "scribe, splitstream, nice, overcast or narada"
-        remedy = f"call no application; give groups, and {callers}"
+        every = [one for one in all_systems() if one.has_world]
+        callers = [one.name for one in every if live_system(one, config).notes_failures]
+        remedy = f"call no application; give groups, and one of {in_series(callers, len(callers))}"
         raise InputError("systems", ",".join(config.trees.systems), remedy)
     of_world = replace(protocols.systems, systems=systems, application=application)
     return replace(protocols, systems=of_world)

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.core.histogram import Histogram, histogram_of_rows
+from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.copies import payload_copies
 from scribe_spark.measures.delay import compare_with_base, ratios_of_groups
-from scribe_spark.measures.distributions import COUNTED, count_values_of, values_in
+from scribe_spark.measures.distributions import COUNTED, count_values_of, read_histograms, values_in
 from scribe_spark.measures.measure import (
     PUBLICATION,
     SCHEDULE,
@@ -88,7 +88,8 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
     values = {name: values_in(of_trees, name) for name in ("delay_ms", "hops") if is_whole}
     values |= {name: values_in(of_nodes, name) for name in CHILDREN}
     values["link_stress"] = values_in(link_stress(counted), "packets")
-    found = _histograms(values)
+    counted_values = [of.then(count_values_of(measure), COUNTED) for measure, of in values.items()]
+    found = read_histograms(Batches.union(counted_values).to_arrow().to_pandas())
     compared = compare_with_base(deliveries, list(named), run.buckets) if is_whole else ({}, {})
     sums, ratios = compared
     for name, of_groups in sums.items():
@@ -122,18 +123,6 @@ def _by_tree(table: Batches, trees: Mapping[str, np.ndarray], of: str) -> Batche
                 yield mine.set_column(at, "system", names.take(pa.array(tree[tree >= 0])))
 
     return table.then(run, table.schema)
-
-
-def _histograms(values: Mapping[str, Batches]) -> dict[tuple[str, str], Histogram]:
-    """Return the histograms of values by system and measure."""
-    counted = [of.then(count_values_of(measure), COUNTED) for measure, of in values.items()]
-    rows = Batches.union(counted).to_arrow().to_pandas()
-    keys = ["system", "measure", "value"]
-    added = rows.groupby(keys, as_index=False, sort=True)["count"].sum()
-    return {
-        (str(system), str(measure)): histogram_of_rows(of)
-        for (system, measure), of in added.groupby(["system", "measure"])
-    }
 
 
 # --- the measure

@@ -29,7 +29,7 @@ NOTICED = "noticed failures"
 MEMORY = "application "
 
 
-class Application:
+class WorldApplication:
     """The interface of a user's application of any system of a world; this base does nothing.
 
     There is an application for each bucket of nodes.  It is copied, and made anew for each step, so

@@ -238,6 +238,11 @@ class System:
         """True if worlds can have the system."""
         return self.world is not None and self.in_worlds
 
+    @property
+    def plays_round_0(self) -> bool:
+        """True if a run plays the system's rounds, not messages along Scribe's or other trees."""
+        return self.world is not None and not self.from_root
+
     def clock_of(self, config: Any) -> str:
         """Return the clock that orders copies in a run: ``time`` or ``hops``."""
         found = self.clock(config) if callable(self.clock) else self.clock

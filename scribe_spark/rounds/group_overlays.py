@@ -493,6 +493,11 @@ class OverlayProgram:
         """The positions at which the buckets begin, and the number of nodes."""
         return self.round.bounds
 
+    @property
+    def network(self) -> Network:
+        """The data from which overlays are built."""
+        return Network(self.round.facts.ring, *self.round.network)
+
 
 def _keys(tables: Tables, name: str) -> np.ndarray:
     """Return the keys (group, node) in the table `name`, ascending; none without the table."""
@@ -573,7 +578,7 @@ class Build(OverlayProgram):
             round.system.state_of(tables, groups),
             round.tree[mine],
         )
-        network = Network(round.facts.ring, *round.network)
+        network = self.network
         built = round.system.build(overlays, network)
         self._count(tables, groups, built)
         if network.in_run:

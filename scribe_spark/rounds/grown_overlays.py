@@ -44,7 +44,13 @@ from scribe_spark.rounds.group_overlays import (
     Remember,
 )
 from scribe_spark.rounds.player import TRAFFIC
-from scribe_spark.rounds.rest import REST_COUNTS, count_rest, note_rest, rest_measures, rows_of
+from scribe_spark.rounds.rest import (
+    REST_COUNTS,
+    count_rest,
+    note_rest,
+    rest_measures,
+    structure_rows,
+)
 from scribe_spark.rounds.system import (
     LivingRound,
     OwnRounds,
@@ -199,12 +205,15 @@ class GrownOverlays(GroupOverlays):
         The table of the state whose rows are the overlay's, and columns of it: ``group``, ``node``
         and others.  Then rounds have the measures `declaration.GROWN_MEASURES`, and :meth:`sums`
         needs the number of ``members``.
+    quotients : mapping of str to (str, str or None)
+        Measure of a round -> the sums of which the measure is the quotient, or a single sum.
     """
 
     tables: ClassVar[tuple[str, ...]] = ()
     handed: ClassVar[tuple[str, ...]] = ()
     counted: ClassVar[tuple[str, ...]] = ()
     structure: ClassVar[tuple[str, ...]] = ()
+    quotients: ClassVar[Mapping[str, tuple[str, str | None]]] = {}
     state: ClassVar[Mapping[str, str]] = {}
 
     def build(self, overlays: Overlays, network: Network) -> Built:
@@ -216,6 +225,11 @@ class GrownOverlays(GroupOverlays):
     def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
         """Return the entries that members keep in a state, as in `Built.kept`; by default none."""
         return {}
+
+    def by_kind(self, ends: Columns, *counts: np.ndarray) -> dict[str, Columns]:
+        """Return the numbers of entries of the members `ends`, in the order of :attr:`state`."""
+        kinds = zip(self.state, counts, strict=True)
+        return {kind: {**ends, "entries": count} for kind, count in kinds}
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """Play one period of the groups of a builder.
@@ -252,9 +266,15 @@ class GrownOverlays(GroupOverlays):
         return {}
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the measures of a round from sums over builders: by default means per member."""
-        members = max(1.0, sums.get("members", 1))
-        return {name: total / members for name, total in sums.items() if name != "members"}
+        """Return the measures of a round from sums over builders.
+
+        These are the :attr:`quotients`, of which a quotient by 0 is 0; by default means per member.
+        """
+        means = {name: (name, "members") for name in sums if name != "members"}
+        return {
+            name: sums.get(above, 0.0) / (max(1.0, sums.get(below, 0.0)) if below else 1.0)
+            for name, (above, below) in (self.quotients or means).items()
+        }
 
     def stays(self, name: str) -> bool:
         """See `SystemOnBuckets.stays`."""
@@ -360,8 +380,8 @@ class BuilderProgram(OverlayProgram):
         join, quit = (divided(key, round.size) for key in keys)
         when = self.number, self.world_round, self.begins_round, self.ends_round
         groups = round.number, round.key_hi, self.key_lo
-        network = Network(round.facts.ring, *round.network)
-        return Period(*when, *groups, join, quit, self.died, round.lives.alive, network, handed)
+        lives = round.lives.alive
+        return Period(*when, *groups, join, quit, self.died, lives, self.network, handed)
 
 
 @dataclass(frozen=True)
@@ -374,15 +394,15 @@ class _PlayPeriod(BuilderProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Change the tables of the state, and count messages; send nothing."""
         system, changes = self.system, [name for name in (_JOINED, _QUIT) if name in tables]
-        follows = bool(system.structure) and not self.round.observer.groups
+        follows = bool(system.structure) and not self.network.in_run
         handed = {name: tables.pop(name) for name in system.handed if name in tables}
         state = _state(system, tables)
         if state or handed or changes:
             period = self.period(tables, handed)
-            before = rows_of(state, system.structure) if follows else {}
+            before = structure_rows(state, system.structure) if follows else {}
             self._count(tables, system.play_period(state, period))
             if follows:
-                now = rows_of(state, system.structure)
+                now = structure_rows(state, system.structure)
                 events = np.r_[period.join[0], period.quit[0]]
                 note_rest(tables, period.number, events, self.died, before, now)
             for ends in period.failures:

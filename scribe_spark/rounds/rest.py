@@ -31,7 +31,9 @@ class Rest(SortedTable):
     change: np.ndarray = field(default_factory=whole_numbers)
 
 
-def rows_of(state: Mapping[str, Columns], structure: tuple[str, ...]) -> dict[str, np.ndarray]:
+def structure_rows(
+    state: Mapping[str, Columns], structure: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     """Return the rows of an overlay; `structure` has the name of its table and the columns."""
     name, *columns = structure
     rows = state.get(name, {})

@@ -65,46 +65,45 @@ EVERY: Among = MappingProxyType({})
 
 @dataclass(frozen=True)
 class DriverRows:
-    """Rows that the driver's process knows, and the number of rows that kernels make of them.
-
-    An integer n as `rows` stands for the numbers 0 to n - 1 in a column ``id``.
-    """
+    """Rows that the driver's process knows, and the number of rows that kernels make of them."""
 
     spark: SparkSession
-    rows: pa.Table | int
+    rows: pa.Table | range
     count: int
 
-    @property
-    def batches(self) -> list[pa.RecordBatch]:
-        """The rows as Arrow batches in the driver's process."""
-        rows = self.rows
-        return (pa.table({"id": np.arange(rows)}) if isinstance(rows, int) else rows).to_batches()
-
-    def shares(self, tasks: int) -> list[pa.Table]:
+    def shares(self, tasks: int) -> list[pa.Table | range]:
         """Return the rows in as many parts as there are tasks."""
-        if not isinstance(self.rows, int):
-            return [self.rows.take(np.arange(n, len(self.rows), tasks)) for n in range(tasks)]
-        ends = [self.rows * task // tasks for task in range(tasks + 1)]
-        return [pa.table({"id": np.arange(*some)}) for some in itertools.pairwise(ends)]
+        rows = self.rows
+        if not isinstance(rows, range):
+            places = (np.arange(n, len(rows), tasks) for n in range(tasks))
+            return [rows] if tasks == 1 else [rows.take(some) for some in places]
+        ends = [len(rows) * task // tasks for task in range(tasks + 1)]
+        return [rows[start:end] for start, end in itertools.pairwise(ends)]
 
     @property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame of Spark; numbers are divided among all cores."""
-        if not isinstance(self.rows, int):
+        if not isinstance(self.rows, range):
             return local_frame(self.spark, self.rows)
-        tasks = max(1, min(self.rows, parallelism(self.spark)))
-        return self.spark.range(0, self.rows, 1, tasks)
+        tasks = max(1, min(len(self.rows), parallelism(self.spark)))
+        return self.spark.range(0, len(self.rows), 1, tasks)
 
 
 @dataclass(frozen=True)
 class Share:
-    """A task's share of a table: rows that the driver knows, and the kernels for them."""
+    """A task's share of a table: rows that the driver knows, and the kernels for them.
 
-    parts: tuple[tuple[pa.Table, BatchKernel | None], ...]
+    A range as rows stands for its numbers in a column ``id``; the task makes these rows.
+    """
+
+    rows: tuple[pa.Table | range, ...]
+    kernels: tuple[BatchKernel | None, ...]
 
     def made(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that the kernels make, in this process."""
-        for rows, kernel in self.parts:
+        for rows, kernel in zip(self.rows, self.kernels, strict=True):
+            if isinstance(rows, range):
+                rows = pa.table({"id": np.arange(rows.start, rows.stop)})
             yield from rows.to_batches() if kernel is None else kernel(rows.to_batches())
 
 
@@ -159,7 +158,7 @@ class Batches:
                         for rows in source.iter_batches(_ROWS_AT_ONCE, [group], names):
                             yield rows.select(names)
 
-        known = DriverRows(spark, len(groups), sum(rows for _, _, rows in groups))
+        known = DriverRows(spark, range(len(groups)), sum(rows for _, _, rows in groups))
         return cls(((known, read),), wanted)._of_rows(among)
 
     @classmethod
@@ -172,7 +171,7 @@ class Batches:
     @classmethod
     def numbered(cls, spark: SparkSession, count: int) -> Batches:
         """Return a table of the numbers 0 to `count` - 1 in a column ``id``."""
-        return cls(((DriverRows(spark, count, count), None),), _schema("id bigint"))
+        return cls(((DriverRows(spark, range(count), count), None),), _schema("id bigint"))
 
     @staticmethod
     def union(tables: Iterable[Batches]) -> Batches:
@@ -272,9 +271,8 @@ class Batches:
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of a small table, which this process makes."""
-        for rows, kernel in self.parts:
-            assert isinstance(rows, DriverRows)
-            yield from rows.batches if kernel is None else kernel(rows.batches)
+        for share in self.shares(1):
+            yield from share.made()
 
     def made_by_plain_tasks(self) -> pa.Table:
         """Return the few rows that a task for each core makes of the rows that the driver knows.
@@ -282,26 +280,31 @@ class Batches:
         Such a job has no query that Spark would plan, and no row goes through the JVM.
         """
         spark, schema = self.session, to_arrow_schema(self.schema)
-        tasks = parallelism(spark)
-        shares = self.shares(tasks)
+        tasks, kernels = parallelism(spark), self._kernels
 
-        def run(numbers: Iterable[int]) -> Iterator[bytes]:
-            for number in numbers:
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, schema) as out:
-                    for batch in shares[number].made():
-                        out.write_batch(batch.cast(schema))
-                yield sink.getvalue().to_pybytes()
+        def run(rows: tuple[pa.Table | range, ...]) -> bytes:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, schema) as out:
+                for batch in Share(rows, kernels).made():
+                    out.write_batch(batch.cast(schema))
+            return bytes(sink.getvalue())
 
         with errors_of_tasks(), timed_tasks(spark):
-            made = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(run).collect()
+            rows = spark.sparkContext.parallelize(self._rows_of_tasks(tasks), tasks)
+            made = rows.map(run).collect()
         return pa.concat_tables([schema.empty_table(), *map(_read_stream, made)])
 
     def shares(self, tasks: int) -> list[Share]:
         """Return a share of the table for each task, if the driver knows all rows."""
+        return [Share(rows, self._kernels) for rows in self._rows_of_tasks(tasks)]
+
+    def _rows_of_tasks(self, tasks: int) -> list[tuple[pa.Table | range, ...]]:
         shared = [rows.shares(tasks) for rows, _ in self.parts if isinstance(rows, DriverRows)]
-        kernels = [kernel for _, kernel in self.parts]
-        return [Share(tuple(zip(some, kernels, strict=True))) for some in zip(*shared, strict=True)]
+        return list(zip(*shared, strict=True))
+
+    @property
+    def _kernels(self) -> tuple[BatchKernel | None, ...]:
+        return tuple(kernel for _, kernel in self.parts)
 
     def to_batches(self) -> Iterable[pa.RecordBatch]:
         """Return the batches of a small table, which tasks make if that is faster."""

@@ -19,7 +19,6 @@ which reaches the terminal through the JVM; here the worker just ends.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import sys
@@ -29,6 +28,7 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 from scribe_spark.runtime import installed  # noqa: F401
+from scribe_spark.runtime.memory import keep_freed_memory
 
 # isort: split
 # pyspark is found where pip has installed it
@@ -41,18 +41,6 @@ import scipy.sparse.csgraph  # noqa: F401
 
 #: The errors of a worker after Spark has closed its connection.
 _HUNG_UP = (ConnectionError, EOFError)
-
-#: Options of glibc's mallopt (malloc.h): how much free memory stays with the process, how much more
-#: than it needs it asks for, and from which size on memory is mapped; in bytes.
-_MALLOC = {-1: 2**29, -2: 2**26, -3: 2**30}
-
-
-def keep_freed_memory() -> None:
-    """Let malloc keep freed memory for the next arrays, if it is glibc's."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        for option, size in _MALLOC.items():
-            mallopt(option, size)
 
 
 def end_where_spark_hangs_up() -> None:

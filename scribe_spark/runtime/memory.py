@@ -1,4 +1,4 @@
-"""The memory of the machine or container, and the share of the JVM's heap."""
+"""The memory of the machine or container, the share of the JVM's heap, and malloc's free memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ LARGE = 500_000
 
 #: The assumed memory if the operating system does not report it.
 _UNKNOWN = 8 * _GIB
+
+#: Options of glibc's mallopt (malloc.h): how much free memory stays with the process, how much more
+#: than it needs it asks for, and from which size on memory is mapped; in bytes.
+_MALLOC = {-1: 2**29, -2: 2**26, -3: 2**30}
 
 
 def heap_mib(
@@ -47,11 +51,22 @@ def young_mib(heap: int, nodes: int) -> int:
     return min(heap // 2, 512) if nodes <= SMALL else heap // 2
 
 
+def keep_freed_memory() -> None:
+    """Let malloc keep freed memory for the next arrays, if it is glibc's."""
+    for option, size in _MALLOC.items():
+        _call_glibc("mallopt", option, size)
+
+
 def return_freed_memory() -> None:
     """Give the memory that malloc keeps for later arrays back to the system, if it is glibc's."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    _call_glibc("malloc_trim", 0)
+
+
+def _call_glibc(name: str, *arguments: int) -> None:
+    """Call a function of glibc; do nothing with another library of C."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function is not None:
+        function(*arguments)
 
 
 def memory_limit(root: Path = Path("/")) -> int:

@@ -1,4 +1,4 @@
-"""What generators of events know: the lengths of rounds, earlier events, groups and nodes.
+"""The data from which generators make events: lengths of rounds, earlier events, groups, nodes.
 
 References
 ----------

@@ -564,7 +564,7 @@ class World:
         system : str
             The system that calls the applications.
         table : str
-            A name in `rounds.applications.Application.tables`.
+            A name in `rounds.applications.WorldApplication.tables`.
         schema : str
             The columns of the table, such as ``"node bigint, failures bigint"``.
         """

@@ -11,7 +11,7 @@ from small_network import NETWORK
 from scribe_spark.config import WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation, make_world
-from scribe_spark.rounds.applications import Application
+from scribe_spark.rounds.applications import WorldApplication
 from scribe_spark.worlds.events import world_events
 
 CONFIG: dict[str, Any] = {
@@ -23,10 +23,10 @@ SYSTEMS = "nice", "overcast", "narada", "splitstream"
 NAMES = "round", "group", "node", "neighbour"
 
 
-def mourning() -> type[Application]:
+def mourning() -> type[WorldApplication]:
     """An application of one's own, which executors get as it is: it remembers all that it hears."""
 
-    class Mourner(Application):
+    class Mourner(WorldApplication):
         def __init__(self, nodes: int) -> None:
             self.rows = {name: np.empty(0, dtype=np.int64) for name in NAMES}
 

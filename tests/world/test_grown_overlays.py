@@ -17,7 +17,7 @@ from periods import SystemWorld
 
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.dissemination import all_but_sender
-from scribe_spark.rounds.applications import MEMORY, Application, Applications
+from scribe_spark.rounds.applications import MEMORY, Applications, WorldApplication
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import GrownOverlays
 from scribe_spark.rounds.system import OwnRounds
@@ -75,7 +75,7 @@ class Star(GrownOverlays):
         return {"members": len(group), "centres": len(run_starts(group))}
 
 
-class Told(Application):
+class Told(WorldApplication):
     """Remembers all that it was told, and the numbers of its calls."""
 
     def __init__(self, nodes: int) -> None:

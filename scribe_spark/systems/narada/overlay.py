@@ -60,8 +60,7 @@ class Narada(GrownOverlays):
         """Return how many neighbours and members nodes keep."""
         of = Meshes.of(state, len(network.ring))
         ends = {"group": of.group[of.is_in], "node": of.node[of.is_in]}
-        counts = zip(self.state, (of.degree, of.known), strict=True)
-        return {name: {**ends, "entries": count[of.is_in]} for name, count in counts}
+        return self.by_kind(ends, of.degree[of.is_in], of.known[of.is_in])
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the sources' trees: publication, node, peer (rule D13)."""

@@ -96,8 +96,7 @@ class Nice(GrownOverlays):
             parts.append((group, node, of_layer, others, leaders, distances))
         *ends, others, leaders, distances = map(np.concatenate, zip(*parts, strict=True))
         of = dict(zip(("group", "node", "layer"), ends, strict=True))
-        counts = zip(self.state, (others, leaders, distances), strict=True)
-        return {name: {**of, "entries": count} for name, count in counts}
+        return self.by_kind(of, others, leaders, distances)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges from leaders to members; the top layer has the least rank."""

@@ -52,6 +52,7 @@ class Overcast(GrownOverlays):
     structure: ClassVar[tuple[str, ...]] = (MEMBERS, "group", "node", "parent", "alive")
     counted: ClassVar[tuple[str, ...]] = ("moves", "certificates", "certificates.news")
     control: ClassVar[tuple[str, ...]] = (PROBE, ADOPT, CHECK_IN)
+    quotients: ClassVar[Mapping[str, tuple[str, str | None]]] = QUOTIENTS
     state: ClassVar[Mapping[str, str]] = entry_tables(
         "children", "ancestors", "certificates", "root's view", "linear nodes"
     )
@@ -101,8 +102,7 @@ class Overcast(GrownOverlays):
             *(np.where(is_root, certificates, 0), np.where(ranked, line, 0)),
         )
         ends = {name: rows[name][rows["alive"]] for name in ("group", "node")}
-        named = zip(self.state, counts, strict=True)
-        return {name: {**ends, "entries": count[rows["alive"]]} for name, count in named}
+        return self.by_kind(ends, *(count[rows["alive"]] for count in counts))
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """See `GroupOverlays.picture`."""
@@ -113,13 +113,6 @@ class Overcast(GrownOverlays):
         """See `GrownOverlays.sums`."""
         return {
             name: column for name, column in state.get(_MEASURED, {}).items() if name != "group"
-        }
-
-    def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """See `GrownOverlays.measures_of`."""
-        return {
-            name: sums.get(above, 0.0) / max(1.0, sums.get(below, 0.0))
-            for name, (above, below) in QUOTIENTS.items()
         }
 
 

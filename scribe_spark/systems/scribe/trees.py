@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -65,10 +64,6 @@ from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel, node_delays
-
-if TYPE_CHECKING:
-    pass
-
 
 SYSTEM = "scribe"
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate, count_rows
-from scribe_spark.rounds import applications
+from scribe_spark.rounds.applications import WorldApplication
 
 #: The causes of JOINs.
 CAUSES = (
@@ -114,7 +114,7 @@ class Emitted:
         )
 
 
-class Application(applications.Application):
+class Application(WorldApplication):
     """The interface of applications of Scribe; this base class delivers with best effort.
 
     It forwards messages unchanged, adds nothing to JOINs, and delivers every message to members.

@@ -63,6 +63,7 @@ class SplitStream(GrownOverlays):
     recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
     control: ClassVar[tuple[str, ...]] = CONTROL
     notes_failures: ClassVar[bool] = True
+    quotients: ClassVar[Mapping[str, tuple[str, str | None]]] = QUOTIENTS
     state: ClassVar[Mapping[str, str]] = entry_tables(
         *("children", "parents", "ancestors", "spare children", "spare parents", "waiting")
     )
@@ -133,10 +134,7 @@ class SplitStream(GrownOverlays):
             (of.spare_parent >= 0).astype(np.int64),
             waits.sum(axis=1),
         )
-        ends = {"group": group, "node": node}
-        return {
-            kind: {**ends, "entries": count} for kind, count in zip(self.state, counts, strict=True)
-        }
+        return self.by_kind({"group": group, "node": node}, *counts)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges above and below one node of each group, for a picture.
@@ -168,10 +166,3 @@ class SplitStream(GrownOverlays):
         """Return the sums of `channels.measured` over channels, by name."""
         rows = state.get(CHANNELS, {})
         return {name: float(rows[name].sum()) for name in MEASURED if name in rows}
-
-    def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """See `GrownOverlays.measures_of`; a quotient by 0 is 0."""
-        return {
-            name: sums.get(above, 0.0) / (max(1.0, sums.get(below, 0.0)) if below else 1.0)
-            for name, (above, below) in QUOTIENTS.items()
-        }
