@@ -101,6 +101,7 @@ def watch(command: Sequence[str], environment: Mapping[str, str] | None = None) 
             except subprocess.TimeoutExpired:
                 continue
         ended = time.time()
+        used.append(_used())
     finally:
         if child.poll() is None:
             child.terminate()

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 from pyspark.find_spark_home import _find_spark_home
 
 from scribe_spark.runtime import guard
@@ -49,8 +50,7 @@ class ConnectServer:
 def start_server(master: str, settings: Mapping[str, str]) -> ConnectServer:
     """Start a server on a local master, and wait until it accepts connections."""
     token = secrets.token_hex()
-    with socket.create_server(("localhost", 0)) as found:
-        port = int(found.getsockname()[1])  # a free one
+    port = _free_port()
     listens = {
         "spark.connect.grpc.binding.address": "localhost",
         "spark.connect.grpc.binding.port": str(port),
@@ -70,7 +70,7 @@ def start_server(master: str, settings: Mapping[str, str]) -> ConnectServer:
         )  # fmt: skip
     server = ConnectServer(process, f"sc://localhost:{port}/;token={token}")
     last = time.monotonic() + _BEGIN
-    while not _listens(port):
+    while not _listens(process.pid, port):
         if process.poll() is not None or time.monotonic() > last:
             server.stop()
             reason = reason_in(said.read_bytes().splitlines())
@@ -79,8 +79,22 @@ def start_server(master: str, settings: Mapping[str, str]) -> ConnectServer:
     return server
 
 
-def _listens(port: int) -> bool:
-    with suppress(OSError):
-        socket.create_connection(("localhost", port), timeout=1).close()
-        return True
+def _free_port() -> int:
+    """A free port below those that a system gives to sockets without one, as those of Spark."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError):
+            socket.create_server(("localhost", port)).close()
+            return port
+
+
+def _listens(pid: int, port: int) -> bool:
+    """A process, or one below it, listens on a port; that another program may have taken."""
+    with suppress(psutil.Error):
+        top = psutil.Process(pid)
+        return any(
+            socket.laddr.port == port and socket.status == psutil.CONN_LISTEN
+            for process in (top, *top.children(recursive=True))
+            for socket in process.net_connections(kind="tcp")
+        )
     return False
