@@ -61,11 +61,7 @@ def _perfect(
 
 
 def _can(
-    nodes: Table,
-    underlay: Underlay,
-    config: OverlayConfig,
-    seed: int,
-    progress: Progress | None,
+    nodes: Table, underlay: Underlay, config: OverlayConfig, seed: int, progress: Progress | None
 ) -> CanOverlay:
     return CanOverlay(nodes, underlay, config.dimensions, seed, progress)
 
@@ -93,13 +89,7 @@ def register_overlay(kind: OverlayKind) -> OverlayKind:
 
 
 def check_overlay(config: OverlayConfig) -> OverlayKind:
-    """Return the kind of overlay that a config names.
-
-    Raises
-    ------
-    InputError
-        There is no such kind.
-    """
+    """Return the kind of overlay that a config names; an InputError refuses an unknown one."""
     return named(_KINDS, config.kind, "overlay")
 
 
@@ -113,25 +103,7 @@ def build_overlay(
 ) -> Overlay:
     """Return the overlay that a config names; free it by its ``release``.
 
-    Parameters
-    ----------
-    nodes : DataFrame or Batches
-        The nodes: ``node, id_hi, id_lo, router``.
-    underlay : Underlay
-        The routes between routers.
-    config : OverlayConfig
-        The settings of the overlay.
-    seed : int
-        The key of the draws.
-    progress : Progress, optional
-        The object to which progress is reported.
-    in_tasks : bool
-        True if a job of tasks that keep their buckets may fill the tables of nodes.
-
-    Raises
-    ------
-    InputError
-        There is no such kind.
+    With `in_tasks`, a job of tasks that keep their buckets may fill the tables of nodes.
     """
     kind = check_overlay(config)
     if not _KINDS.is_built_in(kind.name):

@@ -43,7 +43,7 @@ class CanConfig(Section):
         6, "Dimensions of the space, d"
     )
     bits: Annotated[int | None, within(1, MOST_BITS)] = unset(
-        "Greatest number of times that a zone can be halved [default: 40; 30 with one dimension]",
+        "Greatest number of times that a zone can be halved [default: 40; 30 with one dimension]"
     )
     flooding: Literal["directed", "corner", "optimal"] = setting(
         "directed",

@@ -44,11 +44,7 @@ _EDGES_AT_ONCE = 2**17
 
 
 def may_cross(zones: Zones, flooding: str, edges: Columns, source: np.ndarray) -> np.ndarray:
-    """Return True for edges over which a multicast may go, however it arrived at the zone.
-
-    `edges` has ``zone, neighbour, face``; `source` has the zone of each multicast's source, and
-    `flooding` is the rule of flooding.
-    """
+    """Return True for edges over which a multicast may go, however it arrived at the zone."""
     kept = np.empty(len(source), dtype=bool)
     for start in range(0, len(source), _EDGES_AT_ONCE):
         part = slice(start, start + _EDGES_AT_ONCE)
@@ -121,19 +117,13 @@ def _optimal(
 
 
 def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return True where a zone contains a coordinate, by dimension: bool, (dimensions, n).
-
-    `place` has the coordinates of the points.
-    """
+    """Return True where a zone contains a coordinate, by dimension: bool, (dimensions, n)."""
     inside = place - zones.low[:, zone]
     return (inside >= 0) & (inside < zones.side(zone))
 
 
 def goes_on(first: Columns, edges: Columns) -> np.ndarray:
-    """Return True for each edge on which a node sends, given its first copy (rules 1 and 2): bool.
-
-    The ``face`` of a first copy is the one of the sender's zone that the copy crossed.
-    """
+    """Return True for each edge on which a node sends after its first copy (rules 1 and 2)."""
     came, face = first["face"], edges["face"]
     return (first["sender"] < 0) | (face >> 1 < came >> 1) | (face == came)
 
@@ -150,9 +140,8 @@ _NEIGHBOURS, _ENTRIES = "neighbours", "neighbours of zones"
 def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) -> Columns:
     """Return the hops of greedy routes with their numbers: ``group, sender, to, messages``.
 
-    `pairs` has the neighbours of all zones.  `moving` has the ``zone`` of each message, the
-    ``point`` to which it goes, ``group``, ``messages`` (how many are alike), and ``stop``, a node
-    at which it ends.  With `together`, messages of a group at the same zone go on as one.
+    `moving` has the messages' ``zone, point, group, messages``, and the node ``stop`` that ends
+    them.  With `together`, messages of a group at the same zone go on as one.
     """
     none = whole_numbers()
     parts: list[Columns] = [{"group": none, "messages": none, "sender": none, "to": none}]
@@ -170,10 +159,7 @@ def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) 
 
 
 def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the number of neighbours of each node that has some, by group.
-
-    `pairs` has pairs of neighbouring zones; `group` is that of each CAN.
-    """
+    """Return the number of neighbours of each node that has some, by group."""
     zone, entries = np.unique(pairs["zone"], return_counts=True)
     return {"group": group[zones.can[zone]], "node": zones.node[zone], "entries": entries}
 
@@ -183,10 +169,7 @@ def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.nd
 
 @dataclass(frozen=True)
 class LiveCan(GroupOverlays):
-    """The members of each group own the zones of a CAN, which publications flood.
-
-    Rules: docs/rules.md, C1 to C16, O1 to O9.
-    """
+    """The members of each group own the zones of a CAN, which publications flood."""
 
     space: Space
     seed: int
@@ -226,10 +209,7 @@ class LiveCan(GroupOverlays):
         return Placement(self.space, self.seed, landmarks)
 
     def zones(self, overlays: Overlays, network: Network) -> Zones:
-        """Return the zones of the members of each group, which join in the order of C4 or O9.
-
-        Rule C4 holds in runs, O9 in worlds.
-        """
+        """Return the zones of the members of each group, which join in the order of C4 or O9."""
         ring, placement = network.ring, self._placement(network)
         named = np.where(overlays.number == ALL_NODES, NO_GROUP, overlays.number)  # C2
         group, node, number = overlays.group, overlays.node, named[overlays.group]

@@ -43,11 +43,7 @@ _BEGIN, _FOUND = "begin", "found"
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """The program by which zones find their neighbours.
-
-    A zone finds adjacent zones that are not deeper (not smaller), and tells shallower ones of
-    itself.
-    """
+    """The program by which zones find their neighbours."""
 
     bounds: np.ndarray  # (B + 1,)
     known: SharedZones
@@ -106,10 +102,7 @@ class CanNextHop:
 
 
 class CanOverlay(Overlay):
-    """The CAN of all nodes as an overlay; nodes know their neighbours.
-
-    It raises the errors of `zones.split_zones`.
-    """
+    """The CAN of all nodes as an overlay; nodes know their neighbours."""
 
     def __init__(
         self,
@@ -131,14 +124,10 @@ class CanOverlay(Overlay):
 
     @property
     def rule(self) -> CanNextHop:
-        """See :attr:`Overlay.rule`."""
         return CanNextHop(self.zones)
 
     def routing_table(self) -> DataFrame:
-        """See :meth:`Overlay.routing_table`; there is a row for each neighbour.
-
-        ``row`` is the dimension; ``col`` is 0 across the lower face, 1 across the upper face.
-        """
+        """See :meth:`Overlay.routing_table`; there is a row for each neighbour."""
         facts, known = self.ring.facts, self.zones
         wanted = to_arrow_schema(schemas.ROUTING_TABLE)
 
@@ -156,6 +145,5 @@ class CanOverlay(Overlay):
         return read_typed(self.known[0], rows, schemas.ROUTING_TABLE).frame
 
     def release(self) -> None:
-        """See :meth:`Overlay.release`."""
         super().release()
         self.zones.release()

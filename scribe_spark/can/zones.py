@@ -34,10 +34,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Space:
-    """A torus of `dimensions` dimensions; a point is an integer of `bits` bits.
-
-    Bit k of a point (from the most significant) halves dimension k mod `dimensions`.
-    """
+    """A torus of `dimensions` dimensions; a point is an integer of `bits` bits."""
 
     dimensions: int  # At least 1
     bits: int  # At most `config.can.most_bits`
@@ -83,10 +80,7 @@ class Space:
     def beyond_face(
         self, corner: np.ndarray, depth: np.ndarray, dimension: int, upwards: bool
     ) -> np.ndarray:
-        """Return the lower corner of the zone of equal depth across a face of each zone: int64.
-
-        Zones are given by lower corner and depth, which is more than `dimension`.
-        """
+        """Return the lower corner of the zone of equal depth across a face of each zone: int64."""
         mask = self._masks[dimension]
         last = (depth - 1 - dimension) // self.dimensions * self.dimensions + dimension
         side = np.int64(1) << (self.bits - 1 - last)
@@ -134,10 +128,7 @@ class Placement:
         ring: Ring,
         is_first: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the rows, CAN by CAN, in the order in which nodes join their CANs: rule C4.
-
-        `is_first` is True for the node that enters before all others of its CAN, if there is one.
-        """
+        """Return the rows, CAN by CAN, in the order in which nodes join their CANs: rule C4."""
         drawn = draws.bits_np(self.seed, "can order", number, ring.node[position])
         late = np.zeros(len(can), dtype=bool) if is_first is None else ~is_first
         return np.lexsort((position, drawn, late, can))
@@ -149,10 +140,7 @@ def draw_landmarks(seed: int, count: int, routers: int) -> np.ndarray:
 
 
 def _bins(landmarks: np.ndarray, kernel: Kernel, router: np.ndarray) -> np.ndarray:
-    """Return the bin of each router, the order of its delays to landmarks, as a number: int64.
-
-    The orders (permutations) are numbered from 0, lexicographically.
-    """
+    """Return the bin of each router, the order of its delays to landmarks, as a number: int64."""
     asked, of = np.unique(router, return_inverse=True)
     delay = [kernel.delays(asked, np.full(len(asked), one)) for one in landmarks]
     order = np.argsort(np.stack(delay, axis=1), axis=1, kind="stable")
@@ -181,17 +169,9 @@ class Zones:
 
     @classmethod
     def of(
-        cls,
-        space: Space,
-        can: np.ndarray,
-        node: np.ndarray,
-        point: np.ndarray,
-        size: int,
+        cls, space: Space, can: np.ndarray, node: np.ndarray, point: np.ndarray, size: int
     ) -> Zones:
-        """Return the zones of nodes in CANs; refuse too many CANs for int64 keys.
-
-        `point` has the point of each node, and `size` is the number of all nodes.
-        """
+        """Return the zones of nodes in CANs; refuse too many CANs for int64 keys."""
         most = MOST_KEYS // (int(can.max(initial=0)) + 1)
         if space.points > most:
             remedy = f"must be at most {most.bit_length() - 1} with so many groups"
@@ -285,15 +265,9 @@ def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> Zones:
 def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the lower corners and the depths of the zones of nodes after all have joined.
 
-    Nodes are sorted by CAN and order of joining.  All CANs are processed together, level by level.
-    The first node of a zone owns the zone.  The second one halves it and takes the half with its
-    own point.  The first one keeps the other half.  All later nodes go to the half with their
-    point.
-
-    Raises
-    ------
-    InputError
-        A zone would have to be halved more often than the space has bits.
+    Nodes are sorted by CAN and order of joining, and CANs are processed together, level by level.
+    The second node of a zone takes the half with its point, and the first one keeps the other half.
+    A zone that would be halved more often than the space has bits is refused.
     """
     corner, depth = np.zeros(len(can), dtype=np.int64), np.zeros(len(can), dtype=np.int64)
     row = np.arange(len(can))
@@ -380,11 +354,7 @@ def neighbours_of(zones: Zones) -> dict[str, np.ndarray]:
 
 
 def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
-    """Return the face of the neighbour across which the zone lies, for pairs of neighbours.
-
-    `face` is the face of the zone across which the neighbour lies; the zone is the deeper one of
-    the pair.
-    """
+    """Return the neighbours' faces for pairs whose first zone (`face`) is the deeper one."""
     twice = zones.depth[zone] > face // 2 + zones.space.dimensions
     return np.where(twice, face ^ 1, face)
 
@@ -395,10 +365,7 @@ _MESSAGES_AT_ONCE = 2**12  # messages whose neighbours fit into a core's cache
 
 
 def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the squared distance of each zone from the coordinates of a point; 0 inside of it.
-
-    `place` (dimensions, n) are the coordinates.
-    """
+    """Return the squared distance of each zone from the coordinates of a point; 0 inside of it."""
     space, depth = zones.space, zones.depth[zone]
     far, total = space.dtype(space.places - 1), np.zeros(len(zone), dtype=space.dtype)
     for mine, low, side in zip(place, zones.low, space.sides, strict=True):
@@ -411,11 +378,7 @@ def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return the zone to which each message goes next, or its own zone at its point: int64.
-
-    `zone` has the messages' zones, `point` their destinations, and `pairs` the neighbours of a
-    bucket's zones: ``zone, neighbour``, sorted by zone.
-    """
+    """Return the zone to which each message goes next, or its own at its point: int64."""
     onward = zone.copy()
     rest = zones.space.bits - zones.depth[zone].astype(np.int64)
     moving = np.flatnonzero((zones.corner[zone] ^ point) >> rest != 0)

@@ -45,11 +45,7 @@ def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
 
 
 def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the index of each key in ascending keys, or :data:`NONE` if it is not there: int64.
-
-    `numpy.searchsorted` alone returns the index of another key for an absent one: it is a search of
-    ranges.
-    """
+    """Return the index of each key in ascending keys, or :data:`NONE` for an absent one: int64."""
     if not len(sorted_keys):
         return np.full(len(keys), NONE, dtype=np.int64)
     if _are_worth_a_map(sorted_keys, keys):
@@ -60,13 +56,7 @@ def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def index_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the index of each key in ascending keys, which must contain all of them: int64.
-
-    Raises
-    ------
-    LookupError
-        A key is not there.  Where keys may be absent, call :func:`find_sorted`.
-    """
+    """Return the index of each key in ascending keys; an absent one raises a LookupError: int64."""
     index = find_sorted(sorted_keys, keys)
     if index.min(initial=0) < 0:
         lacking = np.asarray(keys)[index < 0]
@@ -128,11 +118,7 @@ _WORTH_ORDER = 2**14
 
 
 def search_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return what ``numpy.searchsorted(sorted_keys, keys)`` returns, for int64 keys.
-
-    Many unsorted keys are sorted before the search: in a table that is larger than the processor's
-    cache, this takes a tenth of the time.
-    """
+    """Return what `numpy.searchsorted` returns, for int64 keys, many of which are sorted first."""
     few = min(len(keys), len(sorted_keys)) < _WORTH_ORDER
     if few or (keys[1:] >= keys[:-1]).all():
         return np.searchsorted(sorted_keys, keys)
@@ -210,11 +196,7 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
 
 
 def sums_at(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
-    """Return exact sums: element i is the sum of the whole numbers `values` with `index` i: int64.
-
-    The result has `count` elements.  `numpy.bincount` adds weights as float64, which has whole
-    numbers up to 2**53 only.
-    """
+    """Return exact sums of whole numbers by `index`; `numpy.bincount` would add them as float64."""
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, index, values)
     return sums
@@ -337,7 +319,7 @@ def joined(columns: Sequence[Any]) -> Any:
 def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
     """Return the number of ancestors of each node of a forest: int64; `above` has parents or NONE.
 
-    With `circles`, there may be circles of parents, and nodes on or below a circle have -1.
+    With `circles`, nodes on or below a circle of parents have -1.
     """
     number = np.arange(len(above))
     up = np.where(above >= 0, above, number)
@@ -355,13 +337,7 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
 
 
 def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the children of the nodes `of` in a forest; `above` has each node's parent or NONE.
-
-    Returns
-    -------
-    index, child : ndarray of int64
-        The index in `of`, ascending, and the child, ascending for each index.
-    """
+    """Return the children of the nodes `of`: index in `of`, ascending, and child, ascending."""
     if not len(of):
         return whole_numbers(), whole_numbers()
     different = distinct(of)

@@ -235,10 +235,7 @@ def without_comments(data: bytes) -> bytes:
 
 
 def header_of(data: bytes, wanted: Collection[str]) -> Header:
-    """Return the header of a text, by the separator that gives most of the wanted names.
-
-    A ValueError says what is wrong.
-    """
+    """Return the header of a text, by the separator that gives most of the wanted names."""
     first = _LINE.search(data)
     if first is None:
         raise ValueError("it is empty")
@@ -248,24 +245,13 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
 
 
 def read_cells(data: bytes, header: Header, wanted: Collection[str]) -> pa.Table:
-    """Return the cells of columns in `wanted` as texts; NULL for empty cells, ``NA`` and ``null``.
-
-    The last columns of a short row are empty; a row with more cells than the header is refused.
-    """
+    """Return the cells of `wanted` columns as texts; NULL for empty ones, ``NA`` and ``null``."""
     read = _read(data, header, _TEXT)
     return pa.table({name: _trimmed_line(read[header.names.index(name)]) for name in wanted})
 
 
 def read_rows(data: bytes, header: Header) -> list[tuple[str, ...]]:
-    """Return the cells of all columns by row, by the rules of :func:`read_cells`.
-
-    Cells are texts; an empty cell is an empty text, and ``NA`` is a text.
-
-    Raises
-    ------
-    ValueError
-        A row has more cells than the header, or a quote has no end.
-    """
+    """Return the cells of all columns as texts, row by row; an empty cell is an empty text."""
     read = _read(data, header, _TEXT, keep_default_na=False, na_values=[""])
     columns = (_trimmed_line(read[at]).fill_null("").to_pylist() for at in range(len(header.names)))
     return list(zip(*columns, strict=True))
@@ -294,11 +280,7 @@ def _trimmed_line(cells: pd.Series) -> pa.ChunkedArray:
 
 
 def _read(data: bytes, header: Header, types: object, **more: Any) -> pd.DataFrame:
-    """Return the columns of a text in CSV, named 0, 1, ..., as its header may repeat names.
-
-    `types` are the types of `pandas.read_csv`, as are further arguments; a ValueError names a line
-    with too many cells.
-    """
+    """Return the columns of a text in CSV, named 0, 1, ..., as its header may repeat names."""
     if len(header.names) > _MOST_COLUMNS:
         raise ValueError(f"it has more than {_MOST_COLUMNS:,} columns")
     with warnings.catch_warnings():

@@ -47,10 +47,7 @@ _BITS = [np.uint64(bits) for bits in range(64)]
 
 
 def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
-    """Return a hash of each row, which also depends on the positions of NULLs: uint64.
-
-    The hash of a row without NULL is the ``xxhash64`` of its values.
-    """
+    """Return a hash of each row: the ``xxhash64`` of its values, changed by NULLs: uint64."""
     with np.errstate(over="ignore"):
         hashed = _hash_columns(columns)
         if not any(column.null_count for column in columns):
@@ -104,10 +101,7 @@ def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 
 def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
-    """Return the hash of each text in a column; equal texts are hashed once.
-
-    `seed` has the hash of each row's columns before.
-    """
+    """Return the hash of each text in a column; equal texts are hashed once."""
     encoded = column.dictionary_encode()
     index = pc.fill_null(encoded.indices, -1).to_numpy()
     hashed = seed.copy()
@@ -207,15 +201,7 @@ def bits(seed: int, purpose: str, *rows: Column | str) -> Column:
 
 
 def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
-    """Return the bits of :func:`bits` without Spark: uint64, in the common shape of the rows.
-
-    Parameters
-    ----------
-    seed, purpose
-        The key of all rows.
-    rows : ndarray of int64, or int
-        The numbers that key each draw.
-    """
+    """Return the bits of :func:`bits` without Spark: uint64, in the common shape of the rows."""
     with np.errstate(over="ignore"):
         found = _of_purpose(seed, purpose)
         for row in rows:
@@ -231,51 +217,30 @@ def _of_purpose(seed: int, purpose: str) -> np.ndarray:
 
 
 def more_bits(found: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Return the bits of keys with one more number `row`, from the bits `found` without it: uint64.
-
-    If many rows share all but the last number of their keys, the shared part is hashed once.
-    """
+    """Return the bits of keys with one more number `row`, from the bits without it: uint64."""
     with np.errstate(over="ignore"):
         return hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
 
 
 def scaled(found: np.ndarray, most: np.ndarray | int) -> np.ndarray:
-    """Return uniform whole numbers from 0 to `most` (below 2**31) from random bits: int64.
-
-    Greater bits give no smaller numbers; the bias is below `most` / 2**32.
-    """
+    """Return uniform whole numbers from 0 to `most` < 2**31, ascending with the bits: int64."""
     span = np.asarray(most, dtype=np.int64).astype(np.uint64) + np.uint64(1)
     return ((found >> np.uint64(32)) * span >> np.uint64(32)).astype(np.int64)
 
 
 def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
-    """Return a uniform whole number in [0, n) (BIGINT) for each row.
-
-    The bias is below n / 2**64.
-    """
+    """Return a uniform number in [0, n) (BIGINT) for each row, with a bias below n / 2**64."""
     return F.pmod(bits(seed, purpose, *rows), F.lit(n).cast("bigint"))
 
 
 def stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
-    """Return a stream of random bits keyed by (seed, purpose, row).
-
-    Its method ``random_raw`` returns the next 64-bit words.
-    """
+    """Return a stream, keyed by (seed, purpose, row), whose ``random_raw`` returns 64-bit words."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
     return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
 
 
 def stream_at(seed: int, purpose: str, row: int, places: np.ndarray) -> np.ndarray:
-    """Return the 64-bit words at given positions (from 0) of a stream: uint64.
-
-    Parameters
-    ----------
-    seed, purpose, row
-        The key of the stream.
-    places : ndarray of int64
-        The positions, for example numbers of nodes: a node's bits do not depend on the number of
-        nodes.
-    """
+    """Return the words of a stream at places (from 0), such as numbers of nodes: uint64."""
     return stream(seed, purpose, row).random_raw(int(places.max(initial=-1)) + 1)[places]
 
 
@@ -285,10 +250,7 @@ def uniform(raw: np.random.Philox, count: int) -> np.ndarray:
 
 
 def whole_numbers(raw: np.random.Philox, n: int, count: int) -> np.ndarray:
-    """Return uniform whole numbers in [0, n), n < 2**32: int64, shape (count,).
-
-    Each needs 32 bits and has no bias; they equal the numbers of ``Generator.integers(0, n,
-    count)``.
+    """Return uniform whole numbers in [0, n), n < 2**32, as ``Generator.integers(0, n, count)``.
 
     References
     ----------
@@ -307,13 +269,8 @@ def whole_numbers(raw: np.random.Philox, n: int, count: int) -> np.ndarray:
 def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.ndarray:
     """Return `size` distinct uniform whole numbers in [0, n), ascending.
 
-    These are the first distinct values of a stream of uniform values; if `size` is more than half
-    of n, the values to leave out are drawn instead.  Only the raw bits of the generator are used,
-    which numpy keeps stable between versions.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
+    They are the first distinct values of a stream; above half of n, the values to leave out are
+    drawn.
     """
     if size > n:
         raise ValueError(f"cannot draw {size} distinct values below {n}")
@@ -338,25 +295,10 @@ _LOW_32 = np.uint64(2**32 - 1)
 def sample_others(
     shared: np.ndarray, others: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `count` different numbers below ``others[i]`` for each node i, without repeats.
+    """Draw `count` different numbers below ``others[i]`` for each node i: its index, and a number.
 
-    A node with at most `count` numbers to choose from gets all of them.
-
-    Parameters
-    ----------
-    shared : ndarray of uint64, shape (n,)
-        The random bits of each node, from which its draws are derived.
-    others : ndarray of int64, shape (n,)
-        How many numbers each node chooses from, such as the number of other members of a group.
-    count : int
-        How many numbers a node draws.
-
-    Returns
-    -------
-    of : ndarray of int64
-        The node of each drawn number, as an index in `others`, ascending.
-    chosen : ndarray of int64
-        The drawn numbers, from 0 to ``others[of] - 1``.
+    A node with fewer numbers to choose from gets all of them; `shared` has the random bits of
+    nodes.
 
     References
     ----------
@@ -371,10 +313,7 @@ def sample_others(
 
 
 def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
-    """Return `count` drawn numbers below ``others[i]`` for each node i, in the order of the draws.
-
-    All of `others` are greater than `count`; the result has the shape (n, count).
-    """
+    """Return `count` drawn numbers below ``others[i]`` for each node i, in drawn order."""
     chosen = np.empty((len(shared), count), dtype=np.int64)
     for column in range(count):
         last = others - count + column

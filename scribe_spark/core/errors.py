@@ -103,15 +103,7 @@ class RunError(RuntimeError):
 
 
 def shown(value: object, most: int = _LONGEST_VALUE) -> str:
-    """Return a value in quotes, as Python writes it: one line, printable, of bounded length.
-
-    Examples
-    --------
-    >>> shown("a name")
-    "'a name'"
-    >>> len(shown("x" * 1_000_000))
-    200
-    """
+    """Return a value in quotes, as Python writes it: one printable line of bounded length."""
     try:
         text = repr(redacted(value))
     except Exception:  # a number with more digits than Python writes, or an object without repr
@@ -120,15 +112,7 @@ def shown(value: object, most: int = _LONGEST_VALUE) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names separated by commas, or the first of many names; strange names are in quotes.
-
-    Examples
-    --------
-    >>> listed(["group", "a node"])
-    "group, 'a node'"
-    >>> listed(range(1_742)).endswith("11 and 1,730 more")
-    True
-    """
+    """Return names separated by commas, or the first of many names; strange names are in quotes."""
     names = list(names)
     return in_series([_name(name) for name in names[:_MOST_NAMES]], len(names)) or "none"
 
@@ -140,24 +124,12 @@ def in_series(phrases: Collection[str], count: int) -> str:
 
 
 def exact(number: float) -> str:
-    """Return a number with all of its digits, so that the text is the number again.
-
-    Examples
-    --------
-    >>> exact(1_234_567.5), exact(30.0)
-    ('1234567.5', '30')
-    """
+    """Return a number with all of its digits, so that the text is the number again: ``30``."""
     return repr(float(number)).removesuffix(".0")
 
 
 def unlike(number: float, other: float, digits: int = 6) -> str:
-    """Return a number with `digits` digits, or as many as show that it is not `other`.
-
-    Examples
-    --------
-    >>> unlike(0.9999985, 1.0), unlike(0.85, 1.0)
-    ('0.9999985', '0.85')
-    """
+    """Return a number with `digits` digits, or as many as show that it is not `other`."""
     texts = (f"{number:.{count}g}" for count in range(digits, 18))
     return next((text for text in texts if float(text) != other), exact(number))
 
@@ -209,14 +181,7 @@ def named(known: Mapping[str, T], name: str, field: str) -> T:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Refuse the first unknown name, of the kind `what`; the message has a similar known one.
-
-    Examples
-    --------
-    >>> check_names({"nods": 5}, ["nodes", "groups"], "config key")
-    Traceback (most recent call last):
-    scribe_spark.core.errors.InputError: config key = 'nods': is unknown; did you mean 'nodes'?
-    """
+    """Refuse the first unknown name, of the kind `what`; the message has a similar known one."""
     allowed = list(known)
     for name in given:
         if name not in allowed:
@@ -239,10 +204,7 @@ def _name(name: object) -> str:
 
 
 def refuse_large_group(system: str, group: int, members: int, most: int, why: str) -> None:
-    """Refuse a group (its number) with more than the `most` members that a system supports.
-
-    `why` gives the reason.
-    """
+    """Refuse a group (its number) with more than the `most` members that a system supports."""
     if members > most:
         remedy = f"has {members:,} members in group {group}; must be at most {most:,}, since {why}"
         raise InputError("systems", system, f"{remedy}; give smaller groups, or leave {system} out")

@@ -12,10 +12,7 @@ from scribe_spark.core.arrays import sums_at
 
 @dataclass(frozen=True)
 class Histogram:
-    """The number of things (for example nodes or groups) with each value.
-
-    `values` are ascending; `counts` has the number of things with each of these values.
-    """
+    """The number of things (for example nodes or groups) with each value."""
 
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -72,37 +69,18 @@ class Histogram:
         return float(self.values.max()) if self else None
 
     def mean(self, things: int | None = None) -> float | None:
-        """Return the mean of the values of all things; with `things`, others count as value 0.
-
-        `things` is the number of all things, of which some are not in the histogram.
-        """
+        """Return the mean of the values of `things` things, 0 for those that are not counted."""
         total = self.total if things is None else things
         return self.sum / total if total else None
 
     def nearest_rank(self, q: int) -> float | None:
-        """Return the ceil(q n / 100)-th smallest of the n values; None for an empty histogram.
-
-        Examples
-        --------
-        >>> few = Histogram(np.array([1.0, 4.0]), np.array([19, 1]))
-        >>> few.nearest_rank(95), few.nearest_rank(96), Histogram().nearest_rank(50)
-        (1.0, 4.0, None)
-        """
+        """Return the ceil(q n / 100)-th smallest of the n values; None for an empty histogram."""
         if not self:
             return None
         return float(self.values[np.searchsorted(self.at_most, -(-q * self.total // 100))])
 
     def median(self, things: int | None = None) -> float | None:
-        """Return the median; of an even number of values, the mean of the middle two.
-
-        Of `things` in total, those that are not counted have value 0.
-
-        Examples
-        --------
-        >>> few = Histogram(np.array([1.0, 4.0]), np.array([2, 2]))
-        >>> few.median(), few.median(9), Histogram().median()
-        (2.5, 0.0, None)
-        """
+        """Return the median of `things` values, 0 for those that are not counted; None for none."""
         if things is not None:
             return self.with_zeros(things).median()
         n = self.total
@@ -112,13 +90,7 @@ class Histogram:
         return float(self.values[middle].sum() / 2)
 
     def with_zeros(self, things: int) -> Histogram:
-        """Return the histogram of `things` things, where those that are not counted have value 0.
-
-        Examples
-        --------
-        >>> Histogram(np.array([0.0, 4.0]), np.array([2, 1])).with_zeros(9).counts.tolist()
-        [8, 1]
-        """
+        """Return the histogram of `things` things, those that are not counted with the value 0."""
         if things == self.total:
             return self
         return add_counts(np.r_[0, self.values], np.r_[things - self.total, self.counts])

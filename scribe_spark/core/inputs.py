@@ -84,11 +84,7 @@ def read_text(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> pa.Table:
-    """Return some columns of a text in CSV, by name, without checks of their cells.
-
-    `columns` must be in the header, `optional` ones may be; errors are about the setting `field`
-    with its `value`.
-    """
+    """Return some columns of a text in CSV, by name, without checks of their cells."""
     _check_rows(data.count(b"\n"))
     data = without_comments(data)
     header = header_of(data, columns)
@@ -108,11 +104,7 @@ def typed(
     optional: Collection[str] = (),
     empty: bool = False,
 ) -> pd.DataFrame:
-    """Return the named columns of a frame, checked, in the types that :func:`read_table` returns.
-
-    Errors are about the setting `field` with its `value`.  With `empty`, a table without rows is
-    allowed.
-    """
+    """Return the named columns of a frame, checked, in the types of :func:`read_table`."""
     if isinstance(frame, pa.Table):
         names, get = frame.column_names, frame.column
     else:
@@ -163,10 +155,7 @@ def check_types(
 
 
 def check_each_node(node: np.ndarray, nodes: int, field: str, path: str) -> None:
-    """Refuse a table that has not exactly one row for each of the nodes 0 to `nodes` - 1.
-
-    `node` is its column of nodes; `field` and `path` name the table in the error.
-    """
+    """Refuse a table that has not exactly one row for each of the nodes 0 to `nodes` - 1."""
     outside = np.flatnonzero((node < 0) | (node >= nodes))
     if len(outside):
         what = f"row node={node[outside[0]]} names no node"
@@ -199,10 +188,7 @@ def _in_words(bad: np.ndarray, cells: Callable[[int], Mapping[Any, Any]], most: 
 
 
 def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: object) -> Any:
-    """Return the values of a user's column: int64, float64, texts, or Int64 for optional cells.
-
-    An InputError about the setting `field` names the rows with cells that are not of the kind.
-    """
+    """Return the values of a user's column: int64, float64, texts, or Int64 for optional cells."""
     found = converted(cells, kind)
     missing = found.is_null().to_numpy(zero_copy_only=False)
     bad = missing

@@ -16,10 +16,9 @@ _MOST_GROUPS = 2**31 - 1
 def refuse_groups(
     groups: int, nodes: int, members: str | None = None, *, times: int = 1, because: str = ""
 ) -> None:
-    """Refuse more groups than can have a key for each group and pair of nodes.
+    """Refuse more groups than can have `times` keys for each group and pair of nodes.
 
-    `members` is the path of the table from which the groups come, if any.  There are `times` keys
-    for each group and pair of nodes, because of the setting that `because` names.
+    `members` is the path of the table with the groups, `because` names the setting behind `times`.
     """
     most = min(MOST_KEYS // (nodes**2 * times), _MOST_GROUPS)
     if groups <= most:
@@ -54,12 +53,7 @@ def most_turns(groups: int, nodes: int, deadline: int) -> int:
 def refuse_groups_of_world(
     groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
 ) -> None:
-    """Refuse more groups than the 64-bit keys of a world can number.
-
-    `deadline` is in rounds, and `members` is the path of the table from which the groups come, if
-    any.  A world has keys of a round, a group and a node, and keys of a node and a publication
-    before its deadline (a round, a group and a source).
-    """
+    """Refuse more groups than have a key with a round or publication, and a node, each."""
     pending = deadline + 1, f"lost_after = {deadline}"
     times, because = max(pending, (-(-rounds // nodes), f"rounds = {rounds}"))
     refuse_groups(groups, nodes, members, times=times, because=because)

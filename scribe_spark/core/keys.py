@@ -34,10 +34,7 @@ def mixed_key(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray
 
 
 def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.ndarray]:
-    """Return the columns of numbers of which keys are made, by name: undo :func:`key_of`.
-
-    `parts` are the names; all columns but the first are below `size`.
-    """
+    """Undo :func:`key_of`: return the columns of numbers by the names of the `parts`."""
     numbers = []
     for _ in parts[1:]:
         key, last = np.divmod(key, size)
@@ -46,10 +43,10 @@ def key_parts(key: np.ndarray, parts: Sequence[str], size: int) -> dict[str, np.
 
 
 def common_keys(sizes: Sequence[int], *tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return a key for each row of each table if keys fit into int64, else the row's rank.
+    """Return a key for each row of each table, or the row's rank if keys exceed int64.
 
-    A table is its columns, the most significant first; numbers of a column are below its size.
-    Keys and ranks compare as the rows do, also between tables.
+    A table is its columns, the most significant first.  Keys and ranks compare as the rows do, also
+    between tables.
     """
     if math.prod(sizes) <= MOST_KEYS:
         return [mixed_key(columns, sizes[1:]) for columns in tables]

@@ -18,10 +18,7 @@ from scribe_spark.core.arrays import NONE, Rows, expand, find_sorted, offsets_of
 
 @dataclass(frozen=True)
 class Lists(Rows):
-    """Lists of nodes, one list for each request: ``values[first[i] : last[i]]``.
-
-    Lists that were taken from others share their `values`, which are long.
-    """
+    """Lists of nodes, ``values[first[i] : last[i]]``; lists taken from others share `values`."""
 
     first: np.ndarray
     last: np.ndarray
@@ -90,10 +87,7 @@ class Lists(Rows):
         return first, type(self)(self.first + full, self.last, self.values)
 
     def without(self, size: int, *others: Lists) -> Self:
-        """Return the lists without values that the same list of another object has.
-
-        A list has different values, below `size`.
-        """
+        """Return the lists without values (below `size`) of the same lists of other objects."""
         (row, values), key = self.rows(), self.keys(size)
         order, kept = np.argsort(key), np.ones(len(key), dtype=bool)
         for other in others:  # which may be much longer
@@ -118,10 +112,7 @@ class Lists(Rows):
 
 
 def pieces(lengths: np.ndarray, most: int = 2**20) -> Iterator[slice]:
-    """Yield slices of rows that are worked on at once, to bound the memory.
-
-    The `lengths` of the rows of a slice sum up to about `most`.
-    """
+    """Yield slices of rows whose `lengths` sum up to about `most`, to bound the memory."""
     piece = np.cumsum(lengths) // most
     for begin, end in pairwise([*run_starts(piece), len(piece)]):
         yield slice(begin, end)

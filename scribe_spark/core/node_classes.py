@@ -71,17 +71,9 @@ def read_nodes(path: str) -> NodesFile:
 
 
 def parsed_cells(
-    frame: pd.DataFrame,
-    name: str,
-    read: Callable[[str], Any],
-    absent: Any,
-    field: str,
-    path: str,
+    frame: pd.DataFrame, name: str, read: Callable[[str], Any], absent: Any, field: str, path: str
 ) -> np.ndarray:
-    """Return the values of texts in a column, by ``read(text)``; `absent` for empty cells.
-
-    ``read(text)`` raises a ValueError that says what would be good.
-    """
+    """Return ``read(text)`` of a column's texts, `absent` of empty ones; refuse ValueErrors."""
     texts, of = np.unique(frame[name].fillna("").to_numpy(dtype=str), return_inverse=True)
     values = []
     for text in texts.tolist():
@@ -161,10 +153,7 @@ class NodeRates(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeClasses:
-    """The classes of a config, for tasks without pydantic: names, shares and settings.
-
-    `said` has for each field the value of each class in base units, -1 for none.
-    """
+    """The classes of a config, for tasks without pydantic; -1 in `said` is no setting."""
 
     seed: int
     names: tuple[str, ...]
@@ -210,10 +199,7 @@ class NodeClasses:
         return any(value != _UNSAID for value in self.said[field])
 
     def values(self, field: str, nodes: np.ndarray, default: Any) -> np.ndarray:
-        """Return the value of a field for each node: that of its class, else `default`: int64.
-
-        A field is one of :attr:`said`; `nodes` are numbers of nodes.
-        """
+        """Return a field of :attr:`said` for each node: of its class, else `default`: int64."""
         usual = np.broadcast_to(np.asarray(default, dtype=np.int64), nodes.shape)
         if not self.says(field):
             return usual.copy()
@@ -223,10 +209,7 @@ class NodeClasses:
     def rates(
         self, nodes: np.ndarray, up: Any = 0, down: Any = 0, validation_us: Any = 0
     ) -> NodeRates:
-        """Return the rates and validation times of nodes by number.
-
-        A node whose class has no such setting gets `up`, `down` (bit/s) and `validation_us`.
-        """
+        """Return the rates (bit/s) and validation times; arguments: of nodes without classes."""
         return NodeRates(
             self.values("up", nodes, up),
             self.values("down", nodes, down),

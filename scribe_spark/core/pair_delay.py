@@ -22,19 +22,7 @@ _FORMS = "uniform:LEAST:MOST, lognormal:MEDIAN:SIGMA or constant:DELAY, such as 
 
 @dataclass(frozen=True)
 class PairDelay:
-    """A distribution of delays.
-
-    Attributes
-    ----------
-    law : str
-        ``uniform``, ``lognormal`` or ``constant``.
-    us : int
-        The least delay, the median, or the delay, in microseconds.
-    most_us : int
-        The greatest delay of a uniform distribution, in microseconds; else `us`.
-    sigma : float
-        The standard deviation of the logarithm of a lognormal distribution; else 0.
-    """
+    """A distribution: `us` is its least delay, median or delay; `most_us` its greatest, or `us`."""
 
     law: str
     us: int
@@ -86,13 +74,7 @@ MOST_JITTER = 10**7
 
 
 def parse_jitter(text: str) -> int:
-    """Return a percentage as a whole number of millionths; a ValueError says what would be good.
-
-    Examples
-    --------
-    >>> parse_jitter("10%"), parse_jitter("0.5 %")
-    (100000, 5000)
-    """
+    """Return a percentage as a whole number of millionths; a ValueError says what would be good."""
     share = parse_percentage(text)
     if share is None or share * 10**6 > MOST_JITTER:
         raise ValueError("must be a percentage from 0% to 1000%, such as 10%")

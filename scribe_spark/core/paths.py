@@ -68,13 +68,7 @@ def open_file(file: Path) -> io.BufferedReader:
 
 
 def read_file(file: Path, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file of at most `most` bytes.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read; an UnfitFileError if it is a pipe or a device, or too large.
-    """
+    """Return the content of a regular file of at most `most` bytes, else raise an OSError."""
     with open_file(file) as opened:
         return _read(opened, most)
 
@@ -82,12 +76,7 @@ def read_file(file: Path, most: int = MOST_BYTES) -> bytes:
 def read_packed(file: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a file that may be compressed (``.gz``, ``.bz2``, ``.xz``, ``.zip``).
 
-    Raises
-    ------
-    OSError
-        See :func:`read_file`; `most` is the number of uncompressed bytes.
-    Exception
-        A compressed file is damaged; each compression has its own errors.
+    A damaged file raises the error of its compression.
     """
     from pandas.io.common import get_handle  # imported here, as `--help` does not need it
 
@@ -145,10 +134,7 @@ def local_path(path: str) -> Path:
 
 
 def exists(path: str, field: str) -> bool:
-    """Return True if a local file or folder exists.
-
-    A path that no file system accepts is refused, as well as a pipe or a device.
-    """
+    """Return True if a local file or folder exists; refuse a bad path, a pipe and a device."""
     try:
         check_regular(local_path(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -174,10 +160,7 @@ def refuse_long_names(out: str) -> None:
 
 
 def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
-    """Return the names in a local folder, and a function that reads the text of one of them.
-
-    There are no names if the folder does not exist.
-    """
+    """Return the names in a local folder (none: it is missing), and a reader of their texts."""
     refuse_long_names(out)
     path = local_path(out)
     try:
@@ -214,11 +197,7 @@ def is_temporary(name: str) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step, so that readers see either the old content or the new one.
-
-    A symbolic link at `path` is replaced; the file that it points to stays.  Nothing is left after
-    an OSError.
-    """
+    """Write a file in one step; a link at `path` is replaced. Nothing is left after an OSError."""
     beside = path.with_name(temporary_name())
     # exclusive creation (O_CREAT and O_EXCL) fails at a link, wherever that leads
     with open(beside, "xb") as file, whole(beside):

@@ -60,11 +60,7 @@ class Lines:
 
 
 class Bars:
-    """A receiver of progress that draws one bar per phase on a terminal.
-
-    The number of rounds of a loop is unknown, so the bar shows the finished share of the loop's
-    largest round; without rounds, it pulses.
-    """
+    """One bar per phase on a terminal: the finished share of the loop's largest round."""
 
     def __init__(self, stream: TextIO) -> None:
         # imported here, as rich takes a tenth of a second and only a terminal needs it

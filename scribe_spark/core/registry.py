@@ -34,10 +34,7 @@ def imported() -> dict[str, str]:
 
 
 def import_extensions(names: Iterable[str] = ()) -> None:
-    """Import the modules of installed extensions, then the named modules.
-
-    Modules are also searched in the working directory, after the installed ones.
-    """
+    """Import the modules of installed extensions, then the named modules."""
     for point in entry_points(group=GROUP):
         _import(point.module, f"; uninstall the extension {point.name}")
     for name in names:

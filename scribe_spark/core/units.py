@@ -95,8 +95,8 @@ _SCALES: dict[Quantity, _Scale] = {
 def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> int:
     """Return a text with a unit as whole base units: bytes, bits per second or microseconds.
 
-    `least` is the least number that is accepted.  `usual` is the unit of a number without one,
-    which is refused if it is empty.  A ValueError says what would be good.
+    `least` is accepted; `usual` is the unit of a number without one, refused if it is empty.  A
+    ValueError says what would be good.
     """
     scale = _SCALES[quantity]
     found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
@@ -127,25 +127,13 @@ _PERCENTAGE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?%", re.ASCII)
 
 
 def parse_percentage(text: str) -> Fraction | None:
-    """Return the share that a percentage stands for; None of a text that is no percentage.
-
-    Examples
-    --------
-    >>> parse_percentage("2.5 %"), parse_percentage("2.5")
-    (Fraction(1, 40), None)
-    """
+    """Return the share that a percentage stands for; None of a text that is no percentage."""
     found = _PERCENTAGE.fullmatch(text)
     return None if found is None else Fraction(found[1]) / 100
 
 
 def canonical(quantity: Quantity, value: int) -> str:
-    """Return the one spelling of a value in base units, with the largest unit that keeps it whole.
-
-    Examples
-    --------
-    >>> canonical("size", 128_000), canonical("rate", 10**9), canonical("time", 0)
-    ('128KB', '1Gbit/s', '0us')
-    """
+    """Return the one spelling of a base value, with the largest unit that keeps it whole."""
     scale = _SCALES[quantity]
     fits = (unit for unit in scale.spellings if value and value % scale.units[unit] == 0)
     unit = next(fits, scale.spellings[-1])

@@ -116,18 +116,9 @@ def run_again_where_lost(action: Callable[[], T], tries: int) -> T:
 
 
 def _in_tasks(
-    rows: DataFrame,
-    tasks: int,
-    work: Work,
-    patience: float | None,
-    folder: str | None = None,
+    rows: DataFrame, tasks: int, work: Work, patience: float | None, folder: str | None = None
 ) -> DataFrame:
-    """Return the rows that communicating tasks make of the rows of their buckets; lazy.
-
-    The result, like `rows`, has the columns of `ROWS`, and rows that report errors.
-    ``work(exchange, batches)`` is done in each of `tasks` tasks.  `patience` is in seconds; tasks
-    find each other through files in `folder`, if there is one.
-    """
+    """Return the rows that communicating tasks make of the rows of their buckets; lazy."""
     if tasks == 1:
         return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
     secret = secrets.token_bytes(32)
@@ -178,11 +169,7 @@ def _raise_error(read: pa.Table) -> None:
 
 
 def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Flight:
-    """Return the exchange of this task, connected with all others of its barrier stage.
-
-    `secret` proves to tasks that a connection comes from a task of the same job.  `patience` is in
-    seconds, and tasks that share a `folder` tell their addresses there.
-    """
+    """Return the exchange of this task, connected with all others of its barrier stage."""
     # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
     from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
 
@@ -210,22 +197,10 @@ def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | 
 def gather_in_files(
     folder: Path, rank: int, tasks: int, attempt: int, own: str, patience: float
 ) -> list[str]:
-    """Exchange texts between all tasks of a stage, through files of a folder that they share.
+    """Exchange the texts of all tasks of a stage through files in a folder that they share.
 
-    Spark's `allGather` does the same, but takes a second.  A task that Spark runs again writes a
-    new file; files of earlier attempts, and of processes that have ended, are ignored.
-
-    Parameters
-    ----------
-    own : str
-        The text of this task, which has the number `rank` of `tasks` and is in its `attempt`.
-    patience : float
-        Seconds after which a missing text raises a `PeerLost`.
-
-    Returns
-    -------
-    list of str
-        The texts of all tasks, by rank.
+    Spark's `allGather` takes a second.  Files of earlier attempts, and of processes that have
+    ended, are ignored; a missing text raises a `PeerLost` after `patience` seconds.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{rank} {attempt} {os.getpid()}"
@@ -261,9 +236,8 @@ def _runs(process: int) -> bool:
 def own_address(hosts: Sequence[str], rank: int) -> str:
     """Return the address on which the task `rank` listens for tasks of other machines.
 
-    `hosts` are those of all tasks.  The address is that of this task's executor, as Spark reports
-    it.  If that address does not belong to this machine, or is a loopback address, the function
-    returns the address of the network interface that leads to another host of the job.
+    If the address that Spark reports for the executor is a loopback address, or not of this
+    machine, it is that of the network interface that leads to another host of the job.
     """
     with suppress(OSError):
         own = str(socket.getaddrinfo(hosts[rank], None, type=socket.SOCK_STREAM)[0][4][0])

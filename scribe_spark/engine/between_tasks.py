@@ -62,10 +62,7 @@ _READABLE = (InputError, RunError, ExchangeError)
 
 @dataclass(frozen=True)
 class Ended:
-    """The reason why a task has ended (``done``, ``failed``, ``lost``), and the causing task.
-
-    `refused` has the field, the value and the remedy of an `InputError`.
-    """
+    """Why a task has ended (``done``, ``failed``, ``lost``), the causing task, an InputError."""
 
     why: str
     rank: int
@@ -127,10 +124,7 @@ class Inbox:
         self._changed = threading.Condition()
 
     def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
-        """Add a message that the task `sender` has sent, or a part of it, and wake the reader.
-
-        `swap` is the number of the exchange to which the message belongs.
-        """
+        """Add a message that the task `sender` has sent, or a part of it, and wake the reader."""
         with self._changed:
             self._messages[sender].append((swap, part, note))
             self._changed.notify_all()
@@ -165,11 +159,7 @@ class Inbox:
             return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait until the swap number `swap` is complete; return what each other task sent.
-
-        This is a buffer with the messages (`part`, or None) and a note of a few bytes.  The swap is
-        complete when the messages of all tasks are here and this task has sent its messages.
-        """
+        """Wait until a swap is complete; return the part (or None) and note of each task."""
         with self._changed:
             while waiting := list(filter(self._waits, self._peers)):
                 self._raise_if_ended(waiting, swap)
@@ -199,10 +189,7 @@ class Inbox:
 
 
 class Exchange(ABC):
-    """The exchange that connects task number `rank` with the other tasks of its job.
-
-    This class has the rules of swaps; a subclass implements the transport.
-    """
+    """The exchange that connects task number `rank` with the other tasks of its job."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size

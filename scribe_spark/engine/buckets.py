@@ -44,10 +44,7 @@ class BucketRing:
     def of(
         cls, nodes: Table, underlay: Underlay, bits: Callable[[int], int] | None = None
     ) -> BucketRing:
-        """Cut the ring of `schemas.NODES` into one bucket per partition.
-
-        With ``bits(n)``, nodes whose nodeIds have the same first bits stay in one bucket.
-        """
+        """Cut the ring into a bucket per partition; equal first ``bits(n)`` bits stay together."""
         spark = Batches.of(nodes).session
         facts = distribute_facts(nodes, underlay.kernel)
         ring = facts.ring
@@ -78,17 +75,11 @@ class BucketRing:
         columns: Callable[[Facts, pa.RecordBatch], Columns] | None = None,
         groups: np.ndarray | None = None,
     ) -> DataFrame:
-        """Turn the rows of a table into packed messages to nodes: `ROWS`; lazy.
+        """Turn the rows of a table into packed messages to the nodes in a column: `ROWS`; lazy.
 
-        Parameters
-        ----------
-        node : str
-            The column with the number of the node that receives the row.
-        columns : callable, optional
-            ``columns(facts, batch)``: the columns of the messages, without the receiver's position.
-        groups : ndarray of int64, shape (G,), optional
-            The numbers of groups, ascending.  Messages have a column ``group``, the index of their
-            row's group; rows of other groups are left out.
+        ``columns(facts, batch)`` are the messages' columns without the receivers.  With `groups`
+        (numbers, ascending), messages have the index ``group``, and rows of other groups are left
+        out.
         """
         facts, bounds = self.facts, self.bounds
 
@@ -103,11 +94,7 @@ class BucketRing:
     def messages_in_tasks(
         self, table: Batches, kind: str, node: str, groups: np.ndarray
     ) -> Callable[[int], Outbox]:
-        """Return a picklable function from a bucket to the messages that its task sends.
-
-        The messages of all tasks together are those of :meth:`messages`; the driver knows the rows
-        of `table`.
-        """
+        """Return a picklable function from a bucket to its share of :meth:`messages`."""
         facts, shares = self.facts, table.shares(self.layout.buckets)
 
         def send(bucket: int) -> Outbox:
@@ -117,24 +104,12 @@ class BucketRing:
         return send
 
     def members_of(self, groups: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """Return the members of groups on the driver: indices of groups, and positions of nodes.
-
-        Parameters
-        ----------
-        groups : ndarray of int64, shape (G,)
-            The numbers of groups, ascending.
-        table : DataFrame or Batches
-            ``group, node``; rows of other groups are left out.
-        """
+        """Return the members of groups (numbers, ascending): indices of groups, and positions."""
         rows = Batches.of(table, ["group", "node"]).frame.select("group", "node").toArrow()
         rows, group = rows_of_groups(rows, groups)
         return group, self.facts.positions(rows.column("node").to_numpy())
 
-    def rows(
-        self,
-        make: Callable[[Ring, np.ndarray], Columns],
-        schema: StructType,
-    ) -> DataFrame:
+    def rows(self, make: Callable[[Ring, np.ndarray], Columns], schema: StructType) -> DataFrame:
         """Return rows about all nodes, which each bucket computes from the ring; lazy.
 
         A user's overlay shows its tables with this method (docs/extending_overlay.md).

@@ -48,11 +48,7 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 
 
 def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
-    """Return the results of a kernel for the rows sent to each bucket.
-
-    If there are few rows, the kernel runs in this process, on rows that tasks send if that is
-    faster.
-    """
+    """Return the results of a kernel for the rows sent to each bucket."""
     if not sent.is_small:
         return Batches.made(meet(sent, buckets), kernel, ROWS)
     made = pa.Table.from_batches(kernel(sent.to_batches()), to_arrow_schema(ROWS))
@@ -64,10 +60,7 @@ def count_in_buckets(
     buckets: int,
     count: Callable[[dict[str, Columns]], Iterator[tuple[str, Columns]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Count the rows of each bucket by a function; return its results: name -> columns.
-
-    ``count(columns by name)`` yields names and columns.
-    """
+    """Return what ``count(columns by name)`` yields for each bucket: name -> columns."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, come in gather(batches):
@@ -82,10 +75,7 @@ def count_in_buckets(
 
 
 def play_lazily(program: Program, first: Batches, supersteps: int) -> Batches:
-    """Return the result of some supersteps of a program, played from messages and no tables.
-
-    It is one Spark job, which is lazy; few messages are played in this process.
-    """
+    """Return the result of supersteps of a program without tables, played from messages; lazy."""
     rows = first
     for number in range(supersteps):
         rows = _met(rows, len(program.bounds) - 1, play_superstep(program, number))
@@ -101,10 +91,7 @@ def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.n
 
 
 def add_rows(values: str | tuple[str, ...], columns: Columns, *keys: str) -> dict[str, np.ndarray]:
-    """Sum columns over the rows with equal `keys`; return a row for each combination, sorted.
-
-    `values` names the columns that are summed.
-    """
+    """Sum the columns `values` over rows with equal `keys`; return a row for each, sorted."""
     order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
     start = run_starts(*(ordered[key] for key in keys))

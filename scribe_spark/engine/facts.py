@@ -25,10 +25,9 @@ from scribe_spark.underlay.protocol import Kernel
 
 @dataclass(frozen=True)
 class Ring(Rows):
-    """K nodes as arrays: nodeIds, numbers and routers; a position is an index of these arrays.
+    """K nodes as arrays (`hi` and `lo`: halves of nodeIds, uint64); a position is an index of them.
 
-    If the nodes are sorted by nodeId they are the ring, or a part of it.  Otherwise a node may
-    occur several times.  `hi` and `lo` are the halves of the nodeIds (uint64).
+    If the nodes are sorted by nodeId they are the ring, or a part of it.
     """
 
     hi: np.ndarray
@@ -59,10 +58,7 @@ class Ring(Rows):
         return np.lexsort((self.lo, self.hi))
 
     def count_upto(self, hi: np.ndarray, lo: np.ndarray) -> np.ndarray:
-        """Return how many nodes have a nodeId of at most each key (`hi`, `lo`): int64.
-
-        The nodes must be sorted by nodeId.
-        """
+        """Return how many nodes of a sorted ring have a nodeId of at most each key: int64."""
         count = np.searchsorted(self.hi, hi)
         while True:  # nodeIds with equal upper halves are neighbours, and rare
             at = np.minimum(count, len(self) - 1)
@@ -73,10 +69,7 @@ class Ring(Rows):
 
 
 def ring_of(rows: pa.Table, kernel: Kernel | None, *more: str) -> tuple[Ring, list[np.ndarray]]:
-    """Return the nodes of a table as a ring, and more columns in the order of nodeIds.
-
-    With the kernel of an underlay, its indices replace the ids of routers.
-    """
+    """Return the nodes of a table as a ring, with a kernel's routers, and more columns."""
     names = ("id_hi", "id_lo", "node", "router", *more)
     hi, lo, node, router, *others = (rows.column(name).to_numpy() for name in names)
     index = router if kernel is None else kernel.index(router).astype(np.int64)
@@ -168,10 +161,7 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
 
 
 def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
-    """Distribute the facts of `schemas.NODES` to all executors; the caller must call ``release``.
-
-    With the kernel of the underlay, its indices replace the ids of routers.
-    """
+    """Distribute the facts of `schemas.NODES` to executors; the caller calls ``release``."""
 
     def sort(rows: pa.Table) -> dict[str, np.ndarray]:
         ring, _ = ring_of(rows, kernel)
@@ -187,10 +177,7 @@ def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
 
 
 def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:
-    """Return the first position of each bucket, and the number of nodes: int64, shape (B + 1,).
-
-    Nodes whose nodeIds have the same first `bits` bits stay in one bucket, which may be empty.
-    """
+    """Return the first position of each bucket, and the number of nodes: int64, shape (B + 1,)."""
     first = [-(-bucket * 2**bits // buckets) for bucket in range(1, buckets)]
     keys = np.array([min(prefix << (64 - bits), 2**64 - 1) for prefix in first], dtype=np.uint64)
     start = np.searchsorted(ring.hi, keys)

@@ -133,12 +133,7 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
 
 
 class _Stream:
-    """The Flight stream on which this task sends its messages to another task.
-
-    The caller itself writes a small message, because the buffers always have room for one.  A large
-    message must wait until the other task reads, and waits forever if that task hangs; therefore a
-    thread writes it.
-    """
+    """The Flight stream on which this task sends its messages to another task."""
 
     def __init__(self, rank: int, address: Address, secret: bytes, patience: float) -> None:
         self._headers = [(_TOKEN.encode(), address.token(secret).encode())]
@@ -180,10 +175,7 @@ class _Stream:
     def finish(
         self, last: tuple[bytes, list[pa.RecordBatch]] | None = None, wait: float = 0.0
     ) -> bool:
-        """Send the message `last` and end the stream; return False if another one is being written.
-
-        `wait` is the time in seconds to wait for it.
-        """
+        """Send the message `last` and end the stream; return False if it is in use."""
         if not self._lock.acquire(timeout=wait):
             return False
         try:
@@ -258,10 +250,7 @@ def _received(chunk: Any) -> pa.Buffer:
 
 
 def _joined(first: pa.Buffer, size: int, read: Callable[[], pa.Buffer]) -> pa.Buffer:
-    """Return a message of `size` bytes, which came in slices: `first`, and what `read` returns.
-
-    A message of one aligned slice is not copied.
-    """
+    """Return a message of `size` bytes, which came in slices: `first`, and what `read` returns."""
     if first.size == size and first.address % _ALIGNED == 0:
         return first
     whole = pa.allocate_buffer(size)
@@ -314,10 +303,7 @@ class Flight(Exchange):
             self._swapping = False
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send each peer its part and the note; a large message is sent in a thread of its own.
-
-        A peer without a part gets the note alone; `swap` is the number of the exchange.
-        """
+        """Send each peer its part and the note; a large message is sent in a thread of its own."""
         small = []
         for peer in self.peers:
             message = _message(swap, parts.get(peer), note)

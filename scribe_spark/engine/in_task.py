@@ -34,12 +34,7 @@ def play(
     """Play a program until no node sends; return the number of messages in each superstep.
 
     The tables of each bucket (or of some, by number) change in place.  `first` has messages for
-    superstep 0, by kind.  With an `exchange` between tasks, counts are sums of all tasks.
-
-    Raises
-    ------
-    RunError
-        The program does not end; see `player.counted`.
+    superstep 0.  With an `exchange` between tasks, counts are sums of all tasks.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
     if threads == 1 or program.bounds[-1] < threads * _LEAST_NODES:
@@ -59,12 +54,7 @@ def _play(
     each: Callable[..., Iterable[Outbox]],
     exchange: Exchange | None,
 ) -> list[int]:
-    """Play a program until no message is under way; return the messages of each superstep.
-
-    The result has their numbers.  `tables` are those of this task's buckets, `first` the messages
-    of the first superstep; ``each(step, buckets)`` plays ``step`` in buckets and yields their
-    outboxes in order.  With an `exchange`, messages also go to and come from other tasks.
-    """
+    """Play a program until no message is under way; return the messages of each superstep."""
     bounds, counts = program.bounds, []
     waiting: _Waiting = {}
     for to, kind, columns in deliver(bounds, first):
@@ -93,11 +83,7 @@ def _play(
 
 
 def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiting, int]:
-    """Exchange messages with the other tasks: send those `waiting` to the tasks of their buckets.
-
-    Return the messages for this task's bucket, and the number of messages that all tasks have sent;
-    `sent` is the number of this task.
-    """
+    """Exchange messages with the other tasks: send those `waiting` to the buckets' tasks."""
     own = exchange.rank
     received = waiting.pop(own, [])
     away = {
@@ -186,10 +172,7 @@ class InTask:
         return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
 
     def bring(self, name: str) -> list[Columns] | None:
-        """Return a table of all buckets (a list of columns) in the first task; None in other tasks.
-
-        The buckets lose the table.
-        """
+        """Take a table out of all buckets; return it in the first task, and None in other tasks."""
         here = [mine.pop(name) for mine in self._own.values()]
         if self.exchange is None:
             return here
@@ -232,7 +215,6 @@ class InTask:
         return taken
 
     def forget(self, match: Callable[[str], bool]) -> None:
-        """See `Player.forget`."""
         for tables in self._own.values():
             for name in list(filter(match, tables)):
                 del tables[name]

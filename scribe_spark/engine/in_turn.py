@@ -86,10 +86,7 @@ def is_silent(program: Program) -> bool:
 
 
 def stopped_at(names: Iterable[str]) -> dict[int, str]:
-    """Return, for each program (index) at which buckets stopped, the table that names them.
-
-    `names` are the names of all tables.
-    """
+    """Return the index of each program at which buckets stopped, and the table that names them."""
     found = (re.fullmatch(f"{_STOPPED} ([0-9]+)", name) for name in names)
     return {int(match[1]): match[0] for match in found if match}
 
@@ -121,13 +118,7 @@ def name_of(program: Program) -> str:
 
 
 def step_of(program: Program) -> str:
-    """Return the name of a program with that of its system, or of its package, for errors.
-
-    Examples
-    --------
-    >>> step_of(program_of_class_Spread)
-    'gossipsub Spread'
-    """
+    """Return the name of a program with that of its system, or of its package, for errors."""
     if isinstance(program, Prefixed):  # the prefix is that of the system
         return name_of(program)
     one = program.programs[0] if isinstance(program, Together) else program

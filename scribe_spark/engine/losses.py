@@ -27,20 +27,17 @@ _MILLION = 1_000_000
 
 
 def jitter_keys(seed: int, group: np.ndarray, *name: np.ndarray | int) -> np.ndarray:
-    """Return a random number for each publication, which keys draws in :func:`late_us`: uint64.
-
-    `group` has the numbers of the groups, `name` what names a publication in its group.
-    """
+    """Return a random number for each publication of groups, which keys :func:`late_us`: uint64."""
     return draws.bits_np(seed, "jitter", group, *name)
 
 
 def late_us(
     jitter: int, key: np.ndarray, sender: np.ndarray, receiver: np.ndarray, delay_us: np.ndarray
 ) -> np.ndarray:
-    """Return the additional delays of copies in microseconds: int64, shape (k,).
+    """Return additional delays in microseconds, at most `jitter` millionths of `delay_us`: int64.
 
-    `jitter` is the greatest one in millionths of a copy's `delay_us`; `key` has the `jitter_keys`
-    of the copies' publications; `sender` and `receiver` are the numbers of nodes.
+    `key` has the `jitter_keys` of the copies' publications; sender and receiver are numbers of
+    nodes.
     """
     bits = draws.more_bits(draws.more_bits(key, sender), receiver)
     return draws.scaled(bits, delay_us * jitter // _MILLION)
@@ -76,29 +73,14 @@ class Jitter:
 
 
 def publication_keys(seed: int, group: np.ndarray, name: np.ndarray | int) -> np.ndarray:
-    """Return a random number for each publication, which keys draws in :func:`are_lost`: uint64.
-
-    Parameters
-    ----------
-    group : ndarray of int64
-        The numbers of the groups.
-    name : ndarray of int64, or int
-        A number of each publication that no other one of its group has.
-    """
+    """Return a number for each publication of groups, which keys :func:`are_lost`: uint64."""
     return draws.bits_np(seed, "loss", group, name)
 
 
 def are_lost(key: np.ndarray, share: np.ndarray | float, *numbers: np.ndarray) -> np.ndarray:
-    """Return True for each copy that is lost, by a draw: rule N1.
+    """Return True for each copy that is lost with the probability `share`: rule N1.
 
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (k,)
-        The keys of the copies' publications.
-    share : ndarray of float, shape (k,), or float
-        The probabilities of losses.
-    *numbers : ndarray of int64, shape (k,)
-        The further keys of the draws: the numbers of the senders, those of the receivers, ...
+    `key` (k,) has the `publication_keys` of copies; `numbers` are further keys, such as senders.
     """
     for row in numbers:
         key = draws.more_bits(key, row)
@@ -136,17 +118,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses of messages between the nodes of a ring: on routes, and a share of all; picklable.
-
-    Attributes
-    ----------
-    facts : KnowsRing
-        The nodes.
-    kernel : Kernel
-        The network.
-    share : float
-        The share of all copies that is lost besides the losses of routes.
-    """
+    """The losses of messages on routes, and a `share` of all messages; picklable."""
 
     facts: KnowsRing
     kernel: Kernel
@@ -160,10 +132,7 @@ class Losses:
     def lost(
         self, key: np.ndarray, sender: np.ndarray, receiver: np.ndarray, *more: np.ndarray
     ) -> np.ndarray:
-        """Return True for each message that is lost on its way between two positions.
-
-        `key` and `more` are the keys of the draws, besides the two nodes.
-        """
+        """Return True for each message lost between two positions; `key`, `more` key draws."""
         ring = self.facts.ring
         share: np.ndarray | float
         share, of_route = self.share, self.kernel.losses(ring.router[sender], ring.router[receiver])
@@ -180,18 +149,13 @@ class Losses:
 
     @property
     def withholds_announcements(self) -> bool:
-        """See `Lost.withholds_announcements`."""
         withheld = self.kernel.withheld
         return withheld is not None and withheld.announcements
 
     def of_publications(
         self, key: np.ndarray, source: np.ndarray, more: tuple[str, ...] = ()
     ) -> Lost:
-        """Return the losses of copies of publications, as a `Lost`.
-
-        `key` (p,) are `publication_keys`, `source` (p,) positions of nodes, and `more` columns of
-        links that are further keys of the draws.
-        """
+        """Return the losses of copies of publications; `more` columns of links key draws."""
         return LostByDraws(self, key, source, more)
 
 
@@ -205,16 +169,13 @@ class LostByDraws(Lost):
     more: tuple[str, ...] = ()
 
     def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`."""
         further = (links[name] for name in self.more)
         return self.losses.lost(self.key[publication], links["node"], links["peer"], *further)
 
     def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`."""
         sender = links["node"]
         return self.losses.withholds(sender) & (sender != self.source[publication])
 
     @property
     def withholds_announcements(self) -> bool:
-        """See `Lost`."""
         return self.losses.withholds_announcements

@@ -56,13 +56,7 @@ class Costs:
     bytes: int = 0
 
     def in_words(self) -> str:
-        """Format the costs for a progress line.
-
-        Examples
-        --------
-        >>> Costs(12, 3400, 51_000).in_words()
-        '12 supersteps, 3,400 messages of 0.1 MB'
-        """
+        """Return the costs for a progress line: ``12 supersteps, 3,400 messages of 0.1 MB``."""
         size = f"{self.bytes / 1e6:,.1f} MB"
         return f"{self.supersteps} supersteps, {self.messages:,} messages of {size}"
 
@@ -128,13 +122,7 @@ class BucketTables:
         first: DataFrame | None = None,
         superstep: int = 0,
     ) -> list[int]:
-        """Play a program until no node sends; return the number of messages of each superstep.
-
-        Raises
-        ------
-        RunError
-            The program does not end; see `player.counted`.
-        """
+        """Play a program until no node sends; return the number of messages of each superstep."""
         counts = list[int]()
         supersteps = counted(name, most_supersteps(int(program.bounds[-1])))
         for number in itertools.islice(supersteps, superstep, None):
@@ -177,11 +165,7 @@ class BucketTables:
         return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
     def fork(self, *read_only: str, constant: bool = True) -> BucketTables:
-        """Return tables that start as a copy of these; the caller must release them.
-
-        The tables named `read_only` are constant in the copy.  With `constant` False, the copy has
-        no constant tables.
-        """
+        """Return tables that start as a copy, in which `read_only` are constant; release them."""
         seen = self._constant if constant else []
         if read_only:
             seen = [*seen, self.constant(*read_only)]
@@ -197,10 +181,9 @@ class BucketTables:
         first: DataFrame | None = None,
         beside: DataFrame | None = None,
     ) -> None:
-        """Change the tables in one job whose tasks keep their buckets for many supersteps.
+        """Let ``orchestrate(player, beside)`` change the tables in tasks that keep their buckets.
 
-        ``orchestrate(player, beside)`` runs in each bucket's task; every task reads the rows
-        `beside`.  If it raises an error, the tables are unchanged.
+        Every task reads the rows `beside`.  If one raises an error, the tables are unchanged.
         """
         rows, layout = self._with_constant(first), self.layout
         if beside is not None:
@@ -229,10 +212,7 @@ class BucketTables:
             self._accept(_Made.read(*made))
 
     def play_in_one_task(
-        self,
-        orchestrate: Callable[[InTask], None],
-        name: str,
-        first: DataFrame | None = None,
+        self, orchestrate: Callable[[InTask], None], name: str, first: DataFrame | None = None
     ) -> None:
         """Change the tables of all buckets by ``orchestrate(player)`` in a single task."""
         count, folder = self.layout.buckets, self.layout.folder
@@ -268,10 +248,7 @@ class BucketTables:
         return taken
 
     def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return (bucket, name, columns) of each table whose name matches a regular expression.
-
-        The tables are sorted by bucket, then by name.  No job is needed for tables in files.
-        """
+        """Return (bucket, name, columns) of the tables that match a regular expression."""
         found = self.called(pattern)
         if not found:
             return []
@@ -345,10 +322,7 @@ class BucketTables:
         progress: Progress | None,
         first: DataFrame | None,
     ) -> _Made:
-        """Compute the rows after a superstep; the rows before it remain valid.
-
-        `first` are messages from outside, or None.
-        """
+        """Compute the rows after a superstep; the rows before it remain valid."""
         started, rows = time.perf_counter(), self._with_constant(first)
         step = play_superstep(program, superstep, self.layout.folder)
         with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
@@ -380,12 +354,7 @@ def as_constant(rows: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Made:
-    """Materialised rows after a superstep, with their statistics.
-
-    `held` has the number of rows of each table, summed over buckets; `places` the bucket and the
-    files of each of its rows; `messages` and their packed `bytes`; and `files`, those that hold
-    tables.
-    """
+    """Materialised rows after a superstep, with their statistics."""
 
     rows: DataFrame
     held: Counter[str]
@@ -498,10 +467,7 @@ def _with_beside(rows: DataFrame, beside: DataFrame, buckets: int) -> DataFrame:
 def _apart(
     batches: Iterable[pa.RecordBatch], beside: pa.Schema | None
 ) -> tuple[list[pa.RecordBatch], pa.Table]:
-    """Split a partition's rows in two: a bucket's own rows, and the rows added by `_with_beside`.
-
-    `beside` is the schema of the added rows; None: there are none.
-    """
+    """Split a partition's rows in two: a bucket's own, and those of `_with_beside`."""
     if beside is None:
         return list(batches), pa.table({})
     own, others = [], []

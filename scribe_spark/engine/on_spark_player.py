@@ -55,10 +55,9 @@ class SharedInFiles(Shared):
 
 
 class OnSpark:
-    """A player (see `Player`) whose supersteps are jobs; `called` begins their names.
+    """A player whose supersteps are jobs; `called` begins their names.
 
-    Silent programs wait, and are played in the first job of the next program that may send.  They
-    are played at once before anything else reads or changes the tables.
+    Silent programs wait for the next program that may send, or for a reader of the tables.
     """
 
     def __init__(
@@ -137,10 +136,7 @@ class OnSpark:
             self.tables.play_in_one_task(orchestrate, self._round + called)
 
     def send_first(self, program: type, messages: DataFrame) -> None:
-        """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type.
-
-        `program` is the type.
-        """
+        """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type."""
         self._first[program] = messages
 
     def _take_first(self, program: Program) -> DataFrame | None:

@@ -368,10 +368,10 @@ def pack_rows(
     folder: str | None = None,
     before: Packed | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a table, or messages of a kind, as a row of :data:`ROWS`, or as several parts if large.
+    """Yield a table, or messages of a kind, as rows of :data:`ROWS`, several if it is large.
 
-    `table` is True for a table.  With a `folder`, a table becomes a file there; columns that are as
-    in `before`, the previous version of the table, stay in their files.
+    With a `folder`, a table becomes a file there; columns that are as in `before`, the table's
+    previous version, stay in their files.
     """
     (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:

@@ -34,23 +34,12 @@ _MOST = 10_000
 
 
 def most_supersteps(nodes: int) -> int:
-    """Return the number of supersteps after which a step counts as endless, for a number of nodes.
-
-    The same number limits how often a step is repeated.
-    """
+    """Return the number of supersteps, or of repetitions, after which a step is endless."""
     return min(_LEAST + _OF_A_NODE * nodes, _MOST)
 
 
 def counted(step: str, most: int, what: str = "supersteps") -> Iterator[int]:
-    """Yield 0, 1, ..., `most` - 1, then raise a `RunError` that names the system and its `step`.
-
-    Examples
-    --------
-    >>> for superstep in counted("GossipSub PUBLISH", 1_240):
-    ...     pass
-    Traceback (most recent call last):
-    scribe_spark.core.errors.RunError: GossipSub PUBLISH: has not ended after 1,240 supersteps; ...
-    """
+    """Yield 0, 1, ..., `most` - 1, then raise a `RunError` that names the system and its `step`."""
     yield from range(most)
     why = "its messages run in a circle; look at the delays, rules and applications that it uses"
     raise RunError(f"{step}: has not ended after {most:,} {what}; {why}")
@@ -80,17 +69,11 @@ class PlaysPrograms(Protocol):
     """The type of objects that play programs on the tables of a protocol."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program; return the number of messages sent.
-
-        `first` has messages for superstep 0.
-        """
+        """Play a program; return the number of messages sent."""
         ...
 
     def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:
-        """Let an orchestrator (picklable) play on a player that keeps its buckets in a process.
-
-        `called` is the name of the job.
-        """
+        """Let an orchestrator (picklable) play on a player that keeps its buckets in a process."""
         ...
 
     def has(self, name: str) -> bool:

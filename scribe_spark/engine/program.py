@@ -147,11 +147,7 @@ class PrefixedTables(Tables):
     """
 
     def __init__(
-        self,
-        tables: Tables,
-        prefix: str,
-        reads: tuple[str, ...] = (),
-        shares: tuple[str, ...] = (),
+        self, tables: Tables, prefix: str, reads: tuple[str, ...] = (), shares: tuple[str, ...] = ()
     ) -> None:
         self._tables, self._prefix, self._reads, self._shares = tables, prefix, reads, shares
 
@@ -206,10 +202,7 @@ class Prefixed:
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the number of the bucket of each position: int64.
-
-    `bounds` (B + 1,) are the first positions of the buckets, and the number of nodes.
-    """
+    """Return the bucket of each position by the `bounds` (B + 1,) of buckets: int64."""
     if len(bounds) > _MANY_BUCKETS:
         return np.searchsorted(bounds[1:-1], position, side="right")
     bucket = np.zeros(position.shape, dtype=np.int64)

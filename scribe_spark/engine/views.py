@@ -41,12 +41,7 @@ class Names:
     groups: np.ndarray
 
     def batch(self, columns: Mapping[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
-        """Return columns of a bucket's table as the rows of a view.
-
-        `wanted` is the schema.  Columns have ring positions of nodes, indices of groups (a negative
-        one becomes NULL), or other values; routers follow from nodes.  A string stands for a column
-        of equal values.
-        """
+        """Return columns of a bucket's table as rows of a view; a text stands for equal values."""
         length = max(len(some) for some in columns.values() if not isinstance(some, str))
         arrays = [self._array(columns, field.name, length) for field in wanted]
         cast = [
@@ -82,10 +77,7 @@ def read_view(
     schema: StructType | str,
     make: Callable[[Columns], Mapping[str, Any]] = dict,
 ) -> Batches:
-    """Return one table of each bucket as rows of a view; lazy.
-
-    ``make(columns)`` makes the columns of the view from some of the table's rows.
-    """
+    """Return one table of each bucket as rows of a view, whose columns `make` makes; lazy."""
     wanted = arrow_schema(schema)
 
     def batches(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:

@@ -171,10 +171,7 @@ class Overlay(ABC):
         """Return the entries of all nodes' routing tables: ``node, row, col, entry``."""
 
     def with_router(self, frame: DataFrame) -> DataFrame:
-        """Return `frame` with a column ``router``: the router of each row's ``node``.
-
-        The routers are looked up in memory, without a join, which would shuffle both tables.
-        """
+        """Return `frame` with a column ``router``: the router of each row's ``node``."""
         facts, kernel = self.ring.facts, self.underlay.kernel
 
         def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -208,10 +205,7 @@ class Overlay(ABC):
         return None
 
     def filled_in(self, tables: BucketTables) -> BucketTables:
-        """Take over tables of buckets in which :attr:`unfilled` has filled the nodes' knowledge.
-
-        Return a copy without this knowledge, whose programs read it.
-        """
+        """Take over tables of buckets in which :attr:`unfilled` has filled the nodes' knowledge."""
         raise NotImplementedError
 
     def release(self) -> None:
@@ -374,11 +368,7 @@ class Overlay(ABC):
         names: Sequence[str],
         begin: Callable[[Facts, Columns], Columns],
     ) -> DataFrame:
-        """Return a table's rows as packed messages of a kind.
-
-        `names` are the columns that messages carry; ``begin(facts, columns)`` returns the positions
-        at which they start.
-        """
+        """Return a table's rows as packed messages of a kind."""
         facts, bounds, wanted = self.ring.facts, self.ring.bounds, list(names)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -400,10 +390,7 @@ def _column(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _payload(messages: DataFrame, address: Sequence[str]) -> list[str]:
-    """Return the payload columns of messages, after a check of their names and types.
-
-    `address` are the columns of the overlay itself.
-    """
+    """Return the payload columns of messages, after a check of their names and types."""
     payload = [name for name in messages.columns if name not in address]
     taken = sorted(name for name in payload if name.lower() in OWN)
     if taken:

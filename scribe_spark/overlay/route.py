@@ -180,11 +180,7 @@ class _Upcalls:
     state: Mapping[str, Columns] | None = None  # the application's tables without rows, by name
 
     def _open(self, tables: Tables, inbox: Inbox) -> list[Columns]:
-        """Return the received messages (a list of one table, or none).
-
-        Before, the tables of the application that the inbox brings replace those of the bucket, and
-        missing ones are created.
-        """
+        """Return the received messages (a list of one table, or none)."""
         for name, empty in (self.state or {}).items():
             if name in inbox:
                 tables[name] = {column: inbox[name][column] for column in empty}
@@ -247,10 +243,7 @@ class Route(_Upcalls):
         return unchanged or self.application.independent
 
     def _hop(self, first: int, tables: Tables, moving: Columns) -> tuple[Columns, Columns]:
-        """Return messages as upcalls see them: those that go on, and those that are at their root.
-
-        `moving` are the messages on their way.
-        """
+        """Return messages as upcalls see them: those that go on, and those at their root."""
         assert self.rule is not None
         at = moving[AT]
         hi, lo = (moving[name].view(np.uint64) for name in _KEY)

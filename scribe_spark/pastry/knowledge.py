@@ -44,10 +44,7 @@ _TABLES_AT_ONCE = 2**14
 
 @dataclass(frozen=True)
 class RoutingTables:
-    """The routing tables of n nodes; empty cells and rows are omitted.
-
-    The entries of node i are those from ``offsets[i]`` to ``offsets[i + 1] - 1``.
-    """
+    """The filled cells of n nodes' routing tables, those of node i from ``offsets[i]`` on."""
 
     offsets: np.ndarray  # int64, shape (n + 1,)
     row: np.ndarray  # int32
@@ -94,10 +91,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
 
 
 def table_entries(known: Table) -> pa.Table:
-    """Count the nodes, and the filled cells of the routing tables `known`, packed as `ROWS`.
-
-    The result has one row: `schemas.TABLE_ENTRIES`.
-    """
+    """Count the nodes, and the filled cells of the routing tables `known`, packed as `ROWS`."""
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
         cells = columns["cells"]
@@ -114,10 +108,7 @@ def table_entries(known: Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The leaf sets and routing tables of n nodes, as a run's table ``knowledge`` has them.
-
-    The ring `known` has the n nodes (at `own`) and all nodes in their tables; routers are ids.
-    """
+    """The leaf sets and routing tables of the nodes `own` of a ring, as a run saves them."""
 
     known: Ring
     own: np.ndarray
@@ -150,11 +141,7 @@ class Knowledge:
 
     @classmethod
     def from_arrow(cls, rows: pa.RecordBatch, leaf_set: int) -> Knowledge:
-        """Return the tables of nodes from rows of `schemas.KNOWLEDGE`.
-
-        `leaf_set` is l, which decides whether a leaf set covers the ring where ``covers_ring`` is
-        NULL.
-        """
+        """Return the tables of nodes from rows of `schemas.KNOWLEDGE`."""
         leaf_offsets, leaves = _structs(rows.column("leaf_set"))
         entry_offsets, entries = _structs(rows.column("routing_table"))
         first_leaf, first_entry = len(rows), len(rows) + len(leaves)
@@ -200,10 +187,7 @@ def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
 
 
 def live_knowledge(states: States, lives: KnowsLives | None, kernel: Kernel) -> Knowledge:
-    """Return the tables of a bucket's live nodes, without their dead leaves and entries.
-
-    If `lives` is None, all nodes are alive.
-    """
+    """Return the tables of a bucket's live nodes without dead nodes; `lives` None: all live."""
     is_alive = is_node if lives is None else lives.is_alive
     index = np.flatnonzero(is_alive(states.own))
     known, cells = states.known, states.cells[index]
@@ -259,11 +243,7 @@ def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFram
 def tables_of_knowledge(
     knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int, rows: int = 1
 ) -> BucketTables:
-    """Return the tables of buckets with the leaf sets and routing tables in `schemas.KNOWLEDGE`.
-
-    Leaf sets may have any length and entries may be missing, but every known node must exist.
-    Routing tables have at least a number of `rows`.
-    """
+    """Return the tables of buckets with saved knowledge, whose nodes must all exist."""
     facts, bounds = ring.facts, ring.bounds
 
     def leaf_sets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -311,10 +291,7 @@ def _messages(
 
 @dataclass(frozen=True)
 class Assemble:
-    """Puts the received leaf sets and entries into the tables of a bucket.
-
-    The tables have at least `half` leaves per side, and `rows` rows.
-    """
+    """Puts the received leaf sets and entries into the tables of a bucket."""
 
     bounds: np.ndarray
     b: int

@@ -40,10 +40,7 @@ def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class RingDistances:
-    """The ring distances of k candidates from each of m keys; they can be compared.
-
-    Of equal distances, the smaller position is closer.
-    """
+    """Ring distances of k candidates from each of m keys; of equal ones, smaller positions win."""
 
     hi: np.ndarray
     lo: np.ndarray
@@ -55,10 +52,7 @@ class RingDistances:
         return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
 
     def closest(self, among: np.ndarray) -> np.ndarray:
-        """Return the column of the closest candidate in each row, or :data:`NONE`.
-
-        `among` (m, k) marks the candidates that count.
-        """
+        """Return the column of the closest candidate in each row, or :data:`NONE`."""
         if not among.shape[1]:
             return np.full(len(among), NONE)
         left = among
@@ -159,10 +153,7 @@ def _hop_of_some(
 
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
-    """Return True for keys on the arc between the farthest leaves of their node.
-
-    `at` are the positions of the nodes that have the messages.
-    """
+    """Return True for keys on the arc between the farthest leaves of their node."""
     known, (larger_reach, smaller_reach) = states.known, states.reach(at - states.first)
     node, size = known.take(at), len(known)
     larger = known.take((at + larger_reach) % size)
@@ -175,10 +166,7 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
 
 
 def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entry for each key in its node's table, or :data:`NONE`, and the shared digits.
-
-    `at` are positions; the second result is the number of first digits that node and key share.
-    """
+    """Return the entry for each key in its node's table, or :data:`NONE`, and the shared digits."""
     known, b, rows = states.known, states.b, states.cells.shape[1]
     shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
     row = np.minimum(shared, rows - 1)
@@ -190,11 +178,7 @@ def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
 def _rare_case(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the closest live known node with a long enough prefix (NONE: none), and dead nodes.
-
-    The dead candidates come before the live one; they are pairs (message, node), which may occur
-    twice.  `shared` is the number of digits that the node `at` shares with the key.
-    """
+    """Return the closest live known node with a long enough prefix (NONE: none), and dead nodes."""
     known, m = states.known, len(at)
     # 1. nodes with at least as long a shared prefix: leaves, and table rows from that length on
     leaves, tables = states.leaves[at - states.first], states.cells[at - states.first]
@@ -226,11 +210,7 @@ def _rare_case(
 def first_alive(
     is_alive: IsAlive, message: np.ndarray, candidate: np.ndarray, m: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each message's first live candidate (NONE: none), and the dead ones tried before it.
-
-    The candidates of `m` messages are in the order in which a message tries them; `message` has the
-    index of each candidate's message.
-    """
+    """Return each message's first live candidate, or NONE, and the dead ones tried before."""
     alive = is_alive(candidate)
     usable = np.flatnonzero(alive)[::-1]
     first = np.full(m, len(candidate))
@@ -243,11 +223,7 @@ def first_alive(
 def _closest_alive(
     known: Ring, is_alive: IsAlive, keys: Keys, candidates: np.ndarray, among: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each message's closest live candidate (NONE: none), and dead ones that are closer.
-
-    `among` marks the candidates that count.  The dead candidates are pairs (message, node), which
-    may occur twice.
-    """
+    """Return each message's closest live candidate (NONE: none), and dead ones that are closer."""
     distance = distances(known, keys, candidates)
     alive = is_alive(candidates)
     best = distance.closest(among & alive)
@@ -285,11 +261,7 @@ def randomised_hop(
 
 
 def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes that may be the next hops of messages: indices of messages, and positions.
-
-    They are the nodes in the tables of the node ``at[i]`` that are nearer to the key than this node
-    and share at least as many digits with it.
-    """
+    """Return the possible next hops of messages: indices of messages, and positions."""
     ring, b = states.known, states.b
     leaves = states.leaves[at - states.first]
     cells = states.cells[at - states.first].reshape(len(at), -1)

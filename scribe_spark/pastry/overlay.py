@@ -63,14 +63,8 @@ def draw_nodes(
 ) -> Batches:
     """Return the nodes of the overlay, numbered from 0: `schemas.NODES`; lazy.
 
-    Parameters
-    ----------
-    routers : ndarray of int64, shape (R,)
-        The ids of the routers that nodes can be attached to.
-    shares : ndarray of float64, shape (R,), optional
-        The fraction of the nodes at each router; by default equal fractions.
-    places : ndarray of int32, shape (N,), optional
-        The index of each node's router; by default routers are drawn.
+    `routers` are R ids.  The `shares` of the nodes at each router (default: equal), or `places`,
+    the index of the router of each node, decide which routers nodes have.
     """
     rows = node_rows(config, routers, shares, places)
 
@@ -86,10 +80,7 @@ def node_rows(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Return the function from numbers of nodes to their columns ``node, id_hi, id_lo, router``.
-
-    The parameters are those of :func:`draw_nodes`.
-    """
+    """Return the function from numbers of nodes to their columns ``node, id_hi, id_lo, router``."""
     seed, hashed = config.seed, config.overlay.node_ids == "sha1"
 
     def draw(node: np.ndarray) -> dict[str, np.ndarray]:
@@ -129,13 +120,7 @@ def _hashed_ids(node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def node_vertices(nodes: DataFrame) -> DataFrame:
-    """Return nodes as vertices of a graph: `schemas.NODE_VERTICES`.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        The nodes: `schemas.NODES`.
-    """
+    """Return the nodes (`schemas.NODES`) as vertices of a graph: `schemas.NODE_VERTICES`."""
     return schemas.conform(nodes.withColumnRenamed("node", "id"), schemas.NODE_VERTICES)
 
 
@@ -143,11 +128,7 @@ def node_vertices(nodes: DataFrame) -> DataFrame:
 
 
 def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Return the edges of all nodes to existing nodes: `schemas.OVERLAY_EDGES`.
-
-    A node that is in another node's leaf set and in its routing table has two edges from there. A
-    GraphFrame needs a vertex at both ends of an edge, so edges to other nodes are left out.
-    """
+    """Return the edges to existing nodes, as a GraphFrame needs them: `schemas.OVERLAY_EDGES`."""
     edges = leaf_set_edges(knowledge).unionByName(routing_table_edges(knowledge))
     return edges.join(nodes.select(F.col("node").alias("dst")), "dst", "left_semi").select(
         OVERLAY_EDGES.names
@@ -234,12 +215,7 @@ class PastryOverlay(Overlay, GraphTables):
     """
 
     def __init__(
-        self,
-        nodes: Table,
-        underlay: Underlay,
-        b: int,
-        leaf_set: int,
-        digits: int | None = None,
+        self, nodes: Table, underlay: Underlay, b: int, leaf_set: int, digits: int | None = None
     ) -> None:
         cores = parallelism(Batches.of(nodes).session)
 
@@ -296,10 +272,7 @@ class PastryOverlay(Overlay, GraphTables):
         self.filled_in(player.tables)
 
     def filled_in(self, tables: BucketTables) -> BucketTables:
-        """Take over tables of buckets that have the tables of all nodes.
-
-        Return a copy without these, whose programs read them.
-        """
+        """Take over tables of buckets that have the tables of all nodes."""
         self.unfilled, self.filled = None, tables
         self.own(tables.release)
         self._known = [tables.constant(LEAVES, CELLS)]
@@ -307,11 +280,7 @@ class PastryOverlay(Overlay, GraphTables):
 
     @classmethod
     def of_knowledge(
-        cls,
-        knowledge: DataFrame,
-        underlay: Underlay,
-        b: int,
-        leaf_set: int,
+        cls, knowledge: DataFrame, underlay: Underlay, b: int, leaf_set: int
     ) -> PastryOverlay:
         """Return a Pastry network with the leaf sets and routing tables of a saved table.
 

@@ -56,10 +56,7 @@ def nearest_entries(
 
 
 def shared_with_next(ring: Ring, b: int, begins: Sequence[int] | np.ndarray = ()) -> np.ndarray:
-    """Return the number of first digits that each node shares with the next one: int, (n - 1,).
-
-    The number is -1 for the last node of a ring, if `ring` is several rings.
-    """
+    """Return how many first digits each node shares with the next one, -1 at the end of a ring."""
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
     shared[np.asarray(begins, dtype=np.int64) - 1] = -1
     return shared
@@ -75,8 +72,7 @@ def fill_entries(
 ) -> None:
     """Write the rows of :func:`nearest_entries` into empty tables, shape (n, rows, 2**b).
 
-    The tables begin with row `first_row`; `shared` is the result of :func:`shared_with_next`, and
-    `first` the position of the first node of `ring`.
+    `shared` is the result of :func:`shared_with_next`, `first` the position of the first node.
     """
     n, b = len(ring), cells.shape[2].bit_length() - 1
     own: list[np.ndarray] = []
@@ -107,12 +103,7 @@ def _compare_pairs(
     cells: np.ndarray,
     first: int,
 ) -> None:
-    """Fill `cells` for many small classes, comparing every pair of nodes in a class.
-
-    A class is the nodes that share the digits before a row.  `classes` has the starts, sizes and
-    rows of classes.  They are processed by start, so that a router's delays are requested once or
-    twice, not once for each row.
-    """
+    """Fill `cells` for many small classes, comparing every pair of nodes in a class."""
     starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
     if not len(starts):
         return
@@ -191,12 +182,7 @@ def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
 def summarise_bucket(
     prefix: int, first: int, ring: Ring, kernel: Kernel, routers: int, with_delay: bool
 ) -> dict[str, np.ndarray]:
-    """Return the summary of a prefix: of its nodes, the one nearest to each router.
-
-    `ring` has the nodes with the prefix, sorted by nodeId, and `first` is the position of the first
-    one.  The result is a row of the table `SUMMARIES`.  The delays are needed if summaries will be
-    merged to shorter prefixes (:meth:`Summaries.of`).
-    """
+    """Return the summary of a prefix: of its nodes, the one nearest to each router."""
     _, index = np.unique(ring.router, return_index=True)  # the smallest nodeId on each router
     index.sort()
     everywhere = np.arange(routers)
@@ -235,12 +221,7 @@ class Summaries:
         return cls(b, digits, tuple(levels))
 
     def siblings(self, prefix: int, row: int, routers: np.ndarray) -> np.ndarray:
-        """Return the entries of a row before p for nodes of a prefix: int32, (2**b, len(routers)).
-
-        `routers` are those of the nodes.  An entry is the node nearest to the router that shares
-        `row` digits with `prefix` and has the given next digit; -1 for none, and for the prefix's
-        own digit.
-        """
+        """Return the entries of a row before p for nodes of a prefix: int32, (2**b, routers)."""
         base = 2**self.b
         cell = prefix >> self.b * (self.digits - row - 1)
         start = cell // base * base
@@ -255,11 +236,7 @@ _NOWHERE = np.int64(2**62)
 def _nearest_of_shorter(
     nearest: np.ndarray, delay_us: np.ndarray, base: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return summaries of prefixes that are one digit shorter, and their delays.
-
-    Of `base` prefixes with the same first digits, the nearest node remains; ties go to the first
-    prefix, which has the smallest nodeIds.
-    """
+    """Return summaries of prefixes that are one digit shorter, and their delays."""
     shape = (-1, base, nearest.shape[1])
     best = delay_us.reshape(shape).argmin(axis=1)[:, None]
     nearest = np.take_along_axis(nearest.reshape(shape), best, axis=1)[:, 0]
@@ -271,11 +248,7 @@ def _nearest_of_shorter(
 
 @dataclass(frozen=True)
 class _PerfectProgram:
-    """A program that makes perfect tables; a prefix has `digits` digits.
-
-    If `initial` is given, only nodes with smaller numbers exist at the start, and the others have
-    empty rows.
-    """
+    """A program that makes perfect tables; a prefix has `digits` digits."""
 
     facts: KnowsRing
     bounds: np.ndarray
@@ -301,7 +274,6 @@ class Summarise(_PerfectProgram):
     """Summarise each prefix in the bucket of its first node: the table `SUMMARIES`."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         _, live, first = self._live
         rows = [
             summarise_bucket(
@@ -323,7 +295,6 @@ class Fill(_PerfectProgram):
     nearest: Shared | None = None
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         assert self.nearest is not None
         positions, live, first = self._live
         levels = tuple(self.nearest[f"{level}"] for level in range(self.digits))
@@ -351,11 +322,7 @@ def fill_perfectly(
     digits: int,
     initial: int | None = None,
 ) -> None:
-    """Write perfect tables, `LEAVES` and `CELLS`, into every bucket.
-
-    `routers` is the number of routers; a prefix has `digits` digits.  If `initial` is given, only
-    nodes with smaller numbers exist at the start, and the others have empty rows.
-    """
+    """Write perfect tables into every bucket; only nodes with numbers below `initial` exist."""
     of = facts, bounds, kernel, routers, b, leaf_set, digits, initial
     player.play(Summarise(*of))
     rows = player.take(SUMMARIES)[SUMMARIES]
@@ -390,10 +357,7 @@ def filling_perfectly(
 def _live_ring(
     facts: KnowsRing, bounds: np.ndarray, initial: int | None
 ) -> tuple[np.ndarray | None, Ring, np.ndarray]:
-    """Return the existing nodes: their positions, their ring, and each bucket's start in that ring.
-
-    The positions are None if all nodes exist; `initial` is the number of nodes that exist.
-    """
+    """Return the existing nodes: positions, ring, and the start of each bucket in that ring."""
     if initial is None:
         return None, facts.ring, bounds
     positions = np.flatnonzero(facts.ring.node < initial)
@@ -404,11 +368,7 @@ def _live_ring(
 def _whole_prefixes(
     live: Ring, first: np.ndarray, bucket: int, bits: int
 ) -> list[tuple[int, int, int]]:
-    """Return each prefix that a node of a bucket has: (prefix, start, stop).
-
-    A prefix has up to `bits` bits; `start` and `stop` are its range of positions in `live`, which
-    may begin before the bucket and end after it.  `first` has the first position of each bucket.
-    """
+    """Return each prefix that a node of a bucket has: (prefix, start, stop)."""
     start, stop = first[bucket : bucket + 2]
     if start == stop:
         return []
@@ -430,10 +390,7 @@ def _among_all(live: States, positions: np.ndarray, states: States) -> States:
 def prefixes(
     ring: Ring, bounds: np.ndarray, bucket: int, bits: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the prefixes in a bucket that have nodes.
-
-    Each item is the prefix, the position of its first node, and the position after its last node.
-    """
+    """Yield the prefixes in a bucket that have nodes: prefix, first position, end."""
     start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
     prefixes, first = np.unique(ring.hi[start:stop] >> np.uint64(64 - bits), return_index=True)
     last = np.r_[first[1:], stop - start][: len(first)]

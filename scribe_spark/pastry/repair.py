@@ -78,7 +78,6 @@ class _Detect(NodeProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         lives, states = self.environment.in_round, self.states(bucket, tables)
         live = self.live(bucket)
         leaves = states.distinct_leaves(live - states.first)
@@ -125,7 +124,6 @@ class _SearchLeaves(NodeProgram):
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         states = self.states(bucket, tables)
         if not superstep:
             return self._begin(states, tables)
@@ -167,10 +165,7 @@ class _SearchLeaves(NodeProgram):
         return self._next(states, tables, came, came["named"])
 
     def _next(self, states: States, tables: Tables, sides: Columns, named: np.ndarray) -> Columns:
-        """Return the next questions of searches; store the offers to sides whose search has ended.
-
-        `sides` has the state of each search, and `named` the nodes that the last answer has named.
-        """
+        """Return the next questions of searches; store the offers of searches that have ended."""
         node, side, silent = sides[AT], sides["side"], sides["silent"]
         size = len(states.known)
         named = named.astype(np.int64)
@@ -202,14 +197,9 @@ class _SearchLeaves(NodeProgram):
 
 @dataclass(frozen=True)
 class _RepairLeaves(NodeProgram):
-    """Nodes that lost leaves ask their farthest leaves for leaf sets, until no leaf set changes.
-
-    A *side* of a leaf set has the leaves with greater or with smaller nodeIds.  Questions and their
-    answers take two supersteps.
-    """
+    """Nodes that lost leaves ask their farthest leaves for leaf sets, until no leaf set changes."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if superstep % 2:
             return {_LEAF_ANSWER: self._answer(bucket, tables, inbox[_LEAF_QUESTION])}
         asking = []
@@ -229,11 +219,7 @@ class _RepairLeaves(NodeProgram):
         return {_LEAF_QUESTION: self._ask(bucket, tables, node, side)}
 
     def _ask(self, bucket: int, tables: Tables, node: np.ndarray, side: np.ndarray) -> Columns:
-        """Let nodes ask the farthest live leaf of a side; return the questions as messages.
-
-        Questions to dead leaves whose death is not detected are lost; then the next farthest is
-        asked.
-        """
+        """Let nodes ask the farthest live leaf of a side; return the questions as messages."""
         states = self.states(bucket, tables)
         in_turn = _side_of(states, node, side)[:, ::-1]
         answers = self.environment.is_alive(in_turn)
@@ -275,11 +261,7 @@ class _RepairLeaves(NodeProgram):
         held: np.ndarray,
         offers: np.ndarray,
     ) -> np.ndarray:
-        """Return sides with the offered nodes added, nearest first, in the shape of `held`.
-
-        `held` has the present leaves, `offers` the offered nodes.  Offered nodes are checked to be
-        alive, until the side is full.
-        """
+        """Return sides with the offered nodes added, nearest first, in the shape of `held`."""
         half, far = states.half, len(states.known)
         both = np.concatenate([held, offers], axis=1)
         out = places_out(far, node[:, None], both, side[:, None])
@@ -308,10 +290,7 @@ def _side_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
 
 
 def _known(states: States, node: np.ndarray) -> np.ndarray:
-    """Return all nodes in the leaf sets and routing tables of some nodes: int32, one row per node.
-
-    :data:`NONE` stands for empty places.
-    """
+    """Return all nodes in the leaf sets and tables of some nodes: int32, a row per node."""
     index = node - states.first
     return np.concatenate(
         [states.leaves[index], states.cells[index].reshape(len(index), -1)], axis=1
@@ -356,11 +335,7 @@ def close_phase(environment: Environment) -> IfRows:
 def maintain_tables(
     environment: Environment, wave: Wave, purpose: str, number: int
 ) -> list[Program | IfRows]:
-    """Return the programs in which each live node asks a random entry of each row for the row.
-
-    The answers are rows from before the maintenance.  Dead entries that are asked are dropped and
-    repaired (by the configured rule) before the answers are used.
-    """
+    """Return the programs in which each live node asks a random entry of each row for the row."""
     return [
         AskRows(environment, wave, purpose, number),
         close_phase(environment),
@@ -370,17 +345,12 @@ def maintain_tables(
 
 @dataclass(frozen=True)
 class AskRows(WaveProgram):
-    """Live nodes ask for rows of other nodes' tables, and store the answers for `TakeRows`.
-
-    The answers are from before the maintenance: between the two programs, cells in which dead nodes
-    were found can be repaired.  The draws have the key `purpose`, `number`.
-    """
+    """Live nodes ask for rows of other tables; `TakeRows` uses the answers after the repairs."""
 
     purpose: str
     number: int
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             return self._ask(bucket, tables)
         if superstep == 1:
@@ -431,7 +401,6 @@ class TakeRows(WaveProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if _OFFERS in tables:
             states, offers = self.states(bucket, tables, CELLS), tables[_OFFERS]
             index = offers[AT] - states.first
@@ -441,18 +410,12 @@ class TakeRows(WaveProgram):
 
 
 def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:
-    """Return random bits for the questions of nodes (given by number) about one row: uint64.
-
-    The bits of a node do not depend on the number of nodes or rows.
-    """
+    """Return random bits for the questions of nodes (given by number) about one row: uint64."""
     return draws.stream_at(seed, f"{purpose} row {row}", number, nodes)
 
 
 def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the node that each node asks, one of the `entries` of its row; -1 for an empty row.
-
-    `drawn` are random bits for each node.
-    """
+    """Return the entry of its row that each node asks, by its random bits; -1: the row is empty."""
     filled = entries >= 0
     count = filled.sum(axis=1)
     wanted = (drawn % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)
@@ -473,7 +436,6 @@ class RepairTables(NodeProgram):
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             return self._drop(bucket, tables)
         if superstep == 2:
@@ -587,7 +549,6 @@ class FindDead(NodeProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         lives = self.environment.in_round
         states, old = self.states(bucket, tables), lives.known_dead(self.number - 1)
         live = self.live(bucket)

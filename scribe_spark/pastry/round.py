@@ -94,7 +94,6 @@ class _Forget(WaveProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         forget(self, bucket, tables)
         return {}
 
@@ -144,10 +143,7 @@ def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Look
 
 
 def look_up(environment: Environment, lookups: Lookups) -> list[Program | IfRows]:
-    """Return the programs that make lookups and then drop the dead entries that were found.
-
-    The results are in the tables :data:`ENDED`, see :func:`lookup_results`.
-    """
+    """Return the programs that make lookups and then drop the dead entries that were found."""
     if not len(lookups.source):
         return []
     return [LiveRoute(environment, "lookup", ENDED, _messages(lookups)), close_phase(environment)]
@@ -162,10 +158,7 @@ def _messages(lookups: Lookups) -> Columns:
 def lookup_results(
     player: RoundPlayer, lookups: Lookups, taken: Mapping[str, Columns]
 ) -> LookupResults:
-    """Return the results of lookups from the table :data:`ENDED` in `taken`.
-
-    A lookup that is missing in the table was not delivered, because its source is dead.
-    """
+    """Return the results of lookups; one that is missing in :data:`ENDED` began at a dead node."""
     m, keys = len(lookups.source), lookups.keys
     at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)
     delivered, right, (hops, lost) = *flags, np.zeros((2, m), dtype=np.int64)
@@ -180,10 +173,7 @@ def lookup_results(
 
 
 def try_routes(player: RoundPlayer, lookups: Lookups) -> LookupResults:
-    """Route lookups through the current tables; tables do not change and no message is counted.
-
-    A lookup from a dead node is not delivered.
-    """
+    """Route lookups through the current tables; tables do not change and no message is counted."""
     messages, alive = _messages(lookups), player.lives.is_alive(lookups.source)
     begin = {name: column[alive] for name, column in messages.items()}
     player.play(LiveRoute(player.environment, "", ENDED, begin))
@@ -219,7 +209,6 @@ class _SayGoodbye(NodeProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
         leaving, states = self.leaving[first:last], self.states(bucket, tables)
         sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
@@ -238,11 +227,9 @@ _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
 def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
-    """Let nodes (ascending) recover; return those that know no live node, ascending.
+    """Let nodes recover from their last known leaves; return those that know no live node.
 
-    All nodes recover together, from the tables before.  Each asks its last known leaves for their
-    leaf sets, takes the best nodes as leaves, and announces itself to them.  Then leaf sets are
-    exchanged.  The programs `besides` are played in the same supersteps; they write other tables.
+    The programs `besides` are played in the same supersteps; they write other tables.
     """
     if not len(nodes):
         for program in besides:
@@ -262,7 +249,6 @@ class _Recover(NodeProgram):
     nodes: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             return self._ask(bucket, tables)
         outbox: dict[str, Columns] = {}
@@ -336,10 +322,7 @@ class RoundResult:
 def begin_round(
     player: RoundPlayer, number: int, events: Events, before: Sequence[Program] = ()
 ) -> None:
-    """Play the first part of a round: the checked events of nodes, keep-alives, and repairs.
-
-    The programs `before` are played before the keep-alives.
-    """
+    """Play the first part of a round: the checked events of nodes, keep-alives, and repairs."""
     play_events(player, number, events)
     play_in_turn(player, [*before, *repair(player, number)])
 
@@ -358,16 +341,12 @@ def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
 
 @dataclass(frozen=True)
 class _CompareLeafSets(NodeProgram):
-    """Record the live nodes whose leaf set has other nodes than before the round.
-
-    The nodes `entered` were not alive before the round.
-    """
+    """Record the live nodes whose leaf set has other nodes than before the round."""
 
     entered: np.ndarray
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         first, last = (int(bound) for bound in self.bounds[bucket : bucket + 2])
         alive = self.environment.in_round.alive[first:last]
         changed = np.zeros(last - first, dtype=bool)

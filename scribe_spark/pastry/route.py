@@ -81,11 +81,7 @@ def count_hop(
     met: Met,
     sizes: np.ndarray | None = None,
 ) -> None:
-    """Count the transmissions of a hop, including those to dead nodes.
-
-    The function is called as ``count(messages, lost, between=...)``, with `sizes` of the messages
-    also as ``count(..., sizes=...)``.
-    """
+    """Count the transmissions of a hop, also those to dead nodes, by ``count`` of `Observer`."""
     goes, lost = (onward >= 0) & (onward != at), len(met.dead)
 
     def between() -> tuple[np.ndarray, np.ndarray]:

@@ -119,12 +119,7 @@ def _as_sets(leaves: np.ndarray) -> np.ndarray:
 def ring_leaves(
     place: np.ndarray, half: int, nodes: np.ndarray | int, start: np.ndarray | int = 0
 ) -> np.ndarray:
-    """Return the correct leaf sets of nodes, as in `States.leaves`: positions, int32, (n, l).
-
-    `place` is the index of each node in its ring.  A ring has `nodes` nodes and begins at the
-    position `start`; both may differ from node to node.  A side has fewer leaves than l / 2
-    (`half`) if there are fewer other nodes.
-    """
+    """Return the correct leaf sets of nodes in rings of some sizes: `States.leaves`."""
     nodes, start = np.expand_dims(nodes, -1), np.expand_dims(start, -1)
     index, steps = place[:, None] - start, np.arange(1, half + 1)
     sides = [
@@ -198,11 +193,7 @@ class States:
 
     @property
     def first(self) -> int:
-        """The position of the first node.
-
-        If ``own`` is an interval of the ring (a bucket, or the whole ring), then the index of a
-        node is its position minus this value.
-        """
+        """The first node's position, from which a node's index in an interval is counted."""
         return int(self.own[0]) if len(self.own) else 0
 
     @property
@@ -215,10 +206,7 @@ class States:
         return States(self.known, self.own[nodes], self.leaves[nodes], self.cells[nodes])
 
     def farthest(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the farthest larger and farthest smaller leaf of some nodes: positions, int64.
-
-        If a side is empty, the value is the node itself.
-        """
+        """Return the farthest larger and smaller leaves (positions), else the node itself."""
         sides = self.leaves[index].reshape(-1, 2, self.half)
         count = (sides >= 0).sum(axis=2, keepdims=True)
         last = np.take_along_axis(sides, np.maximum(count, 1) - 1, axis=2)
@@ -226,10 +214,7 @@ class States:
         return larger, smaller
 
     def reach(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return two distances, in positions: from each node to its farthest leaf on each side.
-
-        `index` has the indices of nodes here.
-        """
+        """Return how many positions away the farthest larger and smaller leaves are."""
         size, own, (larger, smaller) = len(self.known), self.own[index], self.farthest(index)
         return (larger - own) % size, (own - smaller) % size
 
@@ -255,10 +240,7 @@ def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
 
 
 def pairs_of(nodes: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all pairs of a node and a position in its row: two arrays of int64.
-
-    The positions have the shape (m, k); :data:`NONE` is left out.
-    """
+    """Return all pairs of a node and a position in its row of (m, k), without NONE: int64."""
     row, column = np.nonzero(positions >= 0)
     return nodes[row], positions[row, column].astype(np.int64)
 
@@ -286,7 +268,6 @@ class NodeProgram:
 
     @property
     def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
         return self.environment.bounds
 
     def count(

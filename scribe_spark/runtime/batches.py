@@ -91,10 +91,7 @@ class DriverRows:
 
 @dataclass(frozen=True)
 class Share:
-    """A task's share of a table: rows that the driver knows, and the kernels for them.
-
-    A range as rows stands for its numbers in a column ``id``; the task makes these rows.
-    """
+    """A task's share of a table, and the kernels; a range stands for numbers in a column ``id``."""
 
     rows: tuple[pa.Table | range, ...]
     kernels: tuple[BatchKernel | None, ...]
@@ -122,10 +119,7 @@ class Batches:
     def of(
         cls, table: Table, columns: Sequence[str] | None = None, among: Among = EVERY
     ) -> Batches:
-        """Return some columns of a table as `Batches`, and only the rows that `among` selects.
-
-        `among` maps a column to the values of which a row must have one.
-        """
+        """Return some columns of a table as `Batches`, of the rows with values in `among`."""
         if isinstance(table, Batches):
             return table._of_rows(among)
         frame = table if columns is None else table.select(*columns)
@@ -140,10 +134,7 @@ class Batches:
     def saved(
         cls, spark: SparkSession, folder: Path, columns: Sequence[str], among: Among = EVERY
     ) -> Batches:
-        """Return columns and rows of a saved table, a folder of Parquet files, as :meth:`of` does.
-
-        All tasks can read the folder.
-        """
+        """Return columns and rows of a folder of Parquet files that all tasks can read."""
         files = sorted(str(file) for file in folder.glob("*.parquet"))
         groups = [(f, *group) for f in files for group in _row_groups(f, among)]
         schema = from_arrow_schema(pq.read_schema(files[0]))
@@ -275,10 +266,7 @@ class Batches:
             yield from share.made()
 
     def made_by_plain_tasks(self) -> pa.Table:
-        """Return the few rows that a task for each core makes of the rows that the driver knows.
-
-        Such a job has no query that Spark would plan, and no row goes through the JVM.
-        """
+        """Return the few rows that a task for each core makes of the rows that the driver knows."""
         spark, schema = self.session, to_arrow_schema(self.schema)
         tasks, kernels = parallelism(spark), self._kernels
 
@@ -327,10 +315,7 @@ Table = DataFrame | Batches
 
 
 def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
-    """Return some columns of a small table as an Arrow table on the driver.
-
-    Of a DataFrame, only the rows that `among` selects: column -> possible values.
-    """
+    """Return columns of a small table (of a DataFrame, the rows in `among`) on the driver."""
     if isinstance(table, pa.Table):
         return table.select(list(columns))
     for column, values in among.items():

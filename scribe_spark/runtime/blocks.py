@@ -60,8 +60,7 @@ def materialise_and_read(
 ) -> tuple[DataFrame, pa.Table]:
     """Compute `frame` once, cut its lineage, and return some (small) columns on the driver.
 
-    The job observes the columns, so that no second query is planned.  An `InputError` or a
-    `RunError` of a task is raised as such, without Spark's traces.
+    The job observes the columns, so that no second query is planned.
     """
     with errors_of_tasks():
         if isinstance(abilities(frame.sparkSession), Connected):

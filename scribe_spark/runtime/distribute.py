@@ -32,10 +32,7 @@ _sources: dict[str, list[Path]] = {}
 
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
-    """Distribute named arrays to every executor as files; return names for :func:`open_array`.
-
-    The names of files are in the order of the arrays.
-    """
+    """Distribute arrays to every executor as files; return names for :func:`open_array`."""
     server, seen = abilities(spark), None
     if isinstance(server, Connected):
         seen = server.shared_folder()
@@ -62,10 +59,7 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
 def arrays_of_rows(
     table: Batches, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
 ) -> list[str]:
-    """Let one task make arrays by ``make(rows)``, distribute them, and return their names.
-
-    If tasks share no disk with this process, or the table is small, this process makes the arrays.
-    """
+    """Let one task, if it shares the disk, make arrays of a table; return their names."""
     spark = table.session
     if not (enabled("mapped_tables") and abilities(spark).shares_disk):
         return distribute_arrays(spark, **make(table.to_arrow()))

@@ -117,11 +117,7 @@ def spark_failure(error: Exception) -> RunError:
 
 
 def environment_of_machine() -> dict[str, str]:
-    """Return the environment of a JVM whose tasks all run on this machine.
-
-    Python workers run this interpreter, and do not import modules from the working directory.
-    Spark listens on this machine's internal network only, unless the user names an address.
-    """
+    """Return the environment of a JVM whose tasks all run on this machine, on its loopback."""
     values = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"} | jvm_locale()
     if not names_address():
         values[_ADDRESS] = LOOPBACK

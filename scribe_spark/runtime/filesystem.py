@@ -104,11 +104,7 @@ def open_files(spark: SparkSession, url: str) -> Files:
 
 
 def table_url(url: str) -> str:
-    """Return the URL by which Spark reads and writes a location of `open_files`.
-
-    It is the same, except for Databricks' volumes, which are folders for Python and a file system
-    for Spark.
-    """
+    """Return the URL of a location for Spark: Databricks' volumes are folders for Python only."""
     return f"dbfs:{url.removeprefix(_LOCAL)}" if _is_volume(url) else url
 
 
@@ -205,10 +201,7 @@ def _local(url: str) -> Path:
 
 
 class HadoopFiles:
-    """Any file system that Spark can write, through Hadoop's FileSystem in the JVM.
-
-    Two writers that `create` a file at once may both succeed on an object store.
-    """
+    """Files of Hadoop's FileSystem in the JVM; on stores, two writers may `create` one file."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self._jvm = cast(Any, spark._jvm)
@@ -339,7 +332,7 @@ def _java_errors() -> Iterator[None]:
 
 
 class ArrowFiles:
-    """Local files, HDFS (needs libhdfs), S3, Google Cloud Storage and Azure, by pyarrow's settings.
+    """Local files, HDFS (needs libhdfs), S3, Google Cloud Storage and Azure, by pyarrow.
 
     Two writers that `create` a file at once may both succeed.
     """
@@ -457,10 +450,7 @@ _GO_ON = "then continue with --resume"
 def full_disk(
     error: BaseException, spark: SparkSession | None, out: str, folder: Path | None
 ) -> str | None:
-    """Return one line with the folder of a full disk; None for every other error.
-
-    `out` is the output folder in the user's words, and `folder` the same, if it is on this machine.
-    """
+    """Return one line with the folder of a full disk, `out` or a scratch folder; None otherwise."""
     reason = _sign(error)
     if reason is None:
         return None

@@ -29,11 +29,7 @@ def jars(folder: str | Path = FOLDER) -> list[str]:
 
 
 def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
-    """Download GraphFrames' jar and its dependencies into `folder`; return the result as a line.
-
-    The download ends after `patience` seconds.  A failure is also written to ``folder/asked``, the
-    Makefile's stamp, so that not every ``make`` tries again (``make graphframes`` does).
-    """
+    """Download GraphFrames' jars into `folder`; return the result as a line, also in ``asked``."""
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if not jars(folder):

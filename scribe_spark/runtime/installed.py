@@ -10,13 +10,7 @@ from pathlib import Path
 
 
 def is_archive_of(path: str, folders: list[str]) -> bool:
-    """Return True if a path is an archive in an installation of pyspark by pip, in `folders`.
-
-    Examples
-    --------
-    >>> is_archive_of("/opt/spark/python/lib/pyspark.zip", ["/usr/lib/python3"])
-    False
-    """
+    """Return True if a path is an archive in an installation of pyspark by pip, in `folders`."""
     archive = Path(path)
     if archive.suffix != ".zip" or len(archive.parents) < 4:
         return False

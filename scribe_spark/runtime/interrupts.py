@@ -90,11 +90,7 @@ def exit_code() -> int:
 
 
 def end_on_signals(last_words: Callable[[], str]) -> None:
-    """Let signals end the process from now on, except inside the other functions of this module.
-
-    The main thread must call it; in other threads it does nothing.  ``last_words()`` returns the
-    last line for stderr.
-    """
+    """Let signals end the process with the last line ``last_words()``; for the main thread."""
     global _first, _last_words
     _first, _last_words = None, last_words
     if _is_main_thread():
@@ -140,20 +136,14 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
 
 
 def begin(work: Callable[..., T], *given: Any) -> Future[T]:
-    """Return the result of ``work(*given)``, which starts a process in a thread.
-
-    If a signal ends this process, it ends that process first, and waits until `work` has failed.
-    """
+    """Return the future of ``work(*given)``, which starts a process that a signal ends first."""
     global _begun
     _begun = result = _start(work, *given)
     return result
 
 
 def end_started(result: Future[Any]) -> None:
-    """End all started processes, also those that a thread is about to start.
-
-    `result` is the future of the thread.
-    """
+    """End all started processes, also those that the thread of `result` is about to start."""
     last = time.monotonic() + _PATIENCE
     end_processes()
     while not wait([result], _ENDING).done and time.monotonic() < last:
@@ -218,11 +208,10 @@ def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
 
 
 def end_processes() -> None:
-    """End all processes that this one has started, and their own.
+    """End all processes that this one has started, and their own; they keep their exit codes.
 
-    They are asked repeatedly, because a process that is about to become another program may miss a
-    signal; after a few seconds they are killed.  Nobody waits for them in a way that would hide
-    their exit code from the code that started them.
+    They are asked repeatedly, as a process that becomes another program may miss a signal, then
+    killed.
     """
     import psutil
 

@@ -37,10 +37,7 @@ def is_submitted() -> bool:
 
 
 def submitted_settings() -> dict[str, str]:
-    """Return the settings of ``spark-submit`` and ``spark-defaults.conf``: name -> value.
-
-    They are empty if the trick is not enabled.
-    """
+    """Return the settings of ``spark-submit`` and ``spark-defaults.conf``, if the trick is on."""
     if not is_submitted() or not enabled("submitted_settings"):
         return {}
     SparkContext._ensure_initialized()  # without a connection, a SparkConf is empty
@@ -125,10 +122,7 @@ _begun: tuple[dict[str, str], Future[_Launched]] | None = None
 
 
 def begin_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Start a JVM in a thread, which :func:`start_jvm` takes if its settings are the same.
-
-    A JVM that is not taken ends with this process.
-    """
+    """Start a JVM in a thread for :func:`start_jvm`; it ends with this process if not taken."""
     global _begun
     if _is_not_ours():
         return
@@ -148,10 +142,9 @@ def await_jvm() -> None:
 
 
 def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
-    """Start a JVM for this process's sessions, and return its output, which is held back.
+    """Start a JVM, or take that of :func:`begin_jvm` with these settings; return its output.
 
-    A JVM of :func:`begin_jvm` with the same settings is taken.  The result is None if there is a
-    JVM already, or Spark starts one.
+    The result is None if there is a JVM already, or Spark starts one.
     """
     global _begun
     if _is_not_ours():

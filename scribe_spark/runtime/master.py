@@ -72,10 +72,7 @@ def reach_master(master: str, patience: float = PATIENCE) -> None:
 
 
 def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: float) -> None:
-    """Refuse the value of a field if it has addresses, and none accepts a connection in time.
-
-    `patience` is in seconds.
-    """
+    """Refuse the value of a field if none of its addresses accepts a connection in time."""
     reason = ""
     for host, port in addresses:
         try:

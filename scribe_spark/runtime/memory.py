@@ -88,11 +88,7 @@ def _physical() -> int:
 
 
 def _limit_files(root: Path) -> list[Path]:
-    """Return the files with the limits of this process's control groups and of the groups above.
-
-    Version 2 has a line ``0::/group`` and one hierarchy, version 1 ``4:memory:/group``.  In a
-    container, the group may have the host's name, while its files are at the top.
-    """
+    """Return the files with the limits of this process's control groups and of the groups above."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

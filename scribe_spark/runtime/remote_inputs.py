@@ -18,14 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
 from scribe_spark.core.cells import (
     KINDS,
@@ -70,10 +63,7 @@ def read_remote(
     columns: Mapping[str, Kind],
     optional: Collection[str] = (),
 ) -> DataFrame:
-    """Return the named columns of a text or Parquet table that only Spark can reach.
-
-    The columns are BIGINT, DOUBLE and STRING; NULL if a value is missing or is no such number.
-    """
+    """Return columns of a table that only Spark can reach; NULL where a cell is no such number."""
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
         kinds = {name: columns[name] for name in found.names}
@@ -90,10 +80,7 @@ def collect_remote(
     optional: Collection[str] = (),
     most: int = MOST_ROWS,
 ) -> pd.DataFrame:
-    """Return a table that only Spark can reach on the driver, as :func:`read_table` does locally.
-
-    A table with more than `most` rows is refused.
-    """
+    """Return a table that only Spark can reach on the driver; refuse more than `most` rows."""
     with refuse_unreadable(field, path):
         found = _find(spark, path, field, columns, optional)
         rows = found.rows.limit(most + 1).toArrow()

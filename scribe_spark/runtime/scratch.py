@@ -14,11 +14,7 @@ SCRATCH = "SPARK_LOCAL_DIRS"
 
 
 def scratch_folder() -> Path:
-    """Return a new empty folder, which is deleted when this process ends, if not before.
-
-    It is in the first of the user's scratch folders: a user without space in the system's temporary
-    folder names another one there, and needs no second variable.
-    """
+    """Return a new folder in the user's first scratch folder, deleted when the process ends."""
     first = os.environ.get(SCRATCH, "").split(",")[0] or None
     if first is not None:
         with suppress(OSError):  # Spark makes it, too; it may exist on executors only

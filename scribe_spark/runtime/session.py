@@ -77,20 +77,12 @@ _SHORT = 200_000
 
 
 def is_short(nodes: int, estimated_work: int) -> bool:
-    """Return True if the JVM's first compiler is enough.
-
-    This holds for little work, and for a single run of Scribe, whose cost is its number of nodes.
-    `estimated_work` is the cost of all runs (`RunConfig.estimated_work`).
-    """
+    """Return True if the JVM's first compiler is enough: little work, or a single run of Scribe."""
     return estimated_work <= max(_SHORT, nodes)
 
 
 def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
-    """Return the JVM's options for a heap of `heap_mib` MiB, with `young_mib` for new objects.
-
-    In a `short` session, half of a JVM's work is the compilation of its own code, so the first
-    compiler alone is faster.  Its code is slower by a third than the final code of the second.
-    """
+    """Return the JVM's options for heap and new objects (MiB); see `first_compiler` for `short`."""
     options = [archive_option(), log_option()]
     if enabled("first_compiler") and short:
         # room for the code of many queries: with this compiler's own 48 MiB a long session of small
@@ -129,10 +121,9 @@ _LONGEST = 60.0  # the longest wait for the job, in seconds
 
 @contextmanager
 def warmed_up(spark: SparkSession) -> Iterator[None]:
-    """Return a context manager that runs a job with a row for each core beside the block.
+    """Return a context manager that runs a job beside the block, if the session is local.
 
-    Only sessions on this machine are warmed up.  The end of the block waits for the job, as a
-    thread that still works when Python ends can crash the process.
+    Its end waits for the job: a thread that works when Python ends can crash the process.
     """
     server, thread = abilities(spark), threading.Thread(target=_play, args=(spark,), daemon=True)
     if isinstance(server, Classic) and server.shares_disk:
@@ -220,10 +211,7 @@ def session(
 def begin(
     execution: Execution, nodes: int, estimated_work: int | None = None, *, worlds: bool = False
 ) -> None:
-    """Start the JVM of a later :func:`session` with the same arguments, beside other work.
-
-    That session raises the errors; without it, the JVM ends with this process.
-    """
+    """Start the JVM of a later :func:`session` with the same arguments, which raises its errors."""
     if execution.remote is not None or is_submitted():
         return
     with suppress(InputError):
@@ -253,10 +241,7 @@ def _classic(
 
 
 def _work(execution: Execution | None, nodes: int, estimated_work: int | None, worlds: bool) -> int:
-    """Return the estimated work of jobs, as a number of nodes.
-
-    It is just `nodes` if tasks that keep their buckets do the rest.
-    """
+    """Return the estimated work of jobs, as a number of nodes."""
     engine = "auto" if execution is None else execution.engine
     in_tasks = engine == "tasks" or (worlds and engine == "auto")
     return nodes if in_tasks else estimated_work or nodes
@@ -367,11 +352,7 @@ def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSess
 
 
 def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool) -> dict[str, str]:
-    """Return Spark's settings that must be set before a session starts.
-
-    The memory depends on the number of `nodes`, the `estimated_work` and whether the session plays
-    `worlds`.
-    """
+    """Return Spark's settings that must be set before a session starts."""
     settings = {
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",

@@ -79,11 +79,7 @@ def note_seconds(spark: SparkSession, part: str, seconds: float) -> None:
 
 
 def seconds_of(spark: SparkSession) -> Mapping[str, float]:
-    """Return the seconds that parts of a session's work have taken so far.
-
-    These are ``session`` (its start; absent in a session of the user), ``planning`` (of queries)
-    and ``tasks`` (of their jobs).  Queries of two threads count twice.
-    """
+    """Return the seconds of a session's ``session`` (start), ``planning`` and ``tasks`` so far."""
     return _seconds.get(spark, {})
 
 
@@ -242,10 +238,7 @@ class Connected:
 
     @cached_property
     def _looked(self) -> tuple[int, bool]:
-        """Find by a job how many tasks run at a time, and whether tasks see our files.
-
-        If tasks lack this package, they get it.
-        """
+        """Find by a job how many tasks run at a time, and whether tasks see our files."""
         partitions, sees, imports = self._look(scratch_folder())
         if not imports:
             self._spark.addArtifacts(str(_zipped(scratch_folder())), pyfile=True)
@@ -355,10 +348,7 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 def _looker(
     folder: Path, token: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the kernel of a task that tests its surroundings without this package: files, imports.
-
-    `token` is the content of a file in `folder`, which a task must see.
-    """
+    """Return the kernel by which a task tests its files and imports, without this package."""
     shown, names, package = str(folder), [part.split()[0] for part in _LOOK.split(", ")], _PACKAGE
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -412,16 +402,8 @@ class Submit(Protocol):
 def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     """Yield a function that runs work in a second thread, one piece after the other.
 
-    The end of the ``with`` block waits for all pieces.  If the caller raises (for example because
-    of Ctrl-C), the jobs of the running piece are cancelled, and later pieces are dropped.  If the
-    session schedules fairly, the caller's jobs and these get half of the cores each.
-
-    Examples
-    --------
-    >>> with concurrent_jobs(spark) as submit:
-    ...     rows = submit(frame.count)
-    ...     other.write.parquet(place)
-    ...     print(rows.result())
+    The end of the block waits for all pieces.  If the caller raises (for example by Ctrl-C), the
+    jobs of the running piece are cancelled, and later pieces are dropped.
     """
     pool, session = ThreadPoolExecutor(1, "concurrent-jobs"), abilities(spark)
     tag = f"concurrent-jobs-{uuid.uuid4().hex}"

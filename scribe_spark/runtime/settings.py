@@ -23,10 +23,7 @@ if TYPE_CHECKING:  # not on executors
 
 
 def default_partitions(spark: SparkSession, nodes: int, *, in_tasks: bool = False) -> int:
-    """Return the default number of partitions: the number of Spark's cores, or more.
-
-    If each superstep is a Spark job (not `in_tasks`), a partition has at most 250,000 nodes.
-    """
+    """Return the cores, or with jobs a partition per 250,000 nodes if that is more."""
     return parallelism(spark) if in_tasks else max(parallelism(spark), -(-nodes // 250_000))
 
 
@@ -51,8 +48,7 @@ def bucket_count(spark: SparkSession, nodes: int) -> int:
 def sql_settings(partitions: int) -> dict[str, str]:
     """Return the SQL settings for supersteps.
 
-    Adaptive execution takes a third of a short superstep and loses the partitioning of a
-    checkpoint; co-partitioning on a subset of the join keys saves one shuffle per round.
+    Adaptive execution takes a third of a short superstep and loses checkpoints' partitioning.
     """
     settings = {
         "spark.sql.adaptive.enabled": "false",

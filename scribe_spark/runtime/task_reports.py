@@ -40,10 +40,9 @@ class ReportAddress:
 def receive_reports(
     spark: SparkSession, take: Callable[[Any], None]
 ) -> Iterator[ReportAddress | None]:
-    """Call `take` with each report of tasks that have the address, from another thread.
+    """Call `take` with the reports of tasks in a thread; its exceptions are raised at the end.
 
-    Yield None if the driver cannot listen, or tasks may not reach it.  Exceptions of `take` are
-    raised at the end.
+    Yield the address for tasks, None if the driver cannot listen, or tasks may not reach it.
     """
     hosts = abilities(spark).hosts()
     server = None

@@ -21,12 +21,7 @@ VARIABLE = "SCRIBE_SPARK_TRICKS"
 
 @dataclass(frozen=True)
 class Trick:
-    """A feature beyond Spark's public interface that a run can do without.
-
-    `uses` is the part of Spark, Python or Java that it relies on, `gain` is measured (2 cores,
-    local mode; N overlay nodes), `without` is the alternative, and `connect` the reason why a
-    session of Spark Connect cannot use it.
-    """
+    """A feature beyond the public interface: what it uses, gains, and what happens without it."""
 
     name: str
     does: str

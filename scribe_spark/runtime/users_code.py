@@ -24,11 +24,7 @@ _OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
 
 @contextmanager
 def analysed(field: str, name: str) -> Iterator[None]:
-    """Return a context manager that turns an analysis error of Spark into one line.
-
-    The line is an `InputError` of `field` and `name`, with file and line of the user's code.  A
-    `RunError` gets `name` in front.
-    """
+    """Return a context manager that turns Spark's analysis errors into one line each."""
     plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
     before, plans.disabled = plans.disabled, True
     try:

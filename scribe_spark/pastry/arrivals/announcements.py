@@ -57,7 +57,6 @@ class ExchangeLeafSets(WaveProgram):
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if superstep % 2:
             return self._receive(bucket, tables, inbox)
         senders = [inbox[GAINED][AT]] if GAINED in inbox else []
@@ -138,17 +137,13 @@ class Announce(WaveProgram):
     """Arrived nodes announce themselves; the table `GAINED` gets the nodes with a new leaf."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             return self._announce(bucket, tables)
         self._take(bucket, tables, inbox)
         return {}
 
     def _announce(self, bucket: int, tables: Tables) -> Outbox:
-        """Announce each arrived node to the nodes in its leaf set and routing table.
-
-        The message to a node in row r of the routing table includes row r.
-        """
+        """Announce each arrived node to the nodes in its leaf set and routing table."""
         states = take_answers(self, bucket, tables)
         arrived = self.wave.arriving[self.mine(bucket)]
         tables[GAINED] = {"node": arrived}
@@ -206,13 +201,9 @@ _INTRODUCTION, _INTRODUCED_ROW = "introduction", "row"
 
 @dataclass(frozen=True)
 class Introduce(WaveProgram):
-    """Nodes of the wave ask the nodes on their routes for earlier nodes of it, and greet them.
-
-    All steps see the overlay after the announcements and the exchange.
-    """
+    """Nodes of the wave ask the nodes on their routes for earlier nodes of it, and greet them."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             return self._ask(bucket, tables)
         if superstep == 2:
@@ -243,10 +234,7 @@ class Introduce(WaveProgram):
         return {_QUESTION: question, _LEARN: {AT: arrived}}
 
     def _answer(self, bucket: int, tables: Tables, came: Columns) -> dict[str, Columns]:
-        """Answer with nodes of this wave that arrived before the asking node.
-
-        They are in the rows of the answering node's table about which the question is.
-        """
+        """Answer with nodes of this wave that arrived before the asking node."""
         states = self.states(bucket, tables)
         one, _, entries = entries_of_rows(states, came[AT], came["first"], came["last"])
         asker = came["arrived"][one]
@@ -292,10 +280,7 @@ class Introduce(WaveProgram):
 
 
 def _is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return True for each entry (m, k) that arrived in this wave before the row's node.
-
-    `place` is `WaveProgram.place`; `node` (m,) has the nodes.
-    """
+    """Return True for each entry (m, k) that arrived in this wave before the row's node."""
     return (entries >= 0) & (place[entries] < place[node][:, None])
 
 
@@ -307,13 +292,7 @@ def _take_named(
     index: np.ndarray,
     position: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes.
-
-    `arrived` has all arrived nodes, and `index` the receiver of each `position`, as indices in
-    `states`; `place` is `WaveProgram.place`.  Return each pair once: ``arrived``, the index of the
-    receiver in `arrived`; ``to``, the earlier node; ``row``, the row of the receiver's table in
-    which the earlier node is new, or -1 for a leaf that is not new in the table.
-    """
+    """Offer the nodes `position`, and earlier nodes among the leaves, to arrived nodes."""
     leaves = states.distinct_leaves(arrived)
     holder, column = np.nonzero(_is_earlier(place, leaves, states.own[arrived]))
     leaf = leaves[holder, column].astype(np.int64)

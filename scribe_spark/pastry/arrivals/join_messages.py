@@ -54,14 +54,9 @@ _AROUND, _LAST_ROW, _UP, _ROW_0 = range(4)
 
 @dataclass(frozen=True)
 class Discover(WaveProgram):
-    """Arriving nodes search for near contacts; searches start at the contacts of the wave.
-
-    A question to a node, with its answer, takes two supersteps.  A probe only measures a delay, so
-    it is counted but not sent as a message.  Each arriving node probes a node once.
-    """
+    """Arriving nodes search for near contacts; searches start at the contacts of the wave."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             mine = self.mine(bucket)
             start = self.wave.contact[mine] if len(mine) else mine
@@ -107,11 +102,7 @@ class Discover(WaveProgram):
     def _nearest(
         self, tables: Tables, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
     ) -> np.ndarray:
-        """Return the live node (a position) that is nearest to the arriving node of each search.
-
-        The candidates of search i are the present node ``at[i]`` and the nodes ``others[i]`` (NONE
-        where there is none), to all of which the arriving node measures the delay.
-        """
+        """Return the live node (a position) that is nearest to the arriving node of each search."""
         known, is_alive = self.environment.facts.ring, self.environment.is_alive
         asked = np.concatenate([at[:, None], others], axis=1).astype(np.int64)
         here, column = np.nonzero(asked != NONE)
@@ -123,10 +114,7 @@ class Discover(WaveProgram):
         return scored(score.min(axis=1))
 
     def _probe(self, tables: Tables, pairs: np.ndarray) -> None:
-        """Count probes of nodes that were not probed before.
-
-        `pairs` are keys (arriving node, probed node).
-        """
+        """Count probes of nodes that were not probed before."""
         before = tables[PROBED]["pair"] if PROBED in tables else pairs[:0]
         new = np.setdiff1d(pairs, before, assume_unique=True)
         tables[PROBED] = {"pair": np.sort(np.r_[before, new])}
@@ -168,13 +156,9 @@ _KEPT = {_ANSWER: ROUTES, _ROWS: _ENTRIES, _LEAF_SET: _LEAF_SETS}
 
 @dataclass(frozen=True)
 class JoinMessages(WaveProgram):
-    """Nodes send a join message to their contact; nodes on its route to the new nodeId answer.
-
-    Leaf sets and routing tables do not change; :func:`take_answers` uses the answers later.
-    """
+    """Nodes send a join message to their contact; nodes on its route to the new nodeId answer."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if not superstep:
             return self._ask(bucket, tables)
         outbox: Outbox = {}
@@ -278,10 +262,7 @@ def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
 def entries_of_rows(
     states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows `first` to `last` of nodes' routing tables: index in `at`, row, and entries.
-
-    `at` are indices of nodes in `states`.
-    """
+    """Return rows `first` to `last` of the tables of nodes: index in `at`, row, and entries."""
     place = np.arange(states.cells.shape[1])
     one, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
     return one, row, states.cells[at[one] - states.first, row]

@@ -43,10 +43,7 @@ def side_columns(states: States, side: int) -> slice:
 def places_out(
     size: int | np.int32, node: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
-    """Return how many ring positions a position is away from a node on one side; 0 for the node.
-
-    `size` is the number of nodes; `side` is 0 for the greater nodeIds, 1 for the smaller ones.
-    """
+    """Return how many ring positions a position is away from a node on one side; 0 for the node."""
     out = (position - node) * (1 - 2 * side)
     out += (out < 0) * size  # four times faster than a remainder
     return out
@@ -73,10 +70,7 @@ def take_leaves(
 
 
 def _room(states: States, index: np.ndarray, side: int) -> np.ndarray:
-    """Return the distance (positions) below which an offer enters a side of each leaf set: int32.
-
-    It is the ring's size if the side is not full.
-    """
+    """Return the distance (positions) below which an offer enters a side of leaf sets: int32."""
     last = states.leaves[index, side_columns(states, side).stop - 1]
     out = places_out(len(states.known), states.own[index], last, side)
     return np.where(last >= 0, out, len(states.known)).astype(np.int32)
@@ -90,11 +84,7 @@ def _entering(
     rooms: list[np.ndarray],
     only_new: bool,
 ) -> list[tuple[np.ndarray, int]]:
-    """Return, for each side, the offers that enter it, as keys, and the width of keys.
-
-    A key is ``to * width + distance``, where `to` is an index in `nodes`; `rooms` are the results
-    of :func:`_room`.
-    """
+    """Return, for each side, the offers that enter it, as keys, and the width of keys."""
     size, own = np.int32(len(states.known)), states.own[nodes].astype(np.int32)
     widths = [1 + int(room.max(initial=0)) for room in rooms]
     # only then can a leaf of one side enter the other side
@@ -122,11 +112,7 @@ def _entering(
 def _fill_side(
     states: States, nodes: np.ndarray, keys: np.ndarray, width: int, side: int
 ) -> np.ndarray:
-    """Put offered nodes into one side of leaf sets; return the rows of `states` that changed.
-
-    A side keeps the l/2 nearest of its leaves and the offers.  `keys` are ``i * width + d`` for an
-    offer to ``nodes[i]`` (a row of `states`) that is d places away on the ring.
-    """
+    """Put offered nodes into one side of leaf sets; return the rows of `states` that changed."""
     size, half, columns = len(states.known), states.half, side_columns(states, side)
     touched = distinct_indices(len(nodes), keys // width)
     index = nodes[touched]
@@ -149,10 +135,7 @@ def _fill_side(
 
 
 def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndarray:
-    """Return True for leaf sets that would change if all live nodes were offered to them.
-
-    `index` has indices in `states`, and `live` positions, ascending.
-    """
+    """Return True for leaf sets that would change if the `live` nodes were offered to them."""
     size, own, lacks = len(states.known), states.own[index], np.zeros(len(index), dtype=bool)
     is_live = np.zeros(size, dtype=bool)
     is_live[live] = True
@@ -263,11 +246,7 @@ def _take(
 def _take_nearer(
     states: States, kernel: Kernel, slot: np.ndarray, position: np.ndarray, present: np.ndarray
 ) -> np.ndarray:
-    """Put nearer offers into cells; return the indices of changed nodes, with repetitions.
-
-    The slot of an offer is an index into the flattened `States.cells`; `position` is the offered
-    node, and `present` the entry of the slot.
-    """
+    """Put nearer offers into cells; return the indices of changed nodes, with repetitions."""
     cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     router = states.known.router
     # 1. keep offers that are nearer than the entry of the cell
@@ -286,10 +265,7 @@ def _take_nearer(
 
 
 def cells_of(states: States, node: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the cell of a node's table in which another node belongs: ``row * 2**b + col``, int64.
-
-    `node` and `other` are positions.
-    """
+    """Return the cell (row * 2**b + col) of a node's table for another node: int64."""
     known, b = states.known, states.b
     hi, lo = known.hi[other], known.lo[other]
     row = ids.shared_digits_np(known.hi[node], known.lo[node], hi, lo, b)
@@ -311,10 +287,7 @@ def cells_in_rows(
 
 
 def scores(known: Ring, kernel: Kernel, node: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return a number for each other node, which sorts by (delay from a node, nodeId).
-
-    Nodes are positions.
-    """
+    """Return a number for each other node, which sorts by (delay from a node, nodeId)."""
     return kernel.delays(known.router[node], known.router[other]) << _POSITION | other
 
 

@@ -49,10 +49,7 @@ def arrivals(
     progress: Progress | None = None,
     in_tasks: bool = False,
 ) -> PastryOverlay:
-    """Return the overlay after nodes have arrived in waves; the caller must call ``release``.
-
-    With `in_tasks`, the nodes arrive in the first job of tasks that needs their tables.
-    """
+    """Return the overlay after nodes have arrived in waves; the caller must call ``release``."""
     rules = config.for_tasks()
     overlay = _Arrived(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
@@ -91,10 +88,7 @@ def play_arrivals(
     seed: int,
     progress: Progress | None = None,
 ) -> BucketTables:
-    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after `initial` nodes have arrived.
-
-    These are the nodes with the smallest numbers.  The caller must release the tables.
-    """
+    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after `initial` nodes have arrived."""
     environment = _environment(ring, rules, kernel, seed)
     tables = BucketTables(ring.layout, ring.starts())
     sharing = OnSpark(tables)
@@ -128,7 +122,6 @@ class Begin(NodeProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         ring, rules = self.environment.facts.ring, self.environment.rules
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         tables.update(States.empty(ring, nodes, rules.leaf_set, rules.b).tables())

@@ -65,10 +65,7 @@ class Wave:
         return self.arrays["contact"][self.first : self.last]
 
     def arrived(self, nodes: int) -> np.ndarray:
-        """Return the nodes of this wave and of earlier ones, ascending.
-
-        `nodes` is the number of all nodes.
-        """
+        """Return the nodes of this wave and of earlier ones, ascending."""
         there = np.zeros(nodes, dtype=bool)
         there[self.arrays["arriving"][: self.last]] = True
         return np.flatnonzero(there)
@@ -80,10 +77,7 @@ class Wave:
 
     @classmethod
     def of_round(cls, environment: Environment, ordered: np.ndarray, number: int) -> Wave:
-        """Return the wave of the nodes `ordered` that arrive in round `number`.
-
-        They are positions in the order of arrival; none of the nodes is alive yet.
-        """
+        """Return the wave of the nodes `ordered` that arrive in round `number`."""
         place = np.argsort(ordered)
         arriving = ordered[place]
         contact = contacts_in_round(environment, arriving, number)
@@ -104,7 +98,6 @@ class WaveProgram(NodeProgram):
         return self.wave.arrived(len(self.environment.facts.ring))
 
     def live(self, bucket: int) -> np.ndarray:
-        """See `NodeProgram.live`."""
         if self.environment.lives is not None:
             return super().live(bucket)
         first, last = np.searchsorted(self.everybody, self.bounds[bucket : bucket + 2])
@@ -117,10 +110,7 @@ class WaveProgram(NodeProgram):
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """The rank of each node in the order of arrival: int64, shape (K,).
-
-        Nodes outside of the wave have :data:`LATER`.
-        """
+        """The rank of each node in the order of arrival, else `LATER`: int64, shape (K,)."""
         place = np.full(len(self.environment.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
@@ -155,10 +145,7 @@ def wave_ends(nodes: int, growth: float) -> np.ndarray:
 def waves_of_round(
     known: Ring, nodes: np.ndarray, number: int, seed: int, live: int, growth: float
 ) -> list[np.ndarray]:
-    """Return the waves in which the given nodes arrive in a round: positions, in order of arrival.
-
-    The order is drawn; `live` nodes are alive before the first wave.
-    """
+    """Return the waves in which nodes arrive in a round: positions, in order of arrival."""
     drawn = draws.stream_at(seed, "arrival order", number, known.node[nodes])
     ordered, waves, done = nodes[np.lexsort((nodes, drawn))], list[np.ndarray](), 0
     while done < len(ordered):
@@ -178,11 +165,7 @@ def arrival_ranks(known: Ring, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WavePlan:
-    """The number of the wave and the contact of each node; arrays of shape (K,), by nodeId.
-
-    The plan is made before the first wave: a contact depends on which nodes arrived before, not on
-    their tables.
-    """
+    """The number of the wave and the contact of each node; arrays of shape (K,), by nodeId."""
 
     wave: np.ndarray  # int64
     rank: np.ndarray  # int64, from 0, in the order of arrival, which is drawn
@@ -227,11 +210,7 @@ class WavePlan:
 def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the contact of each node, or the start of its search (``discovered``): positions.
-
-    Nodes of wave 0 have none: -1.  The argument `contact` is the rule of contacts; `wave`, `rank`
-    and `drawn` are the wave, the rank of arrival and random bits (uint64) of each node.
-    """
+    """Return the contact of each node, or the start of its search (``discovered``): positions."""
     if contact in ("random", "discovered"):
         return random_contacts(wave, drawn)
     preference = -rank if contact == "latest" else np.arange(len(known))
@@ -239,10 +218,7 @@ def planned_contacts(
 
 
 def contacts_in_round(environment: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
-    """Return the contact (a position) of each node that arrives in round `number`.
-
-    It is -1 if no node is alive.
-    """
+    """Return the contact (a position) of each node that arrives in a round; -1: none is alive."""
     known, lives, contact = environment.facts.ring, environment.in_round, environment.rules.contact
     live = lives.live()
     if not len(live):
@@ -259,10 +235,7 @@ def contacts_in_round(environment: Environment, arriving: np.ndarray, number: in
 def _nearest_contacts(
     known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the nearest live node of each node; ties go to the smallest `preference`.
-
-    `wave` has the number of each node's wave; nodes of earlier waves are alive.
-    """
+    """Return the nearest live node of each node; ties go to the smallest `preference`."""
     if not kernel.has_links:
         return _nearest_of_earlier(known, wave, preference, kernel)
     routers, of = np.unique(known.router, return_inverse=True)
@@ -300,10 +273,7 @@ def _nearest_of_earlier(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the node of `members` nearest to each router; of equals, the first one.
-
-    Nodes are positions, routers indices.
-    """
+    """Return the first of the `members` (positions) that are nearest to each router (an index)."""
     # of the nodes on one router, only the first can be the result
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]
@@ -311,11 +281,7 @@ def nearest_nodes(
 
 
 def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return a drawn live node as the contact of each arriving node (:func:`planned_contacts`).
-
-    The node's random bits (`drawn`) modulo the number of live nodes are an index of the live nodes
-    by nodeId.
-    """
+    """Return the live node that the random bits `drawn` of each arriving node choose."""
     contact = np.full(len(wave), -1, dtype=np.int64)
     live = np.zeros(len(wave), dtype=bool)
     for members in _nodes_of_waves(wave):
