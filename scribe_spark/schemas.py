@@ -337,8 +337,7 @@ _KNOWN_NODE = _schema(entry=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
 
 #: The knowledge of a node: its leaf set, clockwise from its farthest smaller leaf to its farthest
 #: larger one (the first `smaller` of them are smaller); `covers_ring`, true if the leaf set covers
-#: the whole ring (NULL: its length decides, `leaf_set.covers_by_length`); and its routing table, in
-#: any order.
+#: the whole ring (NULL: its length decides); and its routing table, in any order.
 KNOWLEDGE = StructType(
     [
         *NODES.fields,

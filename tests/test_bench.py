@@ -2,17 +2,14 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import benchmarks as bench
-from benchmarks.event_log import EventLog
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -80,22 +77,6 @@ def test_supersteps_of_an_event_log():
     assert sum(each.shuffle_written for each in log.jobs.values()) == 1112
 
 
-def test_the_last_query_of_a_round_may_come_after_the_first_of_the_next():
-    queries = [
-        ("JOIN superstep 0", 0.0, 1.0),
-        ("JOIN superstep 1", 1.0, 3.0),
-        ("JOIN superstep 0", 1.5, 2.0),
-        ("JOIN superstep 2", 3.0, 3.5),
-        ("JOIN superstep 1", 3.1, 3.3),
-        ("JOIN superstep 0", 9.0, 9.5),
-    ]
-    log = EventLog({}, dict(enumerate(queries)))
-    steps = bench.supersteps(log, [])
-    found = [(step.loop, step.round, step.seconds) for step in steps]
-    # (the last one is another loop's of that name)
-    assert found == [("JOIN", 0, 1.0), ("JOIN", 1, 2.0), ("JOIN", 2, 0.5), ("JOIN", 0, 0.5)]
-
-
 def seen(*lines: tuple[float, str], ended: float = 10.0):
     samples = [(1.0, 5, 4, 1, 2, 1), (2.0, 9, 3, 2, 0, 1), (6.0, 7, 7, 1, 1, 3)]
     memory = [(moment, bench.TreeMemory(*rest)) for moment, *rest in samples]
@@ -118,10 +99,6 @@ def test_phases_follow_one_another_without_a_gap():
     ]
 
 
-def test_no_line_at_all():
-    assert bench.windows(seen()) == [("start", 0.0, 10.0)]
-
-
 def test_peaks_are_those_of_the_window():
     run = seen()
     assert run.peak() == {"peak_rss": 9, "peak_pss": 7}
@@ -129,11 +106,6 @@ def test_peaks_are_those_of_the_window():
     assert run.peak(8, 9) == {"peak_rss": None, "peak_pss": None}
     assert run.largest() == bench.TreeMemory(9, 7, driver=2, worker=2, jvm=3)
     assert run.largest(8, 9) is None
-
-
-def test_growth_exponent():
-    assert bench.growth_exponent([10, 100, 1000], [3, 30, 300]) == pytest.approx(1)
-    assert bench.growth_exponent([10, 100, 1000], [5, 5, 5]) == pytest.approx(0)
 
 
 GREEDY = """
@@ -167,29 +139,6 @@ def test_what_a_process_writes_is_seen(tmp_path, monkeypatch):
         [sys.executable, "-c", f"import os; os.chdir({str(tmp_path)!r}); {writing}"]
     )
     assert watched.disk == 2**26
-
-
-def test_memory_of_a_process_that_is_gone():
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    assert bench.tree_memory(gone.pid) == bench.TreeMemory()
-
-
-def test_memory_is_told_apart():
-    """The process itself, and the largest below it."""
-    below = "b = b'x' * 2**26; import time; time.sleep(60)"
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}])"
-    running = subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
-    try:
-        until = time.monotonic() + 30
-        while (memory := bench.tree_memory(running.pid)).worker < 2**26:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-    finally:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-    assert memory.jvm == 0 < memory.driver < memory.worker
-    assert memory.pss == memory.driver + memory.worker
 
 
 def test_the_users_own_spark_settings_stay(monkeypatch, tmp_path):
@@ -262,10 +211,10 @@ def stand_in(tmp_path, monkeypatch):
 
 
 def test_several_sizes_several_times(stand_in, capsys):
-    words = ["--sizes", "200,1200", "--repeat", "3", "--json", str(stand_in)]
+    words = ["--sizes", "50,350", "--repeat", "3", "--json", str(stand_in)]
     assert bench.main([*words, "--nodes", "7"]) == 0
     made = json.loads(stand_in.read_text())
-    assert [size["nodes"] for size in made["sizes"]] == [200, 1200]
+    assert [size["nodes"] for size in made["sizes"]] == [50, 350]
     assert 0 < made["growth_exponent"] < 1
     assert made["machine"]["cores"] == os.cpu_count()
     one = made["sizes"][0]
@@ -281,7 +230,7 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert one["parts"] == {"page": 0.5}
     told = capsys.readouterr().out
     assert "seconds of parts, by the manifest: page 0.5" in told
-    assert "N = 200, G = 2" in told
+    assert "N = 50, G = 2" in told
     assert "growth exponent" in told
     assert "JOIN 0" in told
 
@@ -293,22 +242,6 @@ def test_both_engines_side_by_side(stand_in, capsys):
     both = [(size["nodes"], size["engine"]) for size in sizes]
     assert both == [(20, "jobs"), (20, "tasks"), (30, "jobs"), (30, "tasks")]
     assert "N = 30, G = 2, in tasks" in capsys.readouterr().out
-
-
-def test_without_the_event_log(stand_in, capsys):
-    assert bench.main(["--nodes", "5", "--no-event-log", "--json", str(stand_in)]) == 0
-    (one,) = json.loads(stand_in.read_text())["sizes"]
-    assert "supersteps" not in one
-    assert "growth exponent" not in capsys.readouterr().out
-
-
-def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
-    job = [sys.executable, "-c", "raise SystemExit(4)"]
-    monkeypatch.setattr("benchmarks.measure.job_command", lambda flags: job)
-    monkeypatch.setattr("benchmarks.measure.calibrate", lambda: 0.5)
-    with pytest.raises(SystemExit) as stopped:
-        bench.run_job([], tmp_path / "out")
-    assert stopped.value.code == 4
 
 
 @pytest.mark.slow
@@ -359,7 +292,7 @@ sys.exit(pairs.main([*sys.argv[2:], "--pairs", "2", "--only", "works"]))
 """
 
 
-@pytest.mark.parametrize(("old", "new", "code"), [("0.25", "0.75", 1), ("0.75", "0.25", 0)])
+@pytest.mark.parametrize(("old", "new", "code"), [("0.1", "0.5", 1), ("0.5", "0.1", 0)])
 def test_pairs_compare_the_processor_time_of_all_processes(tmp_path, old, new, code):
     """Also of a process that goes on when its parent has ended, as Spark's JVM does."""
     for name, seconds in (("old", old), ("new", new)):

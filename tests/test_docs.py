@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 #: What a newcomer looks for, and what the file or function is called.
 FINDABLE = {
-    "leaf set": r"class LeafSets\b",
+    "leaf set": r"leaf sets",
     "routing table": r"routing tables",
     "next hop": r"def hop\b",
     "route": r"def route_to_edge\b",

@@ -69,10 +69,6 @@ def test_help_lists_every_target_and_variable(clone):
         assert f"  {variable}=" in text
 
 
-def test_help_is_the_default(clone):
-    assert make(clone) == make(clone, "help")
-
-
 #: What follows `make`, and the words of the command that it runs.
 CALLS = [
     ("run", "<run>"),
@@ -119,20 +115,6 @@ def test_arguments_run_nothing(clone):
     assert not (clone / "y").exists()
 
 
-def test_every_notebook_is_run(clone):
-    (clone / "jobs" / "notebooks").mkdir(parents=True)
-    (clone / "jobs" / "notebooks" / "quick.py").touch()
-    flag, runner, nodes, groups, *books = make(clone, "notebooks").strip("<>").split("><")
-    assert (flag, runner) == ("-m", "tools.run_notebook")
-    assert (nodes, groups) == ("nodes=2000", "groups=50")
-    assert books == ["jobs/notebooks/quick.py"]
-
-
-def test_setup_happens_once(clone):
-    assert "pip" not in make(clone, "-n", "setup")
-    assert "pip" in make(clone, "-n", "-W", "setup.cfg", "setup")
-
-
 def test_the_tests_are_run_over_what_the_first_run_left():
     """`.ci/run` has README's commands in README's order, and the run where `make run` puts it."""
     readme = (ROOT / "README.md").read_text()
@@ -158,16 +140,6 @@ def test_every_name_of_the_face_is_there():
         assert name in dir(scribe_spark)
 
 
-def test_the_names_are_the_modules_own():
-    from scribe_spark.experiments import Simulation
-    from scribe_spark.overlay import Application, Overlay
-    from scribe_spark.topology.links import Topology
-
-    face = scribe_spark
-    assert (face.Simulation, face.Topology) == (Simulation, Topology)
-    assert (face.Application, face.Overlay) == (Application, Overlay)
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -179,18 +151,6 @@ def test_the_names_are_the_modules_own():
 def test_session_can_be_called_whoever_came_first(statement):
     program = f"{statement}; assert callable(session)"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_session_is_the_function_and_its_module(spark):
-    assert scribe_spark.session() is spark
-    from scribe_spark.runtime.settings import tuned
-
-    assert callable(tuned)
-
-
-def test_a_wrong_name_is_told():
-    with pytest.raises(AttributeError, match="no attribute 'Simulator'"):
-        _ = scribe_spark.Simulator
 
 
 @pytest.mark.parametrize("statement", ["import scribe_spark", "from scribe_spark import RunConfig"])
@@ -229,18 +189,6 @@ def test_executors_need_no_library_of_the_config():
     forbidden = "{'pydantic', 'click', 'scribe_spark.config'}"
     program = f"import sys, {kernels}; assert not {forbidden} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-WORDS = """LeafSets routing_table next_hop route arrivals repair create join leave multicast
-children root failover heartbeat replicas upcalls reliable"""
-
-
-def test_words_of_the_papers_are_files_or_names():
-    files = list(Path(scribe_spark.__file__).parent.rglob("*.py"))
-    defined = re.compile(r"^ *(?:def|class) (\w+)", re.MULTILINE)
-    names = {name for file in files for name in defined.findall(file.read_text())}
-    names |= {file.stem for file in files}
-    assert [word for word in WORDS.split() if not {word, word.title()} & names] == []
 
 
 def _narrows(condition: ast.expr) -> bool:

@@ -30,10 +30,11 @@ from scribe_spark.engine.facts import Ring, ring_of
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables
-from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
+from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
+from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime import blocks
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
@@ -149,15 +150,15 @@ class World:
         return ring_of(self.node_table(), self.kernel)[0]
 
     @functools.cached_property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> pa.Table:
         """What :meth:`make_knowledge` makes, with as few digits to a prefix as can be."""
         return self.make_knowledge(1)
 
-    def make_knowledge(self, digits: int) -> Knowledge:
+    def make_knowledge(self, digits: int) -> pa.Table:
         """Perfect knowledge of all nodes, by the kernels of `perfect_tables`."""
         (tables,) = self.make_tables(np.array([0, len(self.ring)]), digits)
         states = States.of_tables(self.ring, 0, tables)
-        return live_knowledge(states, None, self.kernel)
+        return pa.Table.from_batches(live_knowledge(states, is_node, self.kernel))
 
     def make_tables(self, bounds: np.ndarray, digits: int = 1) -> list[dict]:
         """The tables of perfect knowledge, bucket by bucket.
@@ -265,8 +266,8 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
 @functools.cache
 def overlay(spark: SparkSession, b: int) -> PastryOverlay:
     """The overlay of all cases with digits base 2**b."""
-    rows = [one.knowledge.to_arrow() for one in of_b(b)]
-    knowledge = spark.createDataFrame(pa.Table.from_batches(rows), schemas.KNOWLEDGE)
+    rows = pa.concat_tables(one.knowledge for one in of_b(b))
+    knowledge = spark.createDataFrame(rows, schemas.KNOWLEDGE)
     return PastryOverlay.of_knowledge(knowledge, underlay(spark), b, leaf_set=2)
 
 

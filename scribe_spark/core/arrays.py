@@ -243,13 +243,6 @@ def row_numbers(offsets: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
-    """Return the offsets of some `rows` of a ragged array, and the indices of their values."""
-    start, stop, _ = rows.indices(len(offsets) - 1)
-    own = offsets[start : stop + 1]
-    return own - own[0], slice(own[0], own[-1])
-
-
 def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
     """Return a ragged array (offsets and values) as an Arrow array of lists."""
     # Arrow's offsets have 32 bits: it raises for more values

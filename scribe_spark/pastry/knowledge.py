@@ -19,54 +19,18 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import offsets_of, row_numbers, row_values, struct_lists
+from scribe_spark.core.arrays import offsets_of, row_numbers, struct_lists
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing, read_together, read_typed
-from scribe_spark.engine.facts import Facts, Ring
+from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
-from scribe_spark.pastry.states import (
-    CELLS,
-    LEAVES,
-    NONE,
-    IsAlive,
-    LeafSets,
-    States,
-    covers_by_length,
-    live_only,
-)
-from scribe_spark.rounds.events import KnowsLives, is_node
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, IsAlive, States, live_only
+from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.batches import Table
 from scribe_spark.underlay.protocol import Kernel
 
 _TABLES_AT_ONCE = 2**14
-
-
-@dataclass(frozen=True)
-class RoutingTables:
-    """The filled cells of n nodes' routing tables, those of node i from ``offsets[i]`` on."""
-
-    offsets: np.ndarray  # int64, shape (n + 1,)
-    row: np.ndarray  # int32
-    col: np.ndarray  # int32; a cell has at most one entry
-    entry: np.ndarray  # int64: positions in a `Ring`
-
-    @classmethod
-    def of_dense(cls, tables: np.ndarray) -> RoutingTables:
-        """Return routing tables from an array of positions (n, rows, 2**b); -1 is an empty cell."""
-        filled = tables >= 0
-        _, row, col = np.nonzero(filled)
-        lengths = filled.sum(axis=(1, 2))
-        cells = row.astype(np.int32), col.astype(np.int32)
-        return cls(offsets_of(lengths), *cells, tables[filled].astype(np.int64))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def take(self, nodes: slice) -> RoutingTables:
-        """Return the routing tables of a slice of the nodes, as an object of this class."""
-        offsets, own = row_values(self.offsets, nodes)
-        return RoutingTables(offsets, self.row[own], self.col[own], self.entry[own])
 
 
 def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
@@ -106,100 +70,53 @@ def table_entries(known: Table) -> pa.Table:
     return pa.table(sums, counted.schema)
 
 
-@dataclass(frozen=True)
-class Knowledge:
-    """The leaf sets and routing tables of the nodes `own` of a ring, as a run saves them."""
+# --- from the tables of buckets to saved rows
 
-    known: Ring
-    own: np.ndarray
-    leaf_sets: LeafSets
-    routing_tables: RoutingTables
+_NODES_AT_ONCE = 4096
 
-    def __len__(self) -> int:
-        return len(self.own)
 
-    def take(self, nodes: slice) -> Knowledge:
-        """Return the leaf sets and tables of a slice of the nodes, as an object of this class."""
-        leaf_sets, tables = self.leaf_sets.take(nodes), self.routing_tables.take(nodes)
-        return Knowledge(self.known, self.own[nodes], leaf_sets, tables)
+def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
+    """Return the tables `LEAVES` and `CELLS` as rows of `schemas.KNOWLEDGE`, one per node; lazy."""
+    facts, bounds = ring.facts, ring.bounds
 
-    def to_arrow(self) -> pa.RecordBatch:
-        """Return rows of `schemas.KNOWLEDGE`, one per node."""
-        leaf_sets, tables = self.leaf_sets, self.routing_tables
-        leaves = _columns(self.known.take(leaf_sets.leaves), "entry")
-        entries = _columns(self.known.take(tables.entry), "entry")
-        cells = {"row": tables.row, "col": tables.col}
-        return pa.RecordBatch.from_pydict(
+    def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
+        states = States.of_tables(facts.ring, int(bounds[bucket]), tables)
+        return live_knowledge(states, is_node, kernel)
+
+    return read_together(known, knowledge, schemas.KNOWLEDGE).frame
+
+
+def live_knowledge(states: States, is_alive: IsAlive, kernel: Kernel) -> Iterator[pa.RecordBatch]:
+    """Yield rows of `schemas.KNOWLEDGE` for live nodes, without dead leaves and entries."""
+    known, live = states.known, np.flatnonzero(is_alive(states.own))
+
+    def columns(position: np.ndarray, name: str = "entry") -> dict[str, np.ndarray]:
+        nodes = known.take(position)
+        ids = {"id_hi": nodes.hi.view(np.int64), "id_lo": nodes.lo.view(np.int64)}
+        return {name: nodes.node, **ids, "router": kernel.ids(nodes.router)}
+
+    for start in range(0, len(live), _NODES_AT_ONCE):
+        index = live[start : start + _NODES_AT_ONCE]
+        leaf_sets, offsets, leaves = _leaf_sets(states, is_alive, index)
+        cells = live_only(is_alive, states.cells[index])
+        _, row, col = np.nonzero(cells >= 0)
+        entries = {"row": row.astype(np.int32), "col": col.astype(np.int32)}
+        entries |= columns(cells[cells >= 0])
+        ends = offsets_of((cells >= 0).sum(axis=(1, 2)))
+        yield pa.RecordBatch.from_pydict(
             {
-                **_columns(self.known.take(self.own), "node"),
-                "smaller": leaf_sets.smaller.astype(np.int32),
-                "covers_ring": leaf_sets.covers_ring,
-                "leaf_set": struct_lists(leaf_sets.offsets, leaves),
-                "routing_table": struct_lists(tables.offsets, cells | entries),
+                **columns(states.own[index], "node"),
+                **leaf_sets,
+                "leaf_set": struct_lists(offsets, columns(leaves)),
+                "routing_table": struct_lists(ends, entries),
             }
         )
 
-    @classmethod
-    def from_arrow(cls, rows: pa.RecordBatch, leaf_set: int) -> Knowledge:
-        """Return the tables of nodes from rows of `schemas.KNOWLEDGE`."""
-        leaf_offsets, leaves = _structs(rows.column("leaf_set"))
-        entry_offsets, entries = _structs(rows.column("routing_table"))
-        first_leaf, first_entry = len(rows), len(rows) + len(leaves)
-        covers = covers_by_length(np.diff(leaf_offsets), leaf_set)
-        return cls(
-            known=Ring.join(_ring(rows, "node"), _ring(leaves, "entry"), _ring(entries, "entry")),
-            own=np.arange(first_leaf),
-            leaf_sets=LeafSets(
-                leaf_offsets,
-                np.arange(first_leaf, first_entry),
-                rows.column("smaller").to_numpy().astype(np.int64),
-                np.asarray(pc.coalesce(rows.column("covers_ring"), pa.array(covers))),
-            ),
-            routing_tables=RoutingTables(
-                entry_offsets,
-                entries.column("row").to_numpy(),
-                entries.column("col").to_numpy(),
-                np.arange(first_entry, first_entry + len(entries)),
-            ),
-        )
 
-
-def _columns(nodes: Ring, name: str) -> dict[str, np.ndarray]:
-    """Return the nodes of a ring as columns; `name` is that of the column with their numbers."""
-    hi, lo = nodes.hi.view(np.int64), nodes.lo.view(np.int64)
-    return {name: nodes.node, "id_hi": hi, "id_lo": lo, "router": nodes.router}
-
-
-def _ring(rows: pa.RecordBatch, name: str) -> Ring:
-    """Return the nodes in columns of :func:`_columns` as a ring."""
-    parts = [rows.column(column).to_numpy() for column in ("id_hi", "id_lo", name, "router")]
-    hi, lo, node, router = parts
-    return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router)
-
-
-def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
-    """Return lists of structs as offsets, and the fields of all structs as columns."""
-    lengths = lists.value_lengths().to_numpy().astype(np.int64)
-    return offsets_of(lengths), pa.RecordBatch.from_struct_array(lists.flatten())
-
-
-# --- between the tables of buckets and `Knowledge`
-
-
-def live_knowledge(states: States, lives: KnowsLives | None, kernel: Kernel) -> Knowledge:
-    """Return the tables of a bucket's live nodes without dead nodes; `lives` None: all live."""
-    is_alive = is_node if lives is None else lives.is_alive
-    index = np.flatnonzero(is_alive(states.own))
-    known, cells = states.known, states.cells[index]
-    return Knowledge(
-        Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
-        states.own[index],
-        _leaf_sets(states, is_alive, index),
-        RoutingTables.of_dense(live_only(is_alive, cells)),
-    )
-
-
-def _leaf_sets(states: States, is_alive: IsAlive, index: np.ndarray) -> LeafSets:
+def _leaf_sets(
+    states: States, is_alive: IsAlive, index: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Return ``smaller, covers_ring`` of live nodes, and their leaves as offsets and positions."""
     size, half, live = len(states.known), states.half, states.own[index]
     # 1. sort live leaves clockwise, from the farthest smaller to the farthest larger one
     leaves = states.leaves[index]
@@ -212,32 +129,15 @@ def _leaf_sets(states: States, is_alive: IsAlive, index: np.ndarray) -> LeafSets
     lengths = there.sum(axis=1)
     # 2. a leaf set that covered the ring with its dead leaves still does, and so does an empty one
     covers = states.covers_ring(index) | (lengths == 0)
-    return LeafSets(
-        offsets_of(lengths),
-        ((live[:, None] + order) % size)[there],
-        (order < size).sum(axis=1),
-        covers,
-    )
+    columns = {"smaller": (order < size).sum(axis=1).astype(np.int32), "covers_ring": covers}
+    return columns, offsets_of(lengths), ((live[:, None] + order) % size)[there]
 
+
+# --- from saved rows to the tables of buckets
 
 #: Messages that fill the tables of nodes: a leaf set (``larger, smaller``, nearest first, padded
 #: with :data:`NONE`), and an entry (``cell``: ``row * 2**b + column``, and ``entry``).
 LEAF_SET, ENTRY = "leaf set", "entry"
-
-_NODES_AT_ONCE = 4096
-
-
-def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
-    """Return the tables `LEAVES` and `CELLS` as rows of `schemas.KNOWLEDGE`, one per node; lazy."""
-    facts, bounds = ring.facts, ring.bounds
-
-    def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
-        states = States.of_tables(facts.ring, int(bounds[bucket]), tables)
-        for first in range(0, len(states.own), _NODES_AT_ONCE):
-            some = states.of(slice(first, first + _NODES_AT_ONCE))
-            yield live_knowledge(some, None, kernel).to_arrow()
-
-    return read_together(known, knowledge, schemas.KNOWLEDGE).frame
 
 
 def tables_of_knowledge(
@@ -248,7 +148,7 @@ def tables_of_knowledge(
 
     def leaf_sets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _messages(Knowledge.from_arrow(batch, leaf_set), facts, bounds, b)
+            yield from _messages(batch, leaf_set, facts, bounds, b)
 
     sent = schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(leaf_sets, ROWS)
     tables = BucketTables(ring.layout, sent)
@@ -257,36 +157,45 @@ def tables_of_knowledge(
 
 
 def _messages(
-    knowledge: Knowledge, facts: Facts, bounds: np.ndarray, b: int
+    rows: pa.RecordBatch, leaf_set: int, facts: Facts, bounds: np.ndarray, b: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the leaf sets and the entries of nodes as messages to these nodes."""
-    known = knowledge.known
-    position = facts.positions(known.node)
-    at, sets, tables = position[knowledge.own], knowledge.leaf_sets, knowledge.routing_tables
-    lengths = np.diff(sets.offsets)
+    """Yield the leaf sets and the entries in rows of `schemas.KNOWLEDGE` as messages to nodes."""
+    at = facts.positions(rows.column("node").to_numpy())
+    offsets, leaves = _structs(rows.column("leaf_set"))
+    leaf, lengths = facts.positions(leaves.column("entry").to_numpy()), np.diff(offsets)
+    smaller = rows.column("smaller").to_numpy().astype(np.int64)
+    # with fewer than l leaves a node knows all others: it would have more leaves if it knew more
+    by_length = pa.array(lengths < leaf_set)
+    covers = np.asarray(pc.coalesce(rows.column("covers_ring"), by_length))
     # both sides, nearest first; if the set covers the ring, a side contains all of its leaves
-    covers, larger = sets.covers_ring, lengths - sets.smaller
+    larger = lengths - smaller
     count = {"larger": np.where(covers & (larger == 0), lengths, larger)}
-    count["smaller"] = np.where(covers, lengths, sets.smaller)
-    leaf_set: dict[str, np.ndarray] = {AT: at}
+    count["smaller"] = np.where(covers, lengths, smaller)
+    leaf_set_of: dict[str, np.ndarray] = {AT: at}
     for side, sign in (("larger", 1), ("smaller", -1)):
         wide = int(count[side].max(initial=0))
         step = np.arange(wide)
-        start = sets.smaller if sign > 0 else sets.smaller - 1
+        start = smaller if sign > 0 else smaller - 1
         place = (start[:, None] + sign * step) % np.maximum(lengths, 1)[:, None]
         there = step < count[side][:, None]
-        column = np.full((len(at), wide), NONE, dtype=np.int64)
-        index = (sets.offsets[:-1, None] + place)[there]
-        column[there] = position[sets.leaves[index]]
-        leaf_set[side] = column
+        leaf_set_of[side] = np.full((len(at), wide), NONE, dtype=np.int64)
+        leaf_set_of[side][there] = leaf[(offsets[:-1, None] + place)[there]]
+    ends, cells = _structs(rows.column("routing_table"))
+    row, col, entry = (cells.column(name).to_numpy() for name in ("row", "col", "entry"))
     entries = {
-        AT: at[row_numbers(tables.offsets)],
-        "cell": tables.row.astype(np.int64) * 2**b + tables.col,
-        "entry": position[tables.entry],
+        AT: at[row_numbers(ends)],
+        "cell": row.astype(np.int64) * 2**b + col,
+        "entry": facts.positions(entry),
     }
-    for kind, columns in ((LEAF_SET, leaf_set), (ENTRY, entries)):
+    for kind, columns in ((LEAF_SET, leaf_set_of), (ENTRY, entries)):
         for to, name, packed in deliver(bounds, {kind: columns}):
             yield from pack_rows(to, 0, False, name, packed)
+
+
+def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
+    """Return lists of structs as offsets, and the fields of all structs as columns."""
+    lengths = lists.value_lengths().to_numpy().astype(np.int64)
+    return offsets_of(lengths), pa.RecordBatch.from_struct_array(lists.flatten())
 
 
 @dataclass(frozen=True)

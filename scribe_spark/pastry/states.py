@@ -18,7 +18,6 @@ from enum import StrEnum
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import row_values
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.player import Environment
@@ -57,28 +56,6 @@ MESSAGE_KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class LeafSets:
-    """The leaf sets of n nodes, of any length; sides may have different lengths or be empty.
-
-    The leaves of node i are ``leaves[offsets[i]:offsets[i + 1]]``, in clockwise order, from the
-    farthest smaller leaf to the farthest larger one; each occurs once, without the node itself.
-    """
-
-    offsets: np.ndarray  # int64, shape (n + 1,)
-    leaves: np.ndarray  # int64: positions in a `Ring`
-    smaller: np.ndarray  # int64: the number of leaves that lie counter-clockwise of the node
-    covers_ring: np.ndarray  # bool: every key is within the leaf set's span
-
-    def __len__(self) -> int:
-        return len(self.smaller)
-
-    def take(self, nodes: slice) -> LeafSets:
-        """Return the leaf sets of a slice of the nodes, as an object of this class."""
-        offsets, leaves = row_values(self.offsets, nodes)
-        return LeafSets(offsets, self.leaves[leaves], self.smaller[nodes], self.covers_ring[nodes])
-
-
 def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:
     """Return True for leaf sets that cover the ring, so that every key is within their span.
 
@@ -89,16 +66,6 @@ def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarra
     """
     together = larger + smaller
     return (together == 0) | (together >= size)
-
-
-def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
-    """Return True for leaf sets that cover the ring, judged by their lengths.
-
-    A leaf set with fewer than l leaves contains all other nodes, because a node that knew more
-    nodes would have more leaves.  The flag ``covers_ring`` says so explicitly for perfect tables of
-    l + 1 nodes, and after dead leaves were dropped.
-    """
-    return lengths < leaf_set
 
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -238,9 +238,8 @@ def live_knowledge_view(lives: Lives) -> View:
 
     def rows(bucket: Bucket) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(schemas.KNOWLEDGE)
-        known = live_knowledge(bucket.states, lives, bucket.kernel)
-        for first in range(0, len(known), _AT_ONCE):
-            yield known.take(slice(first, first + _AT_ONCE)).to_arrow().cast(schema)
+        for batch in live_knowledge(bucket.states, lives.is_alive, bucket.kernel):
+            yield batch.cast(schema)
 
     return View((LEAVES, CELLS), schemas.KNOWLEDGE, rows)
 

@@ -88,14 +88,3 @@ def test_a_zone_that_cannot_be_halved_again_is_refused():
         split_zones(space, np.zeros(5, dtype=np.int64), np.zeros(5, dtype=np.int64))
     _, depth = split_zones(space, np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64))
     assert sorted(depth) == [1, 2, 3, 3]
-
-
-def test_look_ups_of_points_and_nodes():
-    rng = np.random.default_rng(5)
-    space = Space(3, most_bits(3))
-    zones = zones_of(space, *drawn_points(rng, [40, 1, 17], space.bits))
-    every = np.arange(len(zones))
-    assert (zones.of_node(zones.can, zones.node) == every).all()
-    highest = zones.corner + (1 << (space.bits - zones.depth.astype(np.int64))) - 1
-    assert (zones.of_point(zones.can, zones.corner) == every).all()
-    assert (zones.of_point(zones.can, highest) == every).all()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import (
-    NONE,
     distinct,
     divided,
     expand,
@@ -18,13 +17,6 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.keys import key_of
 
 EMPTY = np.empty(0, dtype=np.int64)
-
-
-def test_look_up_is_a_search_or_none():
-    table, keys = np.array([2, 5, 9]), np.array([5, 1, 9, 10, 2, 4])
-    assert find_sorted(table, keys).tolist() == [1, NONE, 2, NONE, 0, NONE]
-    assert find_sorted(EMPTY, keys).tolist() == [NONE] * 6
-    assert find_sorted(table, EMPTY).tolist() == []
 
 
 @pytest.mark.parametrize("absent", [1, 4, 10, -(2**63), 2**63 - 1])

@@ -137,27 +137,17 @@ def test_a_task_may_change_what_it_has_sent(transport):
     assert TRANSPORTS[transport](2, work) == [1, 0]
 
 
-def test_50_megabytes_and_a_long_note():
-    part = os.urandom(50_000_000)
-
-    def work(exchange):
-        found, notes = exchange.swap({1 - exchange.rank: [part[:7], part[7:]]}, part[: SLICE + 3])
-        return found[1 - exchange.rank].equals(pa.py_buffer(part)), notes == [part[: SLICE + 3]] * 2
-
-    assert play_over_flight(2, work) == [(True, True)] * 2
-
-
 def test_tasks_that_are_late_are_waited_for():
     """Also longer than the time in which a task has to show that it is alive."""
 
     def work(exchange):
-        for _ in range(3):
+        for _ in range(2):
             if exchange.rank == 1:
-                time.sleep(0.8)
+                time.sleep(0.6)
             exchange.swap({}, b"")
         return "done"
 
-    assert play_over_flight(2, work, patience=0.4) == ["done"] * 2
+    assert play_over_flight(2, work, patience=0.3) == ["done"] * 2
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -247,17 +237,17 @@ def test_reasons_are_handed_on():
 # --- tasks that are lost
 
 
-def in_process(rank, pipe, patience, lost):
-    """Play a task in a process of its own; the last one is lost in its third swap."""
+def in_process(rank, pipe):
+    """Play a task in a process of its own; the last one is killed in its third swap."""
     server = Server(SECRET)
     pipe.send(server.address)
     addresses = pipe.recv()
-    exchange = Flight(rank, server, addresses, SECRET, patience)
+    exchange = Flight(rank, server, addresses, SECRET, 30.0)
     try:
         for number in range(4):
             if number == 2 and rank == len(addresses) - 1:
                 pipe.send(time.monotonic())
-                os.kill(os.getpid(), lost)
+                os.kill(os.getpid(), signal.SIGKILL)
             # more than sockets and gRPC hold back
             exchange.swap({task: [bytes(50_000_000)] for task in exchange.peers}, b"")
     except Exception as error:
@@ -267,14 +257,12 @@ def in_process(rank, pipe, patience, lost):
     os._exit(0)  # as Spark's workers end
 
 
-@pytest.mark.parametrize(
-    ("lost", "patience", "reason"), [("SIGKILL", 30.0, "has gone"), ("SIGSTOP", 2.0, "for 2 s")]
-)
-def test_a_lost_process_is_named_soon(lost, patience, reason):
+def test_a_lost_process_is_named_soon():
+    """A killed one; `test_barrier` has one that never answers."""
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe() for _ in range(3)]
     started = [
-        context.Process(target=in_process, args=(rank, pipe, patience, getattr(signal, lost)))
+        context.Process(target=in_process, args=(rank, pipe))
         for rank, (_, pipe) in enumerate(pipes)
     ]
     ours = [pipe for pipe, _ in pipes]
@@ -289,7 +277,7 @@ def test_a_lost_process_is_named_soon(lost, patience, reason):
             kind, line, heard = pipe.recv()
             assert kind is PeerLost
             assert line.startswith(f"task 2 of 3 at 127.0.0.1:{addresses[2].port} has ")
-            assert line.endswith(reason)
+            assert line.endswith("has gone")
             assert heard - at < 20
         for process in started[:2]:
             process.join(20)
@@ -317,17 +305,17 @@ def test_a_task_that_answers_may_end_late(monkeypatch, answers):
         if exchange.rank:
             with exchange._streams[0]._lock:
                 writes.set()
-                time.sleep(2.0)
+                time.sleep(1.0)
         else:
             assert writes.wait(5.0)
         return "played"
 
-    first, _ = play_over_flight(2, work, patience=1.0)
+    first, _ = play_over_flight(2, work, patience=0.5)
     if answers:
         assert first == "played"
     else:
         assert isinstance(first, PeerLost)
-        assert str(first).endswith("has not answered for 1 s")
+        assert str(first).endswith("has not answered for 0.5 s")
 
 
 def test_nobody_is_left_at_the_end():

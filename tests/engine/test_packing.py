@@ -20,7 +20,7 @@ from scribe_spark.engine.packing import (
     pack,
     take,
 )
-from scribe_spark.engine.views import NODES, ROUTERS, Names
+from scribe_spark.engine.views import Names
 from scribe_spark.multicast import CONTROL
 
 ROWS = 80_000
@@ -91,13 +91,6 @@ def test_only_what_changes_is_written(tmp_path):
     third = saved(Overlaid(second.packed, {"flag": ~columns["flag"]}), tmp_path, second.packed)
     assert set(files(third)[1:]) == {own, other}
     assert_same(third.packed, {**columns, "flag": ~columns["flag"]})
-
-
-def test_small_columns_are_written_again(tmp_path):
-    """A file more costs more than they do."""
-    columns = draw(np.random.default_rng(2), 100)
-    first = saved(columns, tmp_path)
-    assert len(files(saved(columns, tmp_path, first.packed))) == 1
 
 
 def test_written_in_place_is_seen(tmp_path):
@@ -236,19 +229,3 @@ def test_columns_are_named_by_what_they_are():
         "kind": ["JOIN"] * 3,
         "messages": [4, 5, 6],
     }
-
-
-@pytest.mark.parametrize("name", NODES)
-def test_every_column_of_nodes_has_one_of_routers(name):
-    router = next(router for router, node in ROUTERS.items() if node == name)
-    wanted = arrow_schema(f"{name} bigint, {router} int")
-    found = NAMES.batch({name: np.array([1])}, wanted)
-    assert found.to_pydict() == {name: [50], router: [0]}
-    assert found.schema == wanted
-
-
-def test_an_index_below_0_is_null_where_there_is_nothing_to_name():
-    nobody = Names(NAMES.facts, NAMES.kernel, np.zeros(0, dtype=np.int64))
-    columns = {"group": np.array([-1, -1]), "node": np.array([-1, 2])}
-    found = nobody.batch(columns, arrow_schema("group bigint, node bigint"))
-    assert found.to_pydict() == {"group": [None, None], "node": [None, 60]}

@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import dataclass, replace
-from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,10 +25,10 @@ from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, play
-from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, name_of, trimmed
+from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, trimmed
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.player import counted, most_supersteps, play_in_turn
+from scribe_spark.engine.player import most_supersteps, play_in_turn
 from scribe_spark.engine.program import AT, Prefixed, Together, bucket_of, deliver, once_a_bucket
 from scribe_spark.overlay import Application
 from scribe_spark.overlay.route import Route
@@ -309,14 +308,7 @@ def test_a_bucket_stops_where_it_sends_or_has_rows():
     assert trimmed(steps[:3]) == steps[:2]
 
 
-def test_programs_are_called_by_their_classes():
-    assert name_of(Together((Sends(0), Sends(1)))) == "Sends, Sends"
-
-
 # --- loops of supersteps that do not end ----------------------------------------------------------
-
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # programs go to the workers
 
 
 @pytest.mark.parametrize(
@@ -324,12 +316,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # programs go to th
 )
 def test_the_limit_follows_from_the_nodes(nodes, most):
     assert most_supersteps(nodes) == most
-
-
-def test_a_limit_is_the_number_of_passes():
-    assert [*islice(counted("a step", 3), 3)] == [0, 1, 2]
-    with pytest.raises(RunError, match=r"^a step: has not ended after 3 supersteps; "):
-        list(counted("a step", 3))
 
 
 # --- programs

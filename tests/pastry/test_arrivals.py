@@ -80,11 +80,9 @@ def planned(spark, case: Arrivals) -> tuple[Arrivals, WavePlan, MatrixUnderlay]:
 @pytest.mark.parametrize(
     ("kept", "in_tasks", "changed", "kind"),
     [
-        (1, False, {}, "join"),
-        pytest.param(10, False, {}, "join", marks=pytest.mark.slow),
+        (10, False, {"contact": "discovered"}, "probe"),
         (100, False, {}, "join"),
         (1, True, {}, "join"),
-        (1, False, {"contact": "discovered", "maintenance": 0}, "probe"),
     ],
 )
 def test_states_and_messages_are_the_oracles(spark, monkeypatch, kept, in_tasks, changed, kind):

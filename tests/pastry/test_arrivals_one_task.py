@@ -1,7 +1,5 @@
 """Arrivals in one task, beside the oracle: equal after every wave, messages by kind included."""
 
-from dataclasses import replace
-
 import pytest
 from arriving import Arrivals, arrivals, as_snapshot, grow, oracle_snapshot
 from oracle.living.arrival import arrive
@@ -36,24 +34,3 @@ def test_introductions_are_the_oracles(seed: int) -> None:
     growth = [1.5, 2, 4, 8][seed % 4]
     case = arrivals(seed, most=60 if seed % 12 == 0 else 16, introduce=True, growth=growth)
     assert compared(case, BUCKETS[seed // 4 % 3]) == []
-
-
-def test_nodes_that_arrive_one_by_one_are_introduced_to_nobody() -> None:
-    states = []
-    for introduce in (False, True):
-        case = arrivals(5, growth=1.0001, introduce=introduce)
-        *_, done = grow(case)
-        assert done.number == len(case.known) - 1 > 10
-        states.append(as_snapshot(done.states, done.live, done.messages))
-    assert states[0] == states[1]
-
-
-def test_introductions_depend_on_the_order_within_a_wave() -> None:
-    """Else the comparison above could not see it."""
-    case = arrivals(21, most=60, growth=8, introduce=True, contact="nearest")
-    other = replace(case, rank=case.rank[::-1])
-    seen = []
-    for one in (case, other):
-        *_, done = grow(one)
-        seen.append(as_snapshot(done.states, done.live, done.messages).cells)
-    assert seen[0] != seen[1]

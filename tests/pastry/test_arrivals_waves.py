@@ -1,13 +1,11 @@
 """The size of waves, and what a config refuses."""
 
-import numpy as np
 import pytest
 
 from scribe_spark import InputError
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.overlays import check_overlay
-from scribe_spark.pastry.arrivals.waves import random_contacts, wave_ends, wave_size
-from scribe_spark.pastry.states import Kind
+from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
 
 
 def test_a_wave_is_a_share_of_the_nodes_before_it_and_one_at_least():
@@ -44,19 +42,3 @@ def test_runs_begin_with_arrivals_and_worlds_with_perfect_tables():
     assert check_overlay(RunConfig().overlay).name == "arrivals"
     for kind in (WorldConfig, ReferenceTreeConfig):
         assert check_overlay(kind().overlay).name == "perfect"
-
-
-def test_contacts_are_live():
-    """Of later waves and of its own wave a node asks nobody."""
-    wave = np.array([2, 0, 1, 2, 1])
-    drawn = np.arange(5, dtype=np.uint64)
-    contact = random_contacts(wave, drawn)
-    assert contact[1] == -1
-    assert all(wave[contact[x]] < wave[x] for x in (0, 2, 3, 4))
-
-
-def test_messages_by_kind_have_the_names_of_the_definitions():
-    assert [kind.value for kind in Kind] == [
-        "join", "rows", "leaf set", "announcement", "exchange",
-        "maintenance", "introduction", "probe",
-    ]  # fmt: skip

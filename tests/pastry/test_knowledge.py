@@ -10,6 +10,7 @@ import arriving
 import identifiers
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import worlds
 from one_hop import next_hops
 from oracle.knowledge import Known, keys_for, random_ids, random_known
@@ -19,10 +20,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.engine.facts import Ring
-from scribe_spark.pastry.knowledge import Knowledge, live_knowledge
+from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.overlay import PastryOverlay
 
-CASES = 400
+CASES = 200
 
 cloudpickle.register_pickle_by_value(arriving)  # its kernel goes to the workers
 
@@ -84,7 +85,7 @@ def test_next_hops_from_any_knowledge_equal_the_oracle(spark):
         }
         hops.append(next_hops(overlay, spark.createDataFrame(pa.table(messages))))
     found = reduce(lambda one, other: one.unionByName(other), hops).collect()
-    assert len(found) == len(asked) > 20_000
+    assert len(found) == len(asked) > 10_000
     rules: Counter[str] = Counter()
     for row in found:
         known, key, _, b = asked[row["number"]]
@@ -93,37 +94,31 @@ def test_next_hops_from_any_knowledge_equal_the_oracle(spark):
         at = None if row["next"] is None else name[row["next"]]
         assert at == following, (row["number"], b, rule, hex(key), known)
     assert set(rules) == {"leaf set", "entry", "gap", "leaf without entry", "nobody closer"}
-    assert min(rules.values()) > 200, rules
+    assert min(rules.values()) > 100, rules
 
 
-def test_knowledge_survives_the_way_through_arrow():
-    rng = random.Random(5)
-    ids = random_ids(rng, 4)
-    number = {identifier: place for place, identifier in enumerate(ids)}
-    rows = knowledge_rows([random_known(rng, own, ids, 4) for own in ids], number)
-    assert Knowledge.from_arrow(rows, 2).to_arrow().equals(rows)
-    middle = rows.slice(1, 2)
-    assert Knowledge.from_arrow(middle, 2).to_arrow().equals(middle)
-
-
-def test_an_unknown_cover_is_told_by_the_number_of_leaves():
+def test_an_unknown_cover_is_told_by_the_number_of_leaves(spark):
     """NULL in covers_ring: fewer than l leaves are all the other nodes there are."""
     ids = [10, 20, 30]
-    known = Known(10, 4, (30,), (20,))
-    rows = knowledge_rows([known], {one: one for one in ids})
+    known = [Known(10, 4, (30,), (20,)), Known(20, 4, (10,), (30,)), Known(30, 4, (20,), (10,))]
+    rows = knowledge_rows(known, {one: number for number, one in enumerate(ids)})
     place = rows.schema.get_field_index("covers_ring")
-    unknown = rows.set_column(place, rows.schema.field(place), pa.nulls(1, pa.bool_()))
+    unknown = rows.set_column(place, rows.schema.field(place), pa.nulls(3, pa.bool_()))
+    kernel = arriving.Kernel(np.empty((0, 0)), np.arange(10))
+    underlay = SimpleNamespace(kernel=kernel, routers=np.arange(10), lan_us=0)
     for leaf_set, covers in ((2, False), (4, True)):
-        assert Knowledge.from_arrow(unknown, leaf_set).leaf_sets.covers_ring.tolist() == [covers]
-        assert Knowledge.from_arrow(rows, leaf_set).leaf_sets.covers_ring.tolist() == [False]
+        frame = spark.createDataFrame(pa.Table.from_batches([unknown]))
+        overlay = PastryOverlay.of_knowledge(frame, underlay, 4, leaf_set)
+        found = overlay.knowledge.select("covers_ring").collect()
+        assert [row["covers_ring"] for row in found] == [covers] * 3
 
 
 def test_a_leaf_set_that_loses_the_dead_covers_what_it_covered():
     state, kernel = overlay_of(6, leaf_set=16)
     state.alive[[1, 4]] = False
-    left = live_knowledge(state.states, state, kernel).leaf_sets
-    assert left.covers_ring.tolist() == [True] * 4
-    assert np.diff(left.offsets).tolist() == [3] * 4
+    (left,) = live_knowledge(state.states, state.is_alive, kernel)
+    assert left.column("covers_ring").to_pylist() == [True] * 4
+    assert pc.list_value_length(left.column("leaf_set")).to_pylist() == [3] * 4
 
 
 def overlay_of(nodes: int, leaf_set: int, seed: int = 8) -> tuple[OverlayState, arriving.Kernel]:
@@ -141,7 +136,7 @@ def test_what_is_left_after_failures_survives_being_read_again(spark):
     rng, (state, kernel) = random.Random(9), overlay_of(20, leaf_set=4)
     underlay = SimpleNamespace(kernel=kernel, routers=np.arange(20), lan_us=0)
     state.alive[[2, 7, 8, 13, 14, 16, 17]] = False  # of 0 one leaf, of 6 a side, of 15 all
-    rows = pa.Table.from_batches([live_knowledge(state.states, state, kernel).to_arrow()])
+    rows = pa.Table.from_batches(live_knowledge(state.states, state.is_alive, kernel))
 
     def read(knowledge):
         return PastryOverlay.of_knowledge(spark.createDataFrame(knowledge), underlay, 2, 4)

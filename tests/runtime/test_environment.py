@@ -132,6 +132,7 @@ def test_java_names_files_as_python_does(monkeypatch, given, made):
     assert os.environ["LC_ALL"] == given
 
 
+@pytest.mark.slow
 def test_letters_beyond_ascii_in_a_locale_without(tmp_path):
     """All of the run is in the one folder that Python and Java both name."""
     out = tmp_path / "é ü"

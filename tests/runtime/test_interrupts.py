@@ -248,7 +248,7 @@ def tells(line: str) -> Callable[[psutil.Process, str], bool]:
         pytest.param(has_java, True, id="java starts"),
         pytest.param(tells("Using incubator"), True, id="java has started", marks=pytest.mark.slow),
         pytest.param(tells("topology: started"), True, id="topology", marks=pytest.mark.slow),
-        pytest.param(tells("overlay: started"), True, id="overlay"),
+        pytest.param(tells("overlay: started"), True, id="overlay", marks=pytest.mark.slow),
         pytest.param(tells("report: done"), True, id="end", marks=pytest.mark.slow),
     ],
 )

@@ -41,28 +41,6 @@ def test_materialise_counts_and_cuts(spark):
     blocks.release(table)
 
 
-def test_release_of_what_is_not_materialised_does_nothing(spark):
-    before = persistent_rdds(spark)
-    blocks.release(spark.range(3).where("id > 1"))
-    assert not persistent_rdds(spark) - before
-
-
-def test_union_goes_by_names(spark):
-    first = spark.createDataFrame([(1, 2)], "a int, b int")
-    second = spark.createDataFrame([(4, 3)], "b int, a int")
-    together = blocks.union_tables([first, second])
-    assert sorted(map(tuple, together.collect())) == [(1, 2), (3, 4)]
-
-
-def test_read_partition_is_all_rows_in_one_table():
-    batches = [pa.RecordBatch.from_pydict({"n": rows}) for rows in ([1, 2], [], [3])]
-    batches[1] = batches[0].slice(0, 0)
-    table = blocks.read_partition(iter(batches))
-    assert table is not None
-    np.testing.assert_array_equal(table["n"], [1, 2, 3])
-    assert blocks.read_partition([batches[1]]) is None
-
-
 def test_describe_jobs_puts_the_description_back(spark):
     context = spark.sparkContext
     with describe_jobs(spark, "outer"):
@@ -80,16 +58,6 @@ def reliable(spark, tmp_path):
     context.setCheckpointDir(str(tmp_path))
     yield tmp_path
     getattr(spark._jsc.sc(), "checkpointDir_$eq")(before)
-
-
-def test_a_checkpoint_directory_of_the_user_is_used(spark, reliable):
-    before = persistent_rdds(spark)
-    table, rows = blocks.materialise(spark.range(5).where("id > 1"))
-    assert rows == 3
-    assert not persistent_rdds(spark) - before  # it is in files
-    assert len(list(reliable.glob("*/rdd-*"))) == 1
-    assert sorted(row["id"] for row in table.collect()) == [2, 3, 4]
-    blocks.release(table)
 
 
 def test_release_deletes_the_files_of_a_reliable_checkpoint(spark, reliable):

@@ -15,7 +15,7 @@ import pytest
 
 import scribe_spark
 from scribe_spark.core.errors import InputError
-from scribe_spark.runtime.tricks import TRICKS, VARIABLE, check_tricks, enabled, markdown
+from scribe_spark.runtime.tricks import TRICKS, VARIABLE, check_tricks, enabled
 
 NAMES = [trick.name for trick in TRICKS]
 
@@ -46,23 +46,6 @@ def test_another_value_is_refused(monkeypatch, text):
     with pytest.raises(InputError, match=VARIABLE) as caught:
         check_tricks()
     assert "\n" not in str(caught.value)
-
-
-def test_every_trick_says_what_it_is():
-    assert len(set(NAMES)) == len(NAMES)
-    for trick in TRICKS:
-        assert all([trick.does, trick.uses, trick.gain, trick.without]), trick.name
-
-
-def test_a_trick_that_is_not_listed_is_a_mistake():
-    with pytest.raises(KeyError):
-        enabled("magic")
-
-
-def test_the_table_has_a_row_for_each():
-    lines = markdown().splitlines()
-    assert lines[0] == "| name | does | uses | gain | without | connect |"
-    assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {name}" for name in NAMES]
 
 
 # --- only `runtime/` goes behind Spark's public interface -----------------------------------------

@@ -107,7 +107,7 @@ def test_routing_state_is_the_same(monkeypatch, limit, every):
         monkeypatch.setattr(module, "open_array", arrays.__getitem__)
     monkeypatch.setattr(HopKernel, "all_pairs_limit", limit)
     for one in map(alike, worlds.worlds()[::every]):
-        expected = one.knowledge.to_arrow()
+        expected = one.knowledge
         name = f"{limit} {one.base}"
         arrays[f"routers {name}"] = one.kernel.routers
         ends = list(one.case.links)
@@ -115,7 +115,7 @@ def test_routing_state_is_the_same(monkeypatch, limit, every):
         one.__dict__["kernel"] = HopKernel(f"routers {name}", f"links {name}", 3000)
         for computed in ("knowledge", "ring"):
             del one.__dict__[computed]
-        assert one.knowledge.to_arrow().equals(expected)
+        assert one.knowledge.equals(expected)
 
 
 def tables(simulation: Simulation) -> dict[str, pa.Table]:

@@ -10,7 +10,7 @@ from ..ring import SortedRing, closeness, root_of, shared_digits
 from .arrival import arrive, arrive_all, rows_sent, wave_size
 from .cases import empty_overlay, everyone_right, small_events, small_overlay
 from .draws import keyed_draw, random_idents
-from .measures import enter_perfect, gap_of, table_quality, wrong_leaf_sets
+from .measures import gap_of, table_quality, wrong_leaf_sets
 from .overlay import Overlay, Rules
 from .world import look_up, run, snapshot, step
 
@@ -113,40 +113,6 @@ def test_roots_and_the_rings_leaf_sets_by_looking_at_all() -> None:
     by_distance = sorted(set(idents) - {0}, key=lambda n: (idents[n] - idents[0]) % (1 << 128))
     assert larger == by_distance[:2]
     assert smaller == by_distance[:-3:-1]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_perfect_tables_by_looking_at_all(seed: int) -> None:
-    overlay = empty_overlay(30, seed, Rules(b=2, l=4))
-    enter_perfect(overlay, range(30))
-    assert wrong_leaf_sets(overlay) == []
-    quality = table_quality(overlay)
-    assert (quality.missing, quality.dead, quality.not_nearest) == (0, 0, 0)
-    for node in range(30):
-        state, fitting = overlay.states[node], {}
-        for other in set(range(30)) - {node}:
-            fitting.setdefault(state.cell_of(overlay.idents[other]), []).append(other)
-        nearest = {
-            cell: min(some, key=lambda other, node=node: overlay.nearness(node, other))
-            for cell, some in fitting.items()
-        }
-        assert {(row, column): entry for row, column, entry in state.cells()} == nearest
-
-
-def test_size_of_waves() -> None:
-    assert [wave_size(n, 1.5) for n in (0, 1, 3, 4, 100)] == [1, 1, 1, 2, 50]
-    assert wave_size(20, 1.15) == 3
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_maintenance_makes_cells_no_worse(seed: int) -> None:
-    delays = []
-    for times in (0, 3):
-        overlay = empty_overlay(40, seed, Rules(b=2, growth=2, maintenance=times))
-        arrive_all(overlay, range(40))
-        quality = table_quality(overlay)
-        delays.append((quality.missing, quality.not_nearest))
-    assert delays[1] <= delays[0]
 
 
 # --- worlds ---------------------------------------------------------------------------------------
