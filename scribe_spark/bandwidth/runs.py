@@ -267,10 +267,8 @@ def play_on_spark(
 
     `tables` are the tables of the buckets, and `called` is the name of the job.
     """
-    if player_of(tables.layout)["name"] == IN_TASKS:
-        tables.play_in_tasks(lambda player, _: played(player), called)
-    else:
-        tables.play_in_one_task(played, called)
+    alone = player_of(tables.layout)["name"] != IN_TASKS
+    tables.play_in_tasks(played, called, alone=alone)
 
 
 # --- floods along edges, instead of `dissemination.Dissemination`

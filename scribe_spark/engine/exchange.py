@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -22,11 +21,6 @@ from scribe_spark.engine.on_spark import ROWS, pack_rows, play_superstep, read_r
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import Program
 from scribe_spark.runtime.batches import Batches, BatchKernel
-
-
-def meet(sent: Batches, buckets: int) -> DataFrame:
-    """Return the rows that kernels have sent (:func:`send`), those of a bucket in one partition."""
-    return sent.frame.repartitionById(buckets, F.col("bucket"))
 
 
 def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -50,7 +44,8 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, dict[str, C
 def _met(sent: Batches, buckets: int, kernel: BatchKernel) -> Batches:
     """Return the results of a kernel for the rows sent to each bucket."""
     if not sent.is_small:
-        return Batches.made(meet(sent, buckets), kernel, ROWS)
+        frame = sent.frame.repartitionById(buckets, F.col("bucket"))
+        return Batches.made(frame, kernel, ROWS)
     made = pa.Table.from_batches(kernel(sent.to_batches()), to_arrow_schema(ROWS))
     return Batches.known(sent.session, made, len(made), ROWS)
 

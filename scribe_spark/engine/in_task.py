@@ -103,8 +103,8 @@ class InTask:
 
     With an exchange to the tasks of the other buckets, `tables` has one bucket, whose number is the
     rank of the task; else this task has all buckets.  `inbox` has messages for superstep 0 of the
-    first program.  `first` is the number of this task's first bucket.  ``put_away(tables, name)``
-    moves a table of the bucket into a file.
+    first program.  `first` is the number of this task's first bucket.  ``put_away(bucket, tables,
+    name)`` moves a table of the bucket into a file.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class InTask:
         tables: Sequence[Tables],
         exchange: Exchange | None = None,
         inbox: Mapping[str, Columns] | None = None,
-        put_away: Callable[[Tables, str], None] | None = None,
+        put_away: Callable[[int, Tables, str], None] | None = None,
     ) -> None:
         self._put_away = put_away
         self._inbox, self._exchange = dict(inbox or {}), exchange
@@ -137,9 +137,9 @@ class InTask:
     def put_away(self) -> None:
         """Move changed tables into files, from which programs read them, if tasks may do so."""
         if self._put_away is not None:
-            for tables in self._own.values():
+            for bucket, tables in self._own.items():
                 for name in list(tables.changed):
-                    self._put_away(tables, name)
+                    self._put_away(bucket, tables, name)
             return_freed_memory()
 
     def begin_round(self, number: int) -> None:

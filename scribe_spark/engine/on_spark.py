@@ -176,61 +176,49 @@ class BucketTables:
 
     def play_in_tasks(
         self,
-        orchestrate: Callable[[InTask, pa.Table], None],
+        orchestrate: Callable[..., None],
         name: str,
         first: DataFrame | None = None,
         beside: DataFrame | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
-        """Let ``orchestrate(player, beside)`` change the tables in tasks that keep their buckets.
+        """Let ``orchestrate(player)`` change the tables in a task that keeps each bucket.
 
-        Every task reads the rows `beside`.  If one raises an error, the tables are unchanged.
+        With `alone`, a single task keeps all buckets.  With `beside`, every task reads these rows:
+        ``orchestrate(player, rows)``.  If one raises an error, the tables are unchanged.
         """
         rows, layout = self._with_constant(first), self.layout
+        tasks, folder = 1 if alone else layout.buckets, layout.folder
         if beside is not None:
-            rows = _with_beside(rows, beside, layout.buckets)
+            rows = _with_beside(rows, beside, tasks)
         wanted = None if beside is None else to_arrow_schema(beside.schema)
-        folder = layout.folder
+        count = layout.buckets
 
         def work(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             own, *others = _apart(batches, wanted)
-            bucket, found = exchange.rank, list(read_rows(own))
-            held = _tables_of(found)
-
-            def put_away(tables: Tables, name: str) -> None:
-                row = pack_rows(bucket, bucket, True, name, tables[name], folder)
-                (held[name],) = read_rows(row)
-                tables.put_away(name, functools.partial(getattr, held[name], "packed"))
-
-            inbox, move = _inbox_of(found), None if folder is None else put_away
-            player = InTask([_readable(held)], exchange, inbox, move)
-            del found
-            orchestrate(player, others.pop())  # nobody else keeps the table in memory
-            yield from _rows_of(bucket, player.tables[0], held, folder)
-
-        with describe_jobs(layout.spark, name):
-            made = run_in_tasks(rows, layout.buckets, work, _seen(), folder)
-            self._accept(_Made.read(*made))
-
-    def play_in_one_task(
-        self, orchestrate: Callable[[InTask], None], name: str, first: DataFrame | None = None
-    ) -> None:
-        """Change the tables of all buckets by ``orchestrate(player)`` in a single task."""
-        count, folder = self.layout.buckets, self.layout.folder
-
-        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            found = list(read_rows(batches))
-            held: list[dict[str, Row]] = [{} for _ in range(count)]
+            found, buckets = list(read_rows(own)), [exchange.rank] if tasks > 1 else range(count)
+            held: dict[int, dict[str, Row]] = {bucket: {} for bucket in buckets}
             for row in found:
                 held[row.bucket] |= _tables_of([row])
-            player = InTask([_readable(mine) for mine in held], inbox=_inbox_of(found))
+
+            def put_away(bucket: int, tables: Tables, name: str) -> None:
+                row = pack_rows(bucket, bucket, True, name, tables[name], folder)
+                (held[bucket][name],) = read_rows(row)
+                tables.put_away(name, functools.partial(getattr, held[bucket][name], "packed"))
+
+            inbox, move = _inbox_of(found), None if folder is None else put_away
+            player = InTask([_readable(mine) for mine in held.values()], exchange, inbox, move)
             del found
-            orchestrate(player)
-            for bucket, tables in enumerate(player.tables):
+            if wanted is None:
+                orchestrate(player)
+            else:
+                orchestrate(player, others.pop())  # nobody else keeps the table in memory
+            for bucket, tables in zip(held, player.tables, strict=True):
                 yield from _rows_of(bucket, tables, held[bucket], folder)
 
-        with describe_jobs(self.layout.spark, name):
-            rows = self._with_constant(first).coalesce(1).mapInArrow(run, ROWS)
-            self._accept(_Made.of(self.layout.partition(rows)))
+        with describe_jobs(layout.spark, name):
+            self._accept(_Made.read(*run_in_tasks(rows, tasks, work, _seen(), folder)))
 
     def settle(self) -> None:
         """Compute the first rows now, which are lazy, unless a program has been played."""

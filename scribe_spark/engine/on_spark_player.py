@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns, pack_rows
 from scribe_spark.engine.player import Shared, join_tables, play_in_turn, tables_called
 from scribe_spark.engine.program import Prefixed, Program, deliver
+from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import ROWS
@@ -115,25 +115,19 @@ class OnSpark:
         """Return a player on a copy of these tables (see `BucketTables.fork`)."""
         return OnSpark(self.tables.fork(constant=constant), called, self.progress)
 
-    def play_in_tasks(self, orchestrate: Callable[[InTask], None], called: str) -> None:
-        """Run an orchestrator in one job whose tasks keep their buckets."""
-
-        def play(player: InTask, beside: pa.Table) -> None:
-            orchestrate(player)
-
-        first = None
-        for messages in self._first.values():
-            first = messages if first is None else first.unionByName(messages)
+    def play_in_tasks(
+        self, orchestrate: Callable[[InTask], None], called: str, *, alone: bool = False
+    ) -> None:
+        """Run an orchestrator in one job whose tasks (with `alone`, one task) keep the buckets."""
+        first = union_tables([*self._first.values()]) if self._first else None
         self._first.clear()
-        self.tables.play_in_tasks(play, self._round + called, first)
+        self.tables.play_in_tasks(orchestrate, self._round + called, first, alone=alone)
 
     def keep(self, orchestrate: Callable[[InTask], None], called: str) -> None:
         """See `Player.keep`: tasks keep the buckets, or one task where several cannot."""
         layout = self.tables.layout
-        if layout.buckets > 1 and why_no_tasks(layout.spark, layout.buckets) is None:
-            self.play_in_tasks(orchestrate, called)
-        else:
-            self.tables.play_in_one_task(orchestrate, self._round + called)
+        alone = layout.buckets > 1 and why_no_tasks(layout.spark, layout.buckets) is not None
+        self.play_in_tasks(orchestrate, called, alone=alone)
 
     def send_first(self, program: type, messages: DataFrame) -> None:
         """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type."""
@@ -261,7 +255,7 @@ def _numbered_together(messages: Sequence[DataFrame | None]) -> DataFrame | None
         for index, some in enumerate(messages)
         if some is not None
     ]
-    return functools.reduce(DataFrame.unionByName, numbered) if numbered else None
+    return union_tables(numbered) if numbered else None
 
 
 def _type_of(program: Program) -> type:

@@ -189,10 +189,8 @@ def _play(system: System, live: SystemOnBuckets, stages: Stages, tables_of_run: 
     orchestrate = partial(play_round, system.name, live, given, ring.facts, ring.bounds, of_run)
     if live.is_silent or (len(join[0]) > _FEW_MEMBERS and not stages.in_tasks):
         orchestrate(player)
-    elif stages.in_tasks:
-        player.play_in_tasks(orchestrate, "round 0")
     else:
-        player.tables.play_in_one_task(orchestrate, f"{system.label}, round 0")
+        player.play_in_tasks(orchestrate, "round 0", alone=not stages.in_tasks)
     return player
 
 

@@ -38,7 +38,7 @@ from scribe_spark.pastry.knowledge import (
     to_knowledge,
 )
 from scribe_spark.pastry.next_hop import hop
-from scribe_spark.pastry.perfect_tables import bucket_digits, filling_perfectly
+from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.batches import Batches, Table
@@ -245,7 +245,7 @@ class PastryOverlay(Overlay, GraphTables):
     def fill_perfectly(self, in_tasks: bool = False) -> None:
         """Fill all leaf sets, and each cell of all routing tables with the nearest fitting node."""
         shape = self.b, self.leaf_set, self.digits
-        self.unfilled = filling_perfectly(self.ring, self.underlay, *shape)
+        self.unfilled = PerfectTables.of(self.ring, self.underlay, *shape)
         if not in_tasks:
             self.fill()
 

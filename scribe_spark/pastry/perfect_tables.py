@@ -18,9 +18,9 @@ present node (according to a scalar proximity metric) is chosen".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -247,8 +247,12 @@ def _nearest_of_shorter(
 
 
 @dataclass(frozen=True)
-class _PerfectProgram:
-    """A program that makes perfect tables; a prefix has `digits` digits."""
+class PerfectTables:
+    """The making of perfect tables; a prefix has `digits` digits.
+
+    If `initial` is given, only nodes with smaller numbers exist at the start, and the others have
+    empty rows.
+    """
 
     facts: KnowsRing
     bounds: np.ndarray
@@ -258,15 +262,56 @@ class _PerfectProgram:
     leaf_set: int
     digits: int
     initial: int | None = None
-    silent: ClassVar[bool] = True
+
+    @classmethod
+    def of(
+        cls,
+        ring: BucketRing,
+        underlay: Underlay,
+        b: int,
+        leaf_set: int,
+        digits: int,
+        initial: int | None = None,
+    ) -> PerfectTables:
+        """Return the making of perfect tables for the buckets of a ring; picklable."""
+        of = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
+        return cls(*of, b, leaf_set, digits, initial)
+
+    def __call__(self, player: Player) -> None:
+        """Write perfect tables, `LEAVES` and `CELLS`, into every bucket."""
+        player.play(Summarise(self))
+        rows = player.take(SUMMARIES)[SUMMARIES]
+        levels = Summaries.of(rows, self.routers, self.b, self.digits).nearest
+        shared = player.share(**{f"{level}": nearest for level, nearest in enumerate(levels)})
+        player.play(Fill(self, shared))
+        player.free(shared)
 
     @cached_property
-    def _live(self) -> tuple[np.ndarray | None, Ring, np.ndarray]:
-        return _live_ring(self.facts, self.bounds, self.initial)
+    def live(self) -> tuple[np.ndarray | None, Ring, np.ndarray]:
+        """The existing nodes (None: all), their ring, and the start of each bucket in that ring."""
+        ring = self.facts.ring
+        if self.initial is None:
+            return None, ring, self.bounds
+        positions = np.flatnonzero(ring.node < self.initial)
+        live = ring if len(positions) == len(ring) else ring.take(positions)
+        return positions, live, np.searchsorted(positions, self.bounds)
 
-    def _prefixes(self, bucket: int) -> list[tuple[int, int, int]]:
-        _, live, first = self._live
+    def prefixes(self, bucket: int) -> list[tuple[int, int, int]]:
+        """Return each prefix that a node of a bucket has; see :func:`_whole_prefixes`."""
+        _, live, first = self.live
         return _whole_prefixes(live, first, bucket, self.b * self.digits)
+
+
+@dataclass(frozen=True)
+class _PerfectProgram:
+    """A program that makes perfect tables."""
+
+    plan: PerfectTables
+    silent: ClassVar[bool] = True
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.plan.bounds
 
 
 @dataclass(frozen=True)
@@ -274,13 +319,13 @@ class Summarise(_PerfectProgram):
     """Summarise each prefix in the bucket of its first node: the table `SUMMARIES`."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        _, live, first = self._live
+        of, (_, live, first) = self.plan, self.plan.live
         rows = [
             summarise_bucket(
-                *(prefix, start, live.take(slice(start, stop)), self.kernel, self.routers),
-                with_delay=self.digits > 1,
+                *(prefix, start, live.take(slice(start, stop)), of.kernel, of.routers),
+                with_delay=of.digits > 1,
             )
-            for prefix, start, stop in self._prefixes(bucket)
+            for prefix, start, stop in of.prefixes(bucket)
             if start >= first[bucket]
         ]
         if rows:
@@ -292,77 +337,23 @@ class Summarise(_PerfectProgram):
 class Fill(_PerfectProgram):
     """Compute the tables `LEAVES` and `CELLS` of each bucket from the summaries of all buckets."""
 
-    nearest: Shared | None = None
+    nearest: Shared
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        assert self.nearest is not None
-        positions, live, first = self._live
-        levels = tuple(self.nearest[f"{level}"] for level in range(self.digits))
-        summaries = Summaries(self.b, self.digits, levels)
-        of = summaries, self.kernel, self.b, self.leaf_set
-        states = known_of_prefixes(live, self._prefixes(bucket), *of)
+        of, (positions, live, first) = self.plan, self.plan.live
+        levels = tuple(self.nearest[f"{level}"] for level in range(of.digits))
+        summaries = Summaries(of.b, of.digits, levels)
+        states = known_of_prefixes(
+            live, of.prefixes(bucket), summaries, of.kernel, of.b, of.leaf_set
+        )
         start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
         states = states.of(slice(start, stop))
         if positions is not None:
-            own = np.arange(*self.bounds[bucket : bucket + 2])
-            empty = States.empty(self.facts.ring, own, self.leaf_set, self.b)
+            own = np.arange(*of.bounds[bucket : bucket + 2])
+            empty = States.empty(of.facts.ring, own, of.leaf_set, of.b)
             states = _among_all(states, positions, empty)
         tables.update(states.tables())
         return {}
-
-
-def fill_perfectly(
-    player: Player,
-    facts: KnowsRing,
-    bounds: np.ndarray,
-    kernel: Kernel,
-    routers: int,
-    b: int,
-    leaf_set: int,
-    digits: int,
-    initial: int | None = None,
-) -> None:
-    """Write perfect tables into every bucket; only nodes with numbers below `initial` exist."""
-    of = facts, bounds, kernel, routers, b, leaf_set, digits, initial
-    player.play(Summarise(*of))
-    rows = player.take(SUMMARIES)[SUMMARIES]
-    levels = Summaries.of(rows, routers, b, digits).nearest
-    shared = player.share(**{f"{level}": nearest for level, nearest in enumerate(levels)})
-    player.play(Fill(*of, shared))
-    player.free(shared)
-
-
-def filling_perfectly(
-    ring: BucketRing,
-    underlay: Underlay,
-    b: int,
-    leaf_set: int,
-    digits: int,
-    initial: int | None = None,
-) -> Callable[[Player], None]:
-    """Return :func:`fill_perfectly` for the buckets of a ring; picklable."""
-    return partial(
-        fill_perfectly,
-        facts=ring.facts,
-        bounds=ring.bounds,
-        kernel=underlay.kernel,
-        routers=len(underlay.routers),
-        b=b,
-        leaf_set=leaf_set,
-        digits=digits,
-        initial=initial,
-    )
-
-
-def _live_ring(
-    facts: KnowsRing, bounds: np.ndarray, initial: int | None
-) -> tuple[np.ndarray | None, Ring, np.ndarray]:
-    """Return the existing nodes: positions, ring, and the start of each bucket in that ring."""
-    if initial is None:
-        return None, facts.ring, bounds
-    positions = np.flatnonzero(facts.ring.node < initial)
-    live = facts.ring if len(positions) == len(facts.ring) else facts.ring.take(positions)
-    return positions, live, np.searchsorted(positions, bounds)
 
 
 def _whole_prefixes(

@@ -88,7 +88,7 @@ class InTasks:
     def _filled(self) -> BucketTables:
         """The tables of the buckets, in which nodes' tables are filled."""
         if (fill := self._fill) is not None:
-            self._tables.play_in_tasks(lambda player, _: fill(player), "overlay")
+            self._tables.play_in_tasks(fill, "overlay")
             self._fill = None
             self._release_start()
         return self._tables
@@ -141,13 +141,16 @@ class InTasks:
         of_engine, files = self._state, given if isinstance(given, EventFiles) else None
         fill = self._fill
 
-        def play(player: InTask, events: pa.Table) -> None:
+        def play(player: InTask, events: pa.Table | None = None) -> None:
             if fill is not None:
                 fill(player)
             reporter, limit = Reporter(report_to), seconds
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, _UNHEARD)
-            by_round = EventsByRound(events if files is None else files.read(rounds))
+            if events is None:
+                assert files is not None
+                events = files.read(rounds)
+            by_round = EventsByRound(events)
             del events  # the table would stay in memory during all rounds
             _play_rounds(of_engine, player, by_round, rounds, limit, reporter, messages)
             reporter.close()
@@ -185,7 +188,7 @@ class InTasks:
         """
         of_engine = self._state
 
-        def play(player: InTask, beside: pa.Table) -> None:
+        def play(player: InTask) -> None:
             found = ask(of_engine(player))
             player.release()  # the tables are unchanged and need not be returned
             if not player.first:

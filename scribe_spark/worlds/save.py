@@ -23,7 +23,7 @@ from scribe_spark.engine.player import Player
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.knowledge import tables_of_knowledge
-from scribe_spark.pastry.perfect_tables import bucket_digits, filling_perfectly
+from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.states import CELLS, LEAVES, table_rows
 from scribe_spark.rounds.events import NEVER, Lives
 from scribe_spark.rounds.group_events import MEMBERS
@@ -182,7 +182,7 @@ def start_of_world(
     elif overlay is not None:
         cores = parallelism(spark)
         digits = bucket_digits(rules.b, initial, len(underlay.routers), cores)
-        fill = filling_perfectly(ring, underlay, rules.b, rules.leaf_set, digits, initial)
+        fill = PerfectTables.of(ring, underlay, rules.b, rules.leaf_set, digits, initial)
     lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
     batches = list(lives_rows(ring.bounds, lives, incarnation, 0))
     if overlay is None:  # a bucket needs a table, so that Spark plays it

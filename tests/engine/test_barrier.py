@@ -102,7 +102,7 @@ def test_an_error_of_the_work_is_one_line_and_not_tried_again(spark, tmp_path, t
 def test_tables_are_as_before_where_a_program_fails(spark, buckets, tmp_path):
     """A program of a run or a world that fails is played once."""
 
-    def fail(player, beside):
+    def fail(player):
         (tmp_path / f"{player.first} {time.time_ns()}").touch()
         player.tables[0]["seen"] = {"n": np.arange(3)}
         player.agree(True)

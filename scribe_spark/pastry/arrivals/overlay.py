@@ -97,7 +97,7 @@ def play_arrivals(
         kept = [wave for wave in waves if wave.last <= _KEPT] or waves[:1]
     first = partial(play_waves, environment=environment, waves=kept)
     if initial < _FEW:
-        tables.play_in_one_task(first, "arrivals")
+        sharing.play_in_tasks(first, "arrivals", alone=True)
     else:
         sharing.keep(first, "arrivals")
     for number, wave in enumerate(waves[len(kept) :], len(kept)):
