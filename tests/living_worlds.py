@@ -1,13 +1,11 @@
 """Random small worlds, for the oracle in `oracle.living` and for the kernels.
 
-The oracle asks for every draw; here it gets those of `scribe_spark`.  Of the oracle's rules these
-are left as they are, because the kernels have no others: `drops_seen = round`,
-`repair_asks = all`, `leaves_fill_cells = True`, `detection_clears_cells = False`.
+The oracle asks for every draw; here it gets those of `scribe_spark`.
 """
 
 import functools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -146,12 +144,7 @@ def world(
 ) -> World:
     """A random case; `given` fixes the oracle's rules."""
     case = random.Random(seed)
-    choices = small_rules(case).__dict__ | {
-        "drops_seen": "round",
-        "repair_asks": "all",
-        "leaves_fill_cells": True,
-    }
-    rules = Rules(**(choices | given))
+    rules = replace(small_rules(case), **given)
     count = case.randint(2, most)
     idents = random_idents(count, seed)
     if case.random() < 0.3:  # nodeIds that share many digits

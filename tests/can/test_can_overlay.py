@@ -7,7 +7,8 @@ import pytest
 from played import halves
 
 from scribe_spark.can.overlay import NEIGHBOURS, CanNextHop, FindNeighbours
-from scribe_spark.can.zones import Placement, zones_of_all
+from scribe_spark.can.zones import Placement, Space, split_zones, zones_of_all
+from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.program import Tables
@@ -73,3 +74,11 @@ def test_routes_and_trees_are_the_oracles(seed, buckets):
     scribe = Scribe(oracle, case.keys)
     scribe.join_all(case.joins())
     assert edges == scribe.edges()
+
+
+def test_a_zone_that_cannot_be_halved_again_is_refused():
+    space = Space(2, 3)
+    with pytest.raises(InputError, match="can_bits = 3: leaves a zone with 2 nodes"):
+        split_zones(space, np.zeros(5, dtype=np.int64), np.zeros(5, dtype=np.int64))
+    _, depth = split_zones(space, np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64))
+    assert sorted(depth) == [1, 2, 3, 3]

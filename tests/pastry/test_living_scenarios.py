@@ -11,6 +11,7 @@ from living_worlds import played_round
 from overlay_state import OverlayState, perfect_start
 
 from scribe_spark.config import WorldConfig
+from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.next_hop import roots
@@ -68,6 +69,13 @@ def test_what_cannot_be_is_refused_before_anything_changes() -> None:
         np.testing.assert_array_equal(state.alive, before)
     with pytest.raises(ValueError, match="round 1: no node is left"):
         play(state, 1, fail=np.flatnonzero(state.alive).tolist())
+
+
+def test_a_failure_may_take_as_many_rounds_to_be_known_as_a_world_has() -> None:
+    lives = InMemory.of(perfect(), CONFIG, CASE.kernel).lives
+    lives.exit(np.array([1]), 5, MOST_ROUNDS)
+    assert not lives.known_dead(5 + MOST_ROUNDS - 1).any()
+    assert np.flatnonzero(lives.known_dead(5 + MOST_ROUNDS)).tolist() == [1]
 
 
 def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:

@@ -128,9 +128,7 @@ def with_partitions(case: LiveCase) -> LiveCase:
 def random_live(seed: int, most: int = 60) -> LiveCase:
     """Draw a world of at most `most` nodes and 24 rounds, with every kind of event."""
     rng = random.Random(f"bayeux world {seed}")
-    rules = replace(
-        living.small_rules(rng), drops_seen="round", repair_asks="all", leaves_fill_cells=True
-    )
+    rules = living.small_rules(rng)
     count = rng.choice([rng.randint(6, 20), rng.randint(20, most), rng.randint(20, most)])
     idents = random_idents(count, seed)
     groups = {

@@ -170,9 +170,7 @@ def first_state(overlay: Overlay, node: int, message: Message | None) -> NodeSta
     last = overlay.states[message.at]  # Z, also of an undeliverable join message (rule P15)
     overlay.note("leaf set", last.node, node)
     leaves = {last.node, *last.leaves()}
-    if overlay.rules.leaves_fill_cells:
-        candidates |= leaves
-    for candidate in candidates:
+    for candidate in candidates | leaves:  # rule P8
         overlay.offer(state, candidate)
     state.take_leaves(overlay.alive_of(leaves), overlay.idents)
     return state

@@ -14,7 +14,7 @@ def small_rules(random_case: random.Random) -> Rules:
     pick = random_case.choice
     b, size, contact = pick([1, 2, 4]), pick([4, 8, 16]), pick(["nearest", "discovered", "random"])
     pick("ab"), pick("ab")  # two options are gone; cases stay as they were with them
-    return Rules(
+    rules = Rules(
         b=b,
         l=size,
         contact=contact,
@@ -23,10 +23,9 @@ def small_rules(random_case: random.Random) -> Rules:
         maintenance_period=pick([0, 0, 2, 3]),
         detection=pick([0, 1, 1, 2]),
         table_repair=pick(["lazy", "none", "eager"]),
-        drops_seen=pick(["round", "hop", "message"]),
-        repair_asks=pick(["all", "first"]),
-        leaves_fill_cells=pick([True, False]),
     )
+    pick("abc"), pick("ab"), pick("ab")  # of three more
+    return rules
 
 
 def small_overlay(seed: int, rules: Rules | None = None, most: int = 40) -> Overlay:

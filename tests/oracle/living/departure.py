@@ -37,9 +37,6 @@ def detect(overlay: Overlay) -> dict[int, list[str]]:
             for side in state.drop_leaf(dead):
                 if side not in lost.setdefault(node, []):
                     lost[node].append(side)
-            row, column = state.cell_of(overlay.idents[dead])
-            if overlay.rules.detection_clears_cells and state.cell(row, column) == dead:
-                state.clear_cell(row, column)
     return lost
 
 

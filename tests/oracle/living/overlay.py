@@ -145,10 +145,6 @@ class Rules:
     maintenance_period: int = 0  # in a running world; 0: never
     detection: int = 1
     table_repair: str = "lazy"  # | none | eager
-    leaves_fill_cells: bool = True  # rule P8
-    repair_asks: str = "all"  # | first   rule P20
-    drops_seen: str = "round"  # | hop | message   rule P6
-    detection_clears_cells: bool = False  # rule P17
 
 
 @dataclass

@@ -32,18 +32,13 @@ def drop_and_repair(overlay: Overlay, found: Found) -> None:
 
 
 def ask_for_cell(overlay: Overlay, state: NodeState, row: int, column: int) -> list[int]:
-    """Ask the live entries of the same row for their entry of the cell, then the next row's.
+    """Ask all live entries of the same row for their entry of the cell, else the next row's.
 
-    Pastry 2001, Section 3. All of a row are asked and the nearest live answer is taken; with
-    `repair_asks = first` one after the other, nearest first, until one helps (rule P20).
+    Pastry 2001, Section 3; rule P20: the nearest live answer is taken.
     """
     for asked_row in (row, row + 1):
-        asked = sorted(
-            overlay.alive_of(state.row(asked_row)),
-            key=lambda node: overlay.nearness(state.node, node),
-        )
         helped: list[int] = []
-        for other in asked:
+        for other in overlay.alive_of(state.row(asked_row)):
             overlay.note("repair", state.node, other)
             overlay.note("repair", other, state.node)  # the answer
             answer = overlay.states[other].cell(row, column)
@@ -52,8 +47,6 @@ def ask_for_cell(overlay: Overlay, state: NodeState, row: int, column: int) -> l
             overlay.note("check", state.node, answer)
             if answer in overlay.live:
                 helped.append(answer)
-                if overlay.rules.repair_asks == "first":
-                    return helped
         if helped:
             return helped
     return []
@@ -196,35 +189,7 @@ def route(overlay: Overlay, start: int, key: int, kind: str) -> Message:
 
 
 def route_all(overlay: Overlay, sent: Sequence[tuple[int, int]], kind: str) -> list[Message]:
-    """Route (start, key) messages of one round, and drop the dead entries that they found.
-
-    When a drop is seen by other messages is rule P6: after all of the round's messages
-    (`round`), after each hop that all make together (`hop`), or at once (`message`).
-    """
-    messages = [Message(key, [start]) for start, key in sent]
-    seen = overlay.rules.drops_seen
-
-    def apply(some: Sequence[Message], begin: Sequence[int]) -> None:
-        found: Found = set()
-        for message, at in zip(some, begin, strict=True):
-            found.update(message.met_dead[at:])
-        drop_and_repair(overlay, found)
-
-    if seen == "message":
-        for message in messages:
-            while message.status == ON_ITS_WAY:
-                begin = len(message.met_dead)
-                hop(overlay, message, kind)
-                apply([message], [begin])
-        return messages
-    moving = messages
-    while moving:
-        begin = [len(message.met_dead) for message in moving]
-        for message in moving:
-            hop(overlay, message, kind)
-        if seen == "hop":
-            apply(moving, begin)
-        moving = [message for message in moving if message.status == ON_ITS_WAY]
-    if seen == "round":
-        apply(messages, [0] * len(messages))
+    """Route (start, key) messages of one round, then drop the dead entries found (rule P6)."""
+    messages = [route(overlay, start, key, kind) for start, key in sent]
+    drop_and_repair(overlay, {pair for message in messages for pair in message.met_dead})
     return messages

@@ -1,7 +1,7 @@
 """Small seeded worlds with groups: parameters and events all follow from the seed."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..living.cases import overlay_of, small_rules
 from ..living.draws import random_idents
@@ -54,9 +54,7 @@ class World:
 def random_world(seed: int, most: int = 60, rounds: int | None = None) -> World:
     """A world of at most `most` nodes and 30 rounds, with every kind of event."""
     pick = random.Random(f"world {seed}")
-    rules = replace(
-        small_rules(pick), drops_seen="round", repair_asks="all", leaves_fill_cells=True
-    )
+    rules = small_rules(pick)
     count = pick.choice([pick.randint(6, 20), pick.randint(20, most), pick.randint(20, most)])
     rounds = rounds or pick.randint(12, 30)
     refresh = pick.choice([1, 2, 2, 3])
