@@ -33,7 +33,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, RunError, one_line
 from scribe_spark.core.paths import is_temporary, replace_file
-from scribe_spark.engine.between_tasks import Alone, Ended, Exchange, PeerLost
+from scribe_spark.engine.between_tasks import Ended, Exchange, PeerLost
 from scribe_spark.engine.packing import Packed, pack_rows
 from scribe_spark.runtime.blocks import is_lost_block, materialise_and_read, release
 from scribe_spark.runtime.sessions import abilities, describe_jobs
@@ -120,7 +120,7 @@ def _in_tasks(
 ) -> DataFrame:
     """Return the rows that communicating tasks make of the rows of their buckets; lazy."""
     if tasks == 1:
-        return rows.coalesce(1).mapInArrow(_kernel(work, Alone), ROWS)
+        return rows.coalesce(1).mapInArrow(_kernel(work, Exchange), ROWS)
     secret = secrets.token_bytes(32)
     placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
     kernel = _kernel(work, lambda: _connected(tasks, secret, patience, folder))

@@ -2,9 +2,8 @@
 
 In a *swap* each task sends bytes to any other tasks, and a short note to all of them.  A swap is
 collective: every task of the job must call it equally often.  Swaps are numbered, and a task that
-receives a message of another swap raises an error.  This module has the rules of swaps and the
-exchange of a single task (:class:`Alone`), which needs no network.  The exchange over a network is
-in :mod:`~scribe_spark.engine.flight`.
+receives a message of another swap raises an error.  This module has the rules of swaps; the
+exchange over a network is in :mod:`~scribe_spark.engine.flight`.
 
 A task ends once, and the other tasks learn the reason: the task is done, its work raised an error,
 or it lost contact with another task.  Reasons are forwarded unchanged, so that every task reports
@@ -16,7 +15,6 @@ from __future__ import annotations
 import json
 import threading
 import traceback
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -188,10 +186,14 @@ class Inbox:
                     raise reason.error(swap)
 
 
-class Exchange(ABC):
-    """The exchange that connects task number `rank` with the other tasks of its job."""
+class Exchange:
+    """The exchange that connects task number `rank` with the other tasks of its job.
 
-    def __init__(self, rank: int, size: int) -> None:
+    This class has the rules of swaps, and serves the only task of a job; a subclass for several
+    tasks implements the transport.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
         self.inbox = Inbox(rank, size)
         self.swaps = 0
@@ -220,23 +222,8 @@ class Exchange(ABC):
             [text for _, text in ordered],
         )
 
-    @abstractmethod
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
         """Send each of the other tasks its part and the note of the exchange `swap`."""
 
-    @abstractmethod
     def end(self, error: BaseException | None = None) -> None:
         """Tell the other tasks that this task has ended, and free its resources."""
-
-
-class Alone(Exchange):
-    """The exchange of the only task of a job."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 1)
-
-    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        pass
-
-    def end(self, error: BaseException | None = None) -> None:
-        pass

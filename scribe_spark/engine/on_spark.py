@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,11 +62,7 @@ class Costs:
         return f"{self.supersteps} supersteps, {self.messages:,} messages of {size}"
 
     def __add__(self, other: Costs) -> Costs:
-        return Costs(
-            self.supersteps + other.supersteps,
-            self.messages + other.messages,
-            self.bytes + other.bytes,
-        )
+        return Costs(*map(operator.add, astuple(self), astuple(other)))
 
 
 class Layout:

@@ -42,6 +42,7 @@ from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.events import is_node
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, conform
@@ -129,40 +130,26 @@ def node_vertices(nodes: DataFrame) -> DataFrame:
 
 def overlay_edges(knowledge: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return the edges to existing nodes, as a GraphFrame needs them: `schemas.OVERLAY_EDGES`."""
-    edges = leaf_set_edges(knowledge).unionByName(routing_table_edges(knowledge))
-    return edges.join(nodes.select(F.col("node").alias("dst")), "dst", "left_semi").select(
-        OVERLAY_EDGES.names
-    )
+    leaves = knowledge.select("node", "smaller", F.posexplode("leaf_set").alias("index", "known"))
+    clockwise, none = F.col("index") - F.col("smaller"), F.lit(None)
+    # the node itself, at 0, is not in its leaf set
+    place = F.when(clockwise < 0, clockwise).otherwise(clockwise + 1)
+    entries = knowledge.select("node", F.explode("routing_table").alias("known"))
+    of_leaf_set = F.lit(LEAF_SET), none, none, place
+    of_table = F.lit(ROUTING_TABLE_ENTRY), F.col("known.row"), F.col("known.col"), none
+    edges = [
+        rows.select(
+            *(F.col("node").alias("src"), F.col("known.entry").alias("dst")),
+            *(column.alias(name) for column, name in zip(of, _OF_EDGE, strict=True)),
+        )
+        for rows, of in ((leaves, of_leaf_set), (entries, of_table))
+    ]
+    found = union_tables([conform(some, OVERLAY_EDGES) for some in edges])
+    there = nodes.select(F.col("node").alias("dst"))
+    return found.join(there, "dst", "left_semi").select(OVERLAY_EDGES.names)
 
 
-def leaf_set_edges(knowledge: DataFrame) -> DataFrame:
-    """Return the edges of all leaf sets (`schemas.KNOWLEDGE`): `schemas.OVERLAY_EDGES`."""
-    leaves = knowledge.select("node", "smaller", F.posexplode("leaf_set").alias("index", "leaf"))
-    clockwise = F.col("index") - F.col("smaller")
-    edges = leaves.select(
-        F.col("node").alias("src"),
-        F.col("leaf.entry").alias("dst"),
-        F.lit(LEAF_SET).alias("kind"),
-        F.lit(None).alias("row"),
-        F.lit(None).alias("col"),
-        # the node itself, at 0, is not in its leaf set
-        F.when(clockwise < 0, clockwise).otherwise(clockwise + 1).alias("place"),
-    )
-    return conform(edges, OVERLAY_EDGES)
-
-
-def routing_table_edges(knowledge: DataFrame) -> DataFrame:
-    """Return the edges of all routing tables (`schemas.KNOWLEDGE`): `schemas.OVERLAY_EDGES`."""
-    entries = knowledge.select("node", F.explode("routing_table").alias("cell"))
-    edges = entries.select(
-        F.col("node").alias("src"),
-        F.col("cell.entry").alias("dst"),
-        F.lit(ROUTING_TABLE_ENTRY).alias("kind"),
-        F.col("cell.row").alias("row"),
-        F.col("cell.col").alias("col"),
-        F.lit(None).alias("place"),
-    )
-    return conform(edges, OVERLAY_EDGES)
+_OF_EDGE = ("kind", "row", "col", "place")
 
 
 # --- the overlay
@@ -231,23 +218,24 @@ class PastryOverlay(Overlay, GraphTables):
 
     @classmethod
     def perfect(
-        cls, nodes: Table, underlay: Underlay, b: int, leaf_set: int, in_tasks: bool = False
+        cls,
+        nodes: Table,
+        underlay: Underlay,
+        b: int,
+        leaf_set: int,
+        in_tasks: bool = False,
+        digits: int | None = None,
     ) -> PastryOverlay:
         """Return a Pastry network whose tables are perfect: each entry is the nearest fitting node.
 
         With `in_tasks`, the first job of tasks that needs the tables fills them.  Free the network
         by :meth:`release`.
         """
-        made = cls(nodes, underlay, b, leaf_set)
-        made.fill_perfectly(in_tasks)
-        return made
-
-    def fill_perfectly(self, in_tasks: bool = False) -> None:
-        """Fill all leaf sets, and each cell of all routing tables with the nearest fitting node."""
-        shape = self.b, self.leaf_set, self.digits
-        self.unfilled = PerfectTables.of(self.ring, self.underlay, *shape)
+        made = cls(nodes, underlay, b, leaf_set, digits)
+        made.unfilled = PerfectTables.of(made.ring, underlay, b, leaf_set, made.digits)
         if not in_tasks:
-            self.fill()
+            made.fill()
+        return made
 
     @property
     def known(self) -> Sequence[DataFrame]:

@@ -57,15 +57,11 @@ _Cells = Callable[[pa.RecordBatch], pa.Table]
 
 
 def read_remote(
-    spark: SparkSession,
-    path: str,
-    field: str,
-    columns: Mapping[str, Kind],
-    optional: Collection[str] = (),
+    spark: SparkSession, path: str, field: str, columns: Mapping[str, Kind]
 ) -> DataFrame:
     """Return columns of a table that only Spark can reach; NULL where a cell is no such number."""
     with refuse_unreadable(field, path):
-        found = _find(spark, path, field, columns, optional)
+        found = _find(spark, path, field, columns, ())
         kinds = {name: columns[name] for name in found.names}
         _refuse_bad_cells(found, kinds, field, path)
         schema = StructType([StructField(name, _TYPES[kind]) for name, kind in kinds.items()])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.between_tasks import Alone, Ended, OutOfStep, PeerFailed, PeerLost
+from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
 from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"
@@ -52,7 +52,7 @@ def play_over_flight(size, work, patience=20.0, secrets=None):
 
 def play_alone(size, work):
     assert size == 1
-    return [work(Alone())]
+    return [work(Exchange())]
 
 
 TRANSPORTS = {"threads": play_in_threads, "flight": play_over_flight}

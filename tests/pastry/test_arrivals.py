@@ -72,7 +72,7 @@ def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
 def planned(spark, case: Arrivals) -> tuple[Arrivals, WavePlan, MatrixUnderlay]:
     """A case whose three waves are those of the kernels' plan; its plan and its network."""
     routes = underlay(spark, case)
-    plan = WavePlan.of(case.known, case.rules, case.seed, routes.kernel)
+    plan = WavePlan.of(case.known, case.rules, case.seed, routes.kernel, len(case.known))
     assert np.bincount(plan.wave).tolist() == [1, 7, len(case.idents) - 8]
     return with_plan(case, plan), plan, routes
 

@@ -145,10 +145,8 @@ def handful() -> dict[str, tuple[worlds.World, int]]:
 def test_perfect_tables_equal_the_oracle(spark, name):
     one, digits = handful()[name]
     nodes = spark.createDataFrame(one.node_table()).repartition(3)
-    overlay = PastryOverlay(
-        nodes, worlds.underlay(spark), one.case.b, one.case.leaf_set_size, digits
-    )
-    overlay.fill_perfectly()
+    shape = one.case.b, one.case.leaf_set_size
+    overlay = PastryOverlay.perfect(nodes, worlds.underlay(spark), *shape, digits=digits)
     found = overlay.knowledge.toArrow().sort_by("node").to_pylist()
     check_knowledge(one, found)
     assert found == rows_of(one.knowledge)

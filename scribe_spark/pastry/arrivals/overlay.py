@@ -133,5 +133,5 @@ def _environment(ring: BucketRing, rules: OverlayConfig, kernel: Kernel, seed: i
 
 
 def _waves(environment: Environment, initial: int, sharing: OnSpark) -> list[Wave]:
-    of = environment.rules, environment.seed, environment.kernel
-    return WavePlan.of_first(environment.facts.ring, initial, *of).waves(sharing.share)
+    of = environment.facts.ring, environment.rules, environment.seed, environment.kernel
+    return WavePlan.of(*of, initial).waves(sharing.share)

@@ -172,27 +172,19 @@ class WavePlan:
     contact: np.ndarray  # int64, a position; -1 in wave 0
 
     @classmethod
-    def of(cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel) -> WavePlan:
-        """Return the plan for the arrival of all nodes, which are sorted by nodeId."""
-        rank = arrival_ranks(known, seed)
-        wave = np.searchsorted(wave_ends(len(known), rules.growth), rank, side="right")
-        bits = draws.bits_np(seed, "contact", known.node)
-        contact = planned_contacts(rules.contact, known, wave, rank, bits, kernel)
-        return cls(wave, rank, contact)
-
-    @classmethod
-    def of_first(
-        cls, known: Ring, initial: int, rules: OverlayConfig, seed: int, kernel: Kernel
+    def of(
+        cls, known: Ring, rules: OverlayConfig, seed: int, kernel: Kernel, initial: int
     ) -> WavePlan:
         """Return the plan for the nodes with numbers below `initial`; others have wave -1."""
         first = np.flatnonzero(known.node < initial)
-        if len(first) == len(known):
-            return cls.of(known, rules, seed, kernel)
-        some, none = cls.of(known.take(first), rules, seed, kernel), np.full(len(known), -1)
-        wave, rank, contact = none.copy(), none.copy(), none
-        wave[first], rank[first] = some.wave, some.rank
-        contact[first] = np.append(first, -1)[some.contact]  # index -1 yields -1
-        return cls(wave, rank, contact)
+        some = known if len(first) == len(known) else known.take(first)
+        rank = arrival_ranks(some, seed)
+        wave = np.searchsorted(wave_ends(len(some), rules.growth), rank, side="right")
+        bits = draws.bits_np(seed, "contact", some.node)
+        contact = planned_contacts(rules.contact, some, wave, rank, bits, kernel)
+        plan = np.full((3, len(known)), -1)
+        plan[:, first] = wave, rank, np.append(first, -1)[contact]  # index -1 yields -1
+        return cls(*plan)
 
     def waves(self, share: Callable[..., Shared]) -> list[Wave]:
         """Return all waves; ``share(**arrays)`` makes their arrays readable for all buckets."""
