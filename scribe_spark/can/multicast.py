@@ -169,7 +169,7 @@ def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.nd
 
 @dataclass(frozen=True)
 class LiveCan(GroupOverlays):
-    """The members of each group own the zones of a CAN, which publications flood."""
+    """The members of a group own the zones of a CAN: rules C1 to C16, O1 to O9."""
 
     space: Space
     seed: int

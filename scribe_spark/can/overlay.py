@@ -43,7 +43,7 @@ _BEGIN, _FOUND = "begin", "found"
 
 @dataclass(frozen=True)
 class FindNeighbours:
-    """The program by which zones find their neighbours."""
+    """The program by which zones find neighbours that are no deeper, and tell shallower ones."""
 
     bounds: np.ndarray  # (B + 1,)
     known: SharedZones
@@ -127,7 +127,7 @@ class CanOverlay(Overlay):
         return CanNextHop(self.zones)
 
     def routing_table(self) -> DataFrame:
-        """See :meth:`Overlay.routing_table`; there is a row for each neighbour."""
+        """Return neighbours: ``row`` is the dimension, ``col`` 0 (1) across the lower (upper) face."""
         facts, known = self.ring.facts, self.zones
         wanted = to_arrow_schema(schemas.ROUTING_TABLE)
 

@@ -36,8 +36,8 @@ from scribe_spark.underlay.protocol import Kernel
 class Space:
     """A torus of `dimensions` dimensions; a point is an integer of `bits` bits."""
 
-    dimensions: int  # At least 1
-    bits: int  # At most `config.can.most_bits`
+    dimensions: int  # at least 1
+    bits: int  # at most `config.can.most_bits`; bit k (from 0) halves dimension k mod `dimensions`
 
     @property
     def points(self) -> int:

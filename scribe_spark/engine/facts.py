@@ -177,7 +177,7 @@ def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
 
 
 def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:
-    """Return the first position of each bucket, and the number of nodes: int64, shape (B + 1,)."""
+    """Return the bounds (B + 1,) of buckets; nodes with equal first `bits` bits stay together."""
     first = [-(-bucket * 2**bits // buckets) for bucket in range(1, buckets)]
     keys = np.array([min(prefix << (64 - bits), 2**64 - 1) for prefix in first], dtype=np.uint64)
     start = np.searchsorted(ring.hi, keys)

@@ -205,7 +205,7 @@ class Overlay(ABC):
         return None
 
     def filled_in(self, tables: BucketTables) -> BucketTables:
-        """Take over tables of buckets in which :attr:`unfilled` has filled the nodes' knowledge."""
+        """Take over tables that :attr:`unfilled` has filled; return a copy without this knowledge."""
         raise NotImplementedError
 
     def release(self) -> None:

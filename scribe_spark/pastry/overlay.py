@@ -260,7 +260,7 @@ class PastryOverlay(Overlay, GraphTables):
         self.filled_in(player.tables)
 
     def filled_in(self, tables: BucketTables) -> BucketTables:
-        """Take over tables of buckets that have the tables of all nodes."""
+        """Take over tables of buckets with those of all nodes; return a copy without them."""
         self.unfilled, self.filled = None, tables
         self.own(tables.release)
         self._known = [tables.constant(LEAVES, CELLS)]

@@ -54,7 +54,7 @@ _AROUND, _LAST_ROW, _UP, _ROW_0 = range(4)
 
 @dataclass(frozen=True)
 class Discover(WaveProgram):
-    """Arriving nodes search for near contacts; searches start at the contacts of the wave."""
+    """Arriving nodes search for near contacts from the wave's; probes are counted, not sent."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if not superstep:

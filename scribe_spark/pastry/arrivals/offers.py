@@ -43,7 +43,7 @@ def side_columns(states: States, side: int) -> slice:
 def places_out(
     size: int | np.int32, node: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
-    """Return how many ring positions a position is away from a node on one side; 0 for the node."""
+    """Return how many positions a position is away on a side (0: greater nodeIds) of a node."""
     out = (position - node) * (1 - 2 * side)
     out += (out < 0) * size  # four times faster than a remainder
     return out

@@ -49,7 +49,7 @@ def arrivals(
     progress: Progress | None = None,
     in_tasks: bool = False,
 ) -> PastryOverlay:
-    """Return the overlay after nodes have arrived in waves; the caller must call ``release``."""
+    """Return the overlay after arrivals; `in_tasks`, they wait for a job that needs the tables."""
     rules = config.for_tasks()
     overlay = _Arrived(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring

@@ -202,7 +202,7 @@ class WavePlan:
 def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Return the contact of each node, or the start of its search (``discovered``): positions."""
+    """Return each node's contact, or the start of its search: positions; -1 in wave 0."""
     if contact in ("random", "discovered"):
         return random_contacts(wave, drawn)
     preference = -rank if contact == "latest" else np.arange(len(known))
