@@ -127,7 +127,7 @@ class CanOverlay(Overlay):
         return CanNextHop(self.zones)
 
     def routing_table(self) -> DataFrame:
-        """Return neighbours: ``row`` is the dimension, ``col`` 0 (1) across the lower (upper) face."""
+        """Return neighbours: ``row`` is the dimension, ``col`` 0 across the lower face, else 1."""
         facts, known = self.ring.facts, self.zones
         wanted = to_arrow_schema(schemas.ROUTING_TABLE)
 

@@ -37,7 +37,7 @@ class Space:
     """A torus of `dimensions` dimensions; a point is an integer of `bits` bits."""
 
     dimensions: int  # at least 1
-    bits: int  # at most `config.can.most_bits`; bit k (from 0) halves dimension k mod `dimensions`
+    bits: int  # at most `config.can.most_bits`; bit k halves dimension k mod d
 
     @property
     def points(self) -> int:

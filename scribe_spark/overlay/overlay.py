@@ -205,7 +205,7 @@ class Overlay(ABC):
         return None
 
     def filled_in(self, tables: BucketTables) -> BucketTables:
-        """Take over tables that :attr:`unfilled` has filled; return a copy without this knowledge."""
+        """Take over tables that :attr:`unfilled` has filled; return a copy without them."""
         raise NotImplementedError
 
     def release(self) -> None:
