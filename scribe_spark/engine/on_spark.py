@@ -355,23 +355,19 @@ class _Made:
     @classmethod
     def read(cls, rows: DataFrame, listed: pa.Table) -> _Made:
         """Return rows with their statistics, which `listed` has in the columns of :func:`_seen`."""
-        is_table = listed.column("table").to_numpy(zero_copy_only=False)
-        count = listed.column("rows").to_numpy()
-        sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
-        named = filter(None, listed.column("file").to_pylist())
-        held: Counter[str] = Counter()
+        every = listed.to_pylist()
+        sent, held = [row for row in every if not row["table"]], Counter[str]()
         places: dict[str, list[tuple[int, str | None]]] = {}
-        for row in listed.select(["table", "name", "rows", "bucket", "file"]).to_pylist():
-            if row["table"]:
-                held[row["name"]] += row["rows"]
-                places.setdefault(row["name"], []).append((row["bucket"], row["file"]))
+        for row in (row for row in every if row["table"]):
+            held[row["name"]] += row["rows"]
+            places.setdefault(row["name"], []).append((row["bucket"], row["file"]))
         return cls(
             rows,
             held,
             places,
-            int(count[~is_table].sum()),
-            int(sent[~is_table].sum()),
-            frozenset(file for lines in named for file in lines.splitlines()),
+            sum(row["rows"] for row in sent),
+            sum(row["bytes"] or 0 for row in sent),
+            frozenset(file for row in every for file in (row["file"] or "").splitlines()),
         )
 
 

@@ -93,7 +93,8 @@ class Files(Protocol):
         """Delete a file or a whole folder, if it exists."""
 
     def close(self) -> None:
-        """Free the resources of the client; the object cannot be used any more."""
+        """Free the resources of the client, if any; the object cannot be used any more."""
+        return
 
 
 def open_files(spark: SparkSession, url: str) -> Files:
@@ -139,7 +140,7 @@ def _crc32(stream: Any) -> int:
 # --- local disks
 
 
-class LocalFiles:
+class LocalFiles(Files):
     """Files of this machine: ``file://`` and an absolute path."""
 
     def status(self, url: str) -> FileStatus | None:
@@ -189,9 +190,6 @@ class LocalFiles:
         else:
             path.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Free the resources of the client."""
-
 
 def _local(url: str) -> Path:
     return Path(url.removeprefix(_LOCAL))
@@ -200,7 +198,7 @@ def _local(url: str) -> Path:
 # --- Hadoop's FileSystem
 
 
-class HadoopFiles:
+class HadoopFiles(Files):
     """Files of Hadoop's FileSystem in the JVM; on stores, two writers may `create` one file."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
@@ -331,7 +329,7 @@ def _java_errors() -> Iterator[None]:
 # --- pyarrow's, without the trick `hadoop_files`
 
 
-class ArrowFiles:
+class ArrowFiles(Files):
     """Local files, HDFS (needs libhdfs), S3, Google Cloud Storage and Azure, by pyarrow.
 
     Two writers that `create` a file at once may both succeed.
@@ -400,9 +398,6 @@ class ArrowFiles:
             with _arrow_errors():
                 remove = self._files.delete_dir if found.is_folder else self._files.delete_file
                 remove(self._path(url))
-
-    def close(self) -> None:
-        """Free the resources of the client."""
 
 
 def _arrow_status(url: str, info: fs.FileInfo) -> FileStatus:
