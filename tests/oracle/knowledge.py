@@ -18,17 +18,7 @@ from .routes import Routes
 
 @dataclass(frozen=True)
 class Known:
-    """What a node knows, by nodeIds.
-
-    Attributes
-    ----------
-    smaller, larger : tuple of nodeId
-        The leaf set: each side from the nearest leaf to the farthest.
-    table : dict
-        (row, column) -> nodeId.
-    covers_ring : bool
-        The leaf set is the whole ring.
-    """
+    """What a node knows, by nodeIds: both sides of its leaf set, nearest first, and its table."""
 
     own: int
     b: int

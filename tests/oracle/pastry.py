@@ -13,20 +13,8 @@ from .ring import RING, closeness, closest, digits, on_arc, shared_digits
 class Overlay:
     """A Pastry overlay in which every node knows what perfect tables would tell it.
 
-    Parameters
-    ----------
-    ids : mapping of node to nodeId
-        Distinct integers in [0, 2**128).
-    router : mapping of node to router
-        The router to which the node's LAN link goes.
-    delay : mapping of router to mapping of router to int
-        Route delays in microseconds, as `routes.Routes.delay`.
-    b : int
-        Bits per digit: 1, 2, 4 or 8.
-    leaf_set_size : int
-        ``l`` of the papers: even, at least 2.
-    lan_us : int
-        Delay of a LAN link, each way.
+    `ids` are distinct nodeIds by node, `router` the router of each node, `delay` the delays between
+    routers in microseconds, and `leaf_set_size` is l.
     """
 
     def __init__(
@@ -86,10 +74,7 @@ class Overlay:
         return table
 
     def leaf_set(self, node: int) -> set[int]:
-        """Return the l/2 next larger and the l/2 next smaller nodes on the ring.
-
-        It is the whole ring but ``node`` when there are at most l other nodes.
-        """
+        """The rank of each node in the order of arrival, else `LATER`: int64, shape (K,)."""
         if node not in self._leaf_sets:
             if self.knows_whole_ring():
                 self._leaf_sets[node] = set(self.ids) - {node}
@@ -123,10 +108,7 @@ class Overlay:
         return on_arc(key, self.ids[clockwise[-half]], self.ids[clockwise[half - 1]])
 
     def next_hop(self, node: int, key: int) -> int | None:
-        """Return the next node of a route to ``key``; None where the message is delivered.
-
-        This is the routing step of JSAC section II, as docs/concepts.md has it.
-        """
+        """Return the waves in which nodes arrive in a round: positions, in order of arrival."""
         # 1. The root delivers.
         if node == self.root(key):
             return None

@@ -13,13 +13,8 @@ Cost = tuple[int, int]
 class Routes:
     """The unicast route between every ordered pair of routers.
 
-    Attributes
-    ----------
-    weight, delay : dict of dict of int
-        ``delay[s][v]`` is the delay in microseconds of the route from ``s`` to ``v``, and
-        ``weight[s][v]`` its policy weight.  A router that ``s`` cannot reach is missing.
-    pred : dict of dict of (int or None)
-        ``pred[s][v]`` is the last router before ``v`` on that route; None for ``v == s``.
+    For each source: the policy weight and the delay (us) of the route to each router that it
+    reaches, and the last router before it, None for the source.
     """
 
     weight: dict[int, dict[int, int]]
@@ -43,19 +38,8 @@ def shortest_routes(routers: Iterable[int], links: Mapping[Link, Cost]) -> Route
     """Route every router to every other by least policy weight.
 
     Ties go to the least total delay; what still ties, to the least router id of the predecessor,
-    at every router of the route.
-
-    Parameters
-    ----------
-    routers : iterable of int
-        Router ids.
-    links : mapping of (src, dst) to (weight, delay_us)
-        Directed links.  Every weight is at least 1: links of no weight and no delay could make
-        cycles of predecessors.
-
-    Returns
-    -------
-    Routes
+    at every router of the route.  `links` are (src, dst) -> (weight, delay_us); a weight is at
+    least 1: links of no weight and no delay could make cycles of predecessors.
     """
     if any(weight < 1 or delay < 0 for weight, delay in links.values()):
         raise ValueError("link weights must be at least 1 and delays at least 0")
@@ -71,10 +55,7 @@ def shortest_routes(routers: Iterable[int], links: Mapping[Link, Cost]) -> Route
 
 
 def least_costs(source: int, links: Mapping[Link, Cost]) -> dict[int, Cost]:
-    """Return the least (weight, delay) from ``source`` to each router: Dijkstra on pairs.
-
-    Pairs are added componentwise and compared first by weight, then by delay.
-    """
+    """Return the least (weight, delay) from ``source`` to each router: Dijkstra on pairs."""
     leaving = links_by_source(links)
     settled: dict[int, Cost] = {}
     frontier: list[tuple[Cost, int]] = [((0, 0), source)]

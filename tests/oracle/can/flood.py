@@ -18,10 +18,7 @@ def flood(
     delay: Callable[[int, int], int] | None = None,
     processing: int = 0,
 ) -> Spread:
-    """Return what comes of a publication; labels are (dimension, direction).
-
-    Without `delay`, by hops, each of which takes 1, and processing nothing.
-    """
+    """Return what comes of a publication; without `delay`, by hops without processing."""
     edges = [Edge(x, y, way) for x, across in can.across.items() for y, way in across.items()]
     goes_on = {DIRECTED: directed, CORNER: corner, OPTIMAL: optimal}[flooding]
 
@@ -103,10 +100,7 @@ def first_apart(can: Can, source: int, node: int) -> int | None:
 def deliveries(
     found: Spread, members: Iterable[int], source: int
 ) -> dict[int, tuple[int, int, int]]:
-    """Return (hops, delay, first_from) of each member but the source that got it.
-
-    By hops the delay is the number of hops.
-    """
+    """Return (hops, delay or hops, first_from) of each member but the source that got it."""
     return {
         node: (found.first[node].hops, found.first[node].at_us, found.first[node].sender)
         for node in set(members) - {source}

@@ -134,11 +134,7 @@ def owner(zones: Mapping[int, Zone], point: Point) -> int:
 
 
 def join(zones: dict[int, Zone], node: int, point: Point, space: Space) -> int | None:
-    """Let a node join: the newcomer takes the half with its point, the owner the other one.
-
-    Return the owner of the zone that was split; None for the first node, which gets the whole
-    torus.
-    """
+    """Let a node join: the newcomer takes the half with its point; return the former owner."""
     if not zones:
         zones[node] = Zone.whole(space)
         return None
@@ -239,16 +235,7 @@ def symmetric(zones: Mapping[int, Zone], adjacent: Iterable[Adjacency], space: S
 
 
 class Can:
-    """A CAN after all joins.
-
-    Attributes
-    ----------
-    order : list of node
-        In which they have joined.
-    zones : dict of node to Zone
-    adjacent : set of (x, y, dimension, direction)
-        y is across that face of x.
-    """
+    """Return the distance (positions) below which an offer enters a side of leaf sets: int32."""
 
     def __init__(
         self, order: list[int], idents: Mapping[int, int], points: Points, group: int

@@ -127,10 +127,7 @@ def wave_size(before: int, growth: float | None) -> int:
 
 
 def arrive(overlay: Overlay, wave: Sequence[int]) -> int:
-    """One wave, in the order of arrival; returns the rounds of the exchange.
-
-    All of its nodes see the state before it.
-    """
+    """One wave, all of whose nodes see the state before it; returns the rounds of the exchange."""
     if not overlay.live and len(wave) > 1:
         raise ValueError("the first node of all arrives alone")
     fresh = list(wave) if overlay.live else []
@@ -189,10 +186,7 @@ def rows_sent(overlay: Overlay, ident: int, path: Sequence[int]) -> dict[int, li
 
 
 def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
-    """X tells each node of its leaf set and routing table; who got a new leaf.
-
-    A node of row i also gets row i. All announcements of a wave are delivered at once.
-    """
+    """X tells each node of its leaf set and table, with its row there; who got a new leaf."""
     heard: dict[int, set[int]] = {}
     told: dict[int, list[int]] = {}
     for state in arrived:
@@ -255,10 +249,7 @@ def introduce(overlay: Overlay, wave: Sequence[int], messages: Mapping[int, Mess
 def introduced_by_route(
     overlay: Overlay, node: int, wave: Sequence[int], message: Message
 ) -> set[int]:
-    """The earlier nodes of the wave in the rows that the nodes of the route sent, as these are now.
-
-    Each node of the route that has one sends one message.
-    """
+    """Return the cell (row * 2**b + col) of a node's table for another node: int64."""
     earlier, found = set(wave[: wave.index(node)]), set()
     for supplier, rows in rows_sent(overlay, overlay.idents[node], message.path).items():
         mates = {entry for row in rows for entry in overlay.states[supplier].row(row)} & earlier

@@ -45,10 +45,7 @@ def overlay_of(seed: int, count: int, present: int, rules: Rules, perfect: bool 
 
 
 def small_events(overlay: Overlay, seed: int, rounds: range, busy: float = 0.08) -> list[Event]:
-    """Valid events for the rounds: each node has one with probability `busy` a round.
-
-    At least two nodes stay alive, and what the others do is drawn.
-    """
+    """Valid events: each node has one with probability `busy` a round; two nodes stay alive."""
     random_case = random.Random(f"events {seed}")
     live, known = set(overlay.live), set(overlay.states)
     events: list[Event] = []

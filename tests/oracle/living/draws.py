@@ -34,10 +34,7 @@ def drawn_order(
 
 
 class Plane:
-    """Delays on a square: whole microseconds of the distance, and 2,000 for the two LAN links.
-
-    Nodes stand on `places` drawn points (routers), so that ties are met.
-    """
+    """Delays on a square: whole microseconds of the distance of drawn points, and two LAN links."""
 
     def __init__(self, count: int, seed: int, places: int, side: float = 100_000.0) -> None:
         random = np.random.default_rng(seed)

@@ -151,25 +151,10 @@ class Rules:
 class Overlay:
     """The nodes that exist in the run, dead ones included.
 
-    Attributes
-    ----------
-    idents
-        Node -> nodeId, for every node that may ever arrive.
-    delay
-        (node, node) -> whole microseconds, symmetric.
-    draw
-        See `draws.Draw`.
-    states
-        Node -> its state; a dead node keeps the one that it had (it may recover).
-    died
-        Dead node -> (round of death, rounds until its leaf set knows).
-    entered
-        Node -> its place in the order in which nodes entered, from 1; 0 for nodes that were there
-        from the start with perfect tables (rule P30).
-    counts
-        Messages by kind, and `lost <kind>` for those of them that met a dead node.
-    sent
-        All messages, where a test wants them: kind, sender, receiver.
+    `delay(node, node)` is in whole microseconds; a dead node keeps the state that it had.  `died`
+    has the round of death and the rounds until the leaf set knows; `entered` the place in the
+    order of entering, 0 for nodes that were there from the start (rule P30); `sent` all messages,
+    if wanted.
     """
 
     idents: Mapping[int, int]

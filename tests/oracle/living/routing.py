@@ -66,10 +66,7 @@ def find_all_dead(overlay: Overlay) -> None:
 
 
 def maintain(overlay: Overlay, purpose: str, *key: object) -> None:
-    """Each node asks one drawn entry of each non-empty row for its row; all at once.
-
-    A drawn dead entry is a lost transmission: dropped, and repaired by the rule in force.
-    """
+    """Each node asks one drawn entry of each row for its row; dead ones are dropped, repaired."""
     offers: list[tuple[NodeState, list[int]]] = []
     found: Found = set()
     for node in sorted(overlay.live):

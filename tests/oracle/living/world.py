@@ -15,10 +15,7 @@ PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs"
 
 
 def differences(ours: Any, theirs: Any, parts: Iterable[str] = PARTS, most: int = 5) -> list[str]:
-    """At most `most` lines for each part and side that differs; none where the two are equal.
-
-    Snapshots are those of Pastry, or of another system whose parts are named.
-    """
+    """At most `most` lines for each part and side that differs; none where the two are equal."""
     lines = []
     for part in parts:
         a, b = getattr(ours, part), getattr(theirs, part)
