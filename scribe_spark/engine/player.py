@@ -58,11 +58,9 @@ class PlaysSteps(Protocol):
         Return how many were played.  The first element is a program.  An `IfRows` whose tables have
         no rows is skipped; one whose tables have rows is left to the caller.
         """
-        ...
 
     def has(self, name: str) -> bool:
         """Return True if a table has rows in any bucket."""
-        ...
 
 
 class PlaysPrograms(Protocol):
@@ -70,15 +68,12 @@ class PlaysPrograms(Protocol):
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         """Play a program; return the number of messages sent."""
-        ...
 
     def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:
         """Let an orchestrator (picklable) play on a player that keeps its buckets in a process."""
-        ...
 
     def has(self, name: str) -> bool:
         """Return True if a table has rows in any bucket."""
-        ...
 
 
 class Player(PlaysSteps, PlaysPrograms, Protocol):
@@ -86,7 +81,6 @@ class Player(PlaysSteps, PlaysPrograms, Protocol):
 
     def begin_round(self, number: int) -> None:
         """Begin round `number`, and free data that only the previous round needed."""
-        ...
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         """Remove tables from all buckets; return their rows, concatenated in order of buckets.
@@ -94,27 +88,21 @@ class Player(PlaysSteps, PlaysPrograms, Protocol):
         A name also matches the tables ``name 0``, ``name 1``, ...  A table that no bucket has is
         missing in the result.
         """
-        ...
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         """Return tables of all buckets as :meth:`take` does, without removing them."""
-        ...
 
     def forget(self, match: Callable[[str], bool]) -> None:
         """Remove from all buckets each table for whose name ``match(name)`` is True."""
-        ...
 
     def share(self, **arrays: np.ndarray) -> Shared:
         """Make arrays readable for the programs of all buckets; return an object with them."""
-        ...
 
     def free(self, shared: Shared) -> None:
         """Free arrays, given as the result of :meth:`share`."""
-        ...
 
     def release(self) -> None:
         """Free the tables of all buckets; the player cannot be used any more."""
-        ...
 
 
 def play_in_turn(player: PlaysSteps, programs: Steps) -> None:

@@ -106,7 +106,6 @@ class Program(Protocol):
 
         The result must not depend on the order of messages of the same kind.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,6 @@ class NextHop(Protocol):
         ndarray of int64
             The node itself if it is the root of the key; -1 if the node knows no next hop.
         """
-        ...
 
 
 #: The kind of the messages, and the beginning of the names of the tables with outcomes.
@@ -166,7 +165,6 @@ class Finds(KnowsRing, Protocol):
 
     def find(self, number: np.ndarray) -> np.ndarray:
         """Return the positions of nodes from their numbers; -1 for unknown numbers."""
-        ...
 
 
 @dataclass(frozen=True)
