@@ -292,20 +292,19 @@ sys.exit(pairs.main([*sys.argv[2:], "--pairs", "2", "--only", "works"]))
 """
 
 
-@pytest.mark.parametrize(("old", "new", "code"), [("0.1", "0.5", 1), ("0.5", "0.1", 0)])
-def test_pairs_compare_the_processor_time_of_all_processes(tmp_path, old, new, code):
+def test_pairs_compare_the_processor_time_of_all_processes(tmp_path):
     """Also of a process that goes on when its parent has ended, as Spark's JVM does."""
-    for name, seconds in (("old", old), ("new", new)):
+    for name, seconds in (("old", "0.1"), ("new", "0.5")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "seconds").write_text(seconds)
     program = [sys.executable, "-c", _PAIRS, _WORKS, str(tmp_path / "old")]
     done = subprocess.run(
         [*program, "--new", str(tmp_path / "new")], capture_output=True, text=True, cwd=ROOT
     )
-    assert done.returncode == code, done.stderr
+    assert done.returncode == 1, done.stderr
     *_, row = done.stdout.splitlines()
     name, *_, before, after, ratio, most = row.split(" | ")
     assert (name, most) == ("works", "1.05")
-    assert float(before) >= float(old)
-    assert float(after) >= float(new)
-    assert (float(ratio) > 1.05) == bool(code)
+    assert float(before) >= 0.1
+    assert float(after) >= 0.5
+    assert float(ratio) > 1.05

@@ -9,7 +9,7 @@ from seeds import seeds
 
 from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
 
-SEEDS = seeds(range(120), 60)
+SEEDS = seeds(range(120), 30)
 BUCKETS = (1, 2, 7)
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 

@@ -14,7 +14,7 @@ def slow(seeds: range) -> list:
 
 
 #: Besides, worlds of what is rare: messages in circles, waves after a recovery that is an arrival.
-SEEDS = [*range(48), *slow(range(48, 240)), 399, 669, 696, 957]
+SEEDS = [*range(24), *slow(range(24, 240)), 399, 669, 696, 957]
 
 
 def counted(snapshot: Snapshot) -> Snapshot:
@@ -48,20 +48,20 @@ def test_states_and_messages_are_the_oracles_after_every_round(seed: int) -> Non
     assert compared(case, 6, BUCKETS[seed % 3]) == []
 
 
-@pytest.mark.parametrize("seed", [*range(3), *slow(range(3, 210))])
+@pytest.mark.parametrize("seed", [*range(2), *slow(range(2, 210))])
 def test_tasks_of_supersteps_play_the_same(seed: int) -> None:
     case = world(seed, rounds=6, most=60 if seed % 12 == 0 else 30)
     assert compared(case, 6, BUCKETS[seed % 3], InTasks.remembering()) == []
 
 
-@pytest.mark.parametrize("seed", [*range(12), *slow(range(12, 200))])
+@pytest.mark.parametrize("seed", [*range(6), *slow(range(6, 200))])
 def test_the_latest_of_the_nearest_nodes_is_the_oracles(seed: int) -> None:
     given = {"introduce": bool(seed % 2), "growth": [None, 1.1, 1.5, 2][seed % 4]}
     case = world(seed, rounds=6, busy=0.2, contact="latest", **given)
     assert compared(case, 6, BUCKETS[seed % 3]) == []
 
 
-@pytest.mark.parametrize("seed", [*range(12), *slow(range(12, 48))])
+@pytest.mark.parametrize("seed", [*range(6), *slow(range(6, 48))])
 def test_nodes_that_arrive_in_a_round_are_introduced_as_by_the_oracle(seed: int) -> None:
     case = world(seed, rounds=6, most=60, busy=0.2, introduce=True, growth=[1.5, 2, 4][seed % 3])
     assert compared(case, 6, BUCKETS[seed // 3 % 3]) == []
