@@ -12,7 +12,6 @@ import pytest
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.runtime.environment import (
-    blame_environment,
     check_environment,
     given_environment,
     jvm_locale,
@@ -111,17 +110,6 @@ def test_sense_is_not(monkeypatch, tmp_path):
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
     check_environment()
     assert list((tmp_path / "made").iterdir()) == []
-
-
-def test_what_is_set_is_blamed_where_no_session_can_be_made(monkeypatch):
-    error = RuntimeError("The JVM has ended\nat java.lang ...")
-    assert blame_environment(error) is None
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xnonsense")
-    blamed = blame_environment(error)
-    assert blamed is not None
-    assert str(blamed).startswith(
-        "JAVA_TOOL_OPTIONS = '-Xnonsense': no session can start with it (The JVM has ended)"
-    )
 
 
 @pytest.mark.parametrize(("given", "made"), [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("x", "x")])

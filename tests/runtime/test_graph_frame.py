@@ -31,13 +31,6 @@ def test_a_missing_jar_is_said_in_one_line(frames, monkeypatch):
     assert "--jars" in message
 
 
-def test_the_class_is_looked_up_as_a_class(spark, monkeypatch):
-    monkeypatch.setattr(module, "_JVM_CLASS", "org.apache.spark.sql.SparkSession")
-    assert module.has_graphframes(spark)
-    monkeypatch.setattr(module, "_JVM_CLASS", "org.apache.spark.sql")  # a package is not enough
-    assert not module.has_graphframes(spark)
-
-
 def test_a_session_of_spark_connect_has_none(monkeypatch):
     class Connect:
         """The client of a server."""
@@ -98,10 +91,3 @@ def test_not_found_is_told_and_no_failure(monkeypatch, tmp_path, how, why):
     assert "make graphframes" in line
     assert "\n" not in line
     assert (tmp_path / "asked").read_text() == line + "\n"
-
-
-def test_what_is_there_is_not_looked_up(monkeypatch, tmp_path):
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "a.jar").touch()
-    answer(monkeypatch, error=AssertionError("asked again"))
-    assert "1 jar(s)" in graphframes_jar.fetch(tmp_path)

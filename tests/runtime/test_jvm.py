@@ -211,20 +211,6 @@ def test_a_begun_jvm_is_taken_by_a_session_with_its_settings(
     assert len(ends) == ended
 
 
-def test_a_begun_jvm_that_no_session_takes_ends_with_python(no_jvm, monkeypatch):
-    def fail(settings):
-        raise JvmError("no Java")
-
-    ends = []
-    monkeypatch.setattr(jvm_process, "_launch", fail)
-    monkeypatch.setattr(jvm_process, "end_started", ends.append)
-    jvm_process.begin_jvm({}, {})
-    jvm_process._end_begun()
-    assert len(ends) == 1
-    with pytest.raises(JvmError, match="no Java"):
-        start_jvm({})
-
-
 def test_how_a_process_ended():
     asleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     with subprocess.Popen(asleep) as process:
@@ -332,27 +318,13 @@ GOOD = [
     "spark://host:7077", "spark://a:7077,b:7077", "k8s://https://host:6443", "k8s://host",
     "k8s://[::1]:6443/path",
 ]  # fmt: skip
+#: spark-submit, which starts every session's JVM, takes no other scheme.
 BAD = [
-    "",
-    "nonsense",
-    "local[0]",
-    "local[",
-    "local[-1]",
-    "local[2,0]",
-    "local[99999999999]",
-    "local-cluster[0,1,1024]",
-    "local://x",
-    "spark://host",
-    "spark://host:0",
-    "spark://host:70000",
-    "spark://",
-    "LOCAL",
-    "local[\N{ARABIC-INDIC DIGIT FOUR}]",
-    "other://host",  # spark-submit, which starts every session's JVM, takes no other scheme
-    "mesos://host:5050",
-    "k8s://",
-    "k8s://https://host:70000",
-]
+    "", "nonsense", "local[0]", "local[", "local[-1]", "local[2,0]", "local[99999999999]",
+    "local-cluster[0,1,1024]", "local://x", "spark://host", "spark://host:0", "spark://host:70000",
+    "spark://", "LOCAL", "local[\N{ARABIC-INDIC DIGIT FOUR}]", "other://host",
+    "mesos://host:5050", "k8s://", "k8s://https://host:70000",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("master", GOOD)

@@ -140,12 +140,6 @@ def test_a_bad_master_is_refused_before_a_session_is_made(none_active, master):
         session(Execution(out="out", master=master))
 
 
-def test_a_bad_choice_of_tricks_is_refused_before_a_session_is_made(none_active, monkeypatch):
-    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "magic")
-    with pytest.raises(InputError, match="magic"):
-        session()
-
-
 def test_what_keeps_a_session_from_being_made_is_one_line(monkeypatch):
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
