@@ -1,9 +1,7 @@
 """The space of a CAN, a torus, and the zones that nodes own in it (docs/rules.md, C1 to C6, C12).
 
-Points and zones are bit strings.
-Zones follow from the members of a CAN and their random draws, as nodeIds do.  So they are facts
-that every bucket may read, like nodeIds.  The zones that a *node* knows, its neighbours, are in a
-table of its bucket.
+Points and zones are bit strings.  Zones follow from members and draws, so they are facts that every
+bucket may read, like nodeIds.  The zones that a *node* knows are in a table of its bucket.
 
 References
 ----------
@@ -308,13 +306,10 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
 
 
 def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return pairs of adjacent zones, of which the second is not deeper, and the faces between.
+    """Return pairs of adjacent zones, the second of which is not deeper, and the first's faces.
 
-    They are the zones `zone`, their neighbours, and the faces of the former.  Each side of the
-    deeper of two neighbours is at most as long as that of the other zone, so its whole face touches
-    the other zone, and one look-up finds it.  All pairs are found from the deeper zone; if both are
-    equally deep, each finds the other.  Face 2 i is the lower face of dimension i, 2 i + 1 the
-    upper one.
+    The deeper zone's whole face touches the other zone, so one look-up finds it from there; equally
+    deep zones find each other.  Face 2 i is the lower face of dimension i, 2 i + 1 the upper one.
     """
     found = [one for one in _look_up(zones, zone) if len(one[0])]
     if not found:

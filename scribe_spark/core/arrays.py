@@ -85,12 +85,8 @@ def _are_worth_a_map(sorted_keys: np.ndarray, keys: np.ndarray) -> bool:
 def _find_by_map(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Find keys as :func:`find_sorted` does, by a bitmap with a bit for each possible key.
 
-    The index of a key is the index of the first key of its word, plus the number of bits before
-    its own bit.
-
-    References
-    ----------
-    G. Jacobson: Space-efficient static trees and graphs, FOCS 1989.
+    An index is that of the first key of the word, plus the number of bits before the key's own bit
+    (G. Jacobson: Space-efficient static trees and graphs, FOCS 1989).
     """
     least, greatest = sorted_keys[0], sorted_keys[-1]
     one, place = np.uint64(1), (sorted_keys - least).view(np.uint64)
@@ -348,13 +344,7 @@ def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """Return how many rows of the same group stand before each row: int64.
-
-    Examples
-    --------
-    >>> rank_in_group(np.array([7, 3, 7, 7])).tolist()
-    [0, 0, 1, 2]
-    """
+    """Return how many rows of the same group stand before each row: int64."""
     order = np.argsort(group, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = index_in_run(group[order])

@@ -1,11 +1,9 @@
 """The lines and cells of a user's table; whole numbers, numbers or texts, NULL for other kinds.
 
-Columns are Arrow's, which has a type for every unit.  A column of a type with a unit (durations,
-timestamps) or with several parts (complex numbers, lists) is refused.  Integers stay integers: no
-cell is converted to a float on the way to an integer.
-
-Tables of texts have a header, and commas, semicolons or tabs between cells.  Lines that begin with
-``#`` are comments; blanks around a cell do not belong to it.
+Columns are Arrow's, which has a type for every unit: a type with a unit (durations, timestamps) or
+several parts (complex numbers, lists) is refused.  Integers are never converted to floats.  Tables
+of texts have a header, and commas, semicolons or tabs between cells; lines that begin with ``#``
+are comments, and blanks around a cell do not belong to it.
 """
 
 from __future__ import annotations
@@ -86,13 +84,7 @@ def converted(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
 
 
 def real_number(cell: object) -> float:
-    """Return the number in one cell (a text or a number) by the rules of columns; NaN without one.
-
-    Examples
-    --------
-    >>> [real_number(cell) for cell in (" 1.5e3 ", 7, "1_000", "inf", 10**400, True)]
-    [1500.0, 7.0, nan, nan, nan, nan]
-    """
+    """Return the number in a cell (a text or a number) by the rules of columns, NaN without one."""
     if isinstance(cell, str):
         cell = cell.strip()
         is_number = re.fullmatch(_NUMBER[1:-1], cell) is not None

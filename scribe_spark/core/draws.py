@@ -1,13 +1,9 @@
 """Keyed draws: every random value is a pure function of (seed, purpose, row); hashes of rows.
 
 Columns use ``xxhash64`` (Spark's ``rand`` depends on the partitioning); numpy kernels use a
-``Philox`` stream with the same key.  Only the raw bits of the stream are used: they are the same in
-all versions of numpy, unlike the results of ``numpy.random.Generator``.  Equal configs give equal
-draws on any cluster.
-
-The hash of a row is that of Spark's ``xxhash64``, in numpy.  The hash of a column is the seed of
-the next column's hash; NULL does not change it.  The hash of bytes is that of their CRC-32, because
-XXH64 of long values is slow in numpy.
+``Philox`` stream with the same key, of which only the raw bits are used: they are the same in all
+versions of numpy.  The hash of a row is that of ``xxhash64``, in numpy: the hash of a column is the
+seed of the next column's hash, NULL does not change it, and bytes have the hash of their CRC-32.
 
 References
 ----------

@@ -97,14 +97,7 @@ class Histogram:
 
 
 def add_counts(values: np.ndarray, counts: np.ndarray) -> Histogram:
-    """Return the histogram with ``counts[i]`` things of value ``values[i]``, equal values summed.
-
-    Examples
-    --------
-    >>> found = add_counts(np.array([3, 1, 3]), np.array([1, 5, 2]))
-    >>> found.values.tolist(), found.counts.tolist()
-    ([1.0, 3.0], [5, 3])
-    """
+    """Return the histogram of ``counts[i]`` things of value ``values[i]``, equal values summed."""
     found, which = np.unique(values, return_inverse=True)
     added = sums_at(which, counts, len(found))
     return Histogram(found.astype(float), added)

@@ -1,12 +1,9 @@
 """Keys that are one number made of several, for example of a group, a node and its child.
 
 One int64 sorts in a third of the time that several columns take.  A key is the number of its row
-among all possible rows, ``(a * size_b + b) * size_c + c``, so keys sort as their parts do.  The
-number of possible rows is the product of the sizes: at most `MOST_KEYS`.
-
-Keys of two parts always fit: there are fewer than 2**31 groups and nodes.  For keys with two or
-more nodes, too large inputs are refused (:mod:`.key_limits`), or kernels use ranks
-(:func:`common_keys`).
+among all possible rows, ``(a * size_b + b) * size_c + c``, at most `MOST_KEYS`, so keys sort as
+their parts do.  Keys of a group and a node always fit; for keys with more nodes, too large inputs
+are refused (:mod:`.key_limits`), or kernels use ranks (:func:`common_keys`).
 """
 
 from __future__ import annotations

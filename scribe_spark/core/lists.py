@@ -121,24 +121,10 @@ def pieces(lengths: np.ndarray, most: int = 2**20) -> Iterator[slice]:
 def visit(
     visited: Lists, todo: Lists, at: np.ndarray, front: Lists, back: Lists, size: int
 ) -> tuple[Lists, Lists]:
-    """Return the lists that requests carry on, after nodes have refused them.
+    """Return the visited nodes and those to ask next, after the nodes `at` have refused requests.
 
-    Parameters
-    ----------
-    visited, todo : Lists
-        The nodes that have refused each request, and those to ask next.
-    at : ndarray of int64
-        The node that refuses each request; NONE: the node is not to be listed as visited.
-    front, back : Lists
-        The neighbours that it puts before and behind the list; those that are visited or listed are
-        left out.
-    size : int
-        The number of nodes.
-
-    Returns
-    -------
-    Lists, Lists
-        The nodes that have refused, and those to ask next.
+    A node puts `front` before and `back` behind the list, without nodes that are visited or listed.
+    A NONE in `at` is not listed as visited; `size` is the number of nodes.
     """
     nothing = Lists.empty(len(at))
     visited = visited.between(nothing, Lists.of_rows(at[:, None]))

@@ -31,15 +31,7 @@ class PairDelay:
 
     @classmethod
     def parse(cls, text: str) -> PairDelay:
-        """Return the distribution that a text spells; a ValueError says what would be good.
-
-        Examples
-        --------
-        >>> PairDelay.parse("uniform:10ms:150ms")
-        PairDelay(law='uniform', us=10000, most_us=150000, sigma=0.0)
-        >>> str(PairDelay.parse("lognormal:0.05s:0.40"))
-        'lognormal:50ms:0.4'
-        """
+        """Return the distribution that a text spells; a ValueError says what would be good."""
         law, *parts = text.split(":")
         if len(parts) != {"uniform": 2, "lognormal": 2, "constant": 1}.get(law):
             raise ValueError(f"must be {_FORMS}")

@@ -1,9 +1,8 @@
 """Paths and URLs from users, checks of local ones without Spark, and the reading of files.
 
-One rule holds for tables and configs of users, and for manifests and texts in folders of results.
 A file is a regular file, not a pipe, a device or a socket: several steps of a command read the same
-input, and to open a pipe may take for ever.  A file is read into memory at once, up to a bound,
-which also holds for the content of a compressed file.
+input, and to open a pipe may take for ever.  It is read into memory at once, up to a bound, which
+also holds for the content of a compressed file.
 """
 
 from __future__ import annotations

@@ -158,13 +158,7 @@ SYSTEMS: Registry[Any] = Registry("system")
 
 
 class FrozenFields(SimpleNamespace):
-    """Named values that tasks read without pydantic, the library that has checked the values.
-
-    Examples
-    --------
-    >>> FrozenFields(b=4, leaf_set=16).leaf_set
-    16
-    """
+    """Named values that tasks read without pydantic, the library that has checked the values."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name} cannot be changed")

@@ -1,12 +1,9 @@
 """128-bit arithmetic on nodeIds and keys: as Columns, as halves in numpy, and as `Wide` numbers.
 
-An id is the two halves of an unsigned 128-bit number.  As Columns, each half is a BIGINT (``hi``,
-``lo``) with the same bits, so signed order is *not* ring order.  In numpy each half is a uint64;
-functions of halves end in ``_np``.  Digits have base 2**b, most significant first.
-
-`Wide` is for kernels that are written once for keys of any length: keys of at most 63 bits are
-plain arrays of uint64, longer ones are `Wide`, which has numpy's operators.  For numpy's functions,
-this module has functions that take both.
+An id is two halves: as Columns BIGINTs (``hi``, ``lo``) with the same bits, so signed order is
+*not* ring order; in numpy uint64, with functions that end in ``_np``. Digits have base 2**b, most
+significant first.  Kernels for keys of any length take arrays of uint64 for at most 63 bits, else
+`Wide`, which has numpy's operators; functions here take both.
 
 References
 ----------

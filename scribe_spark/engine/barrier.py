@@ -1,13 +1,10 @@
 """Spark jobs whose tasks run together and exchange messages (barrier stages).
 
-:func:`run_in_tasks` is the only function that starts such a job.  Spark starts all tasks of a
-barrier stage at once, and ends all of them when one fails.
-
-The module handles two kinds of failure.  A *lost* task (its process or executor has ended, or does
-not answer) raises an exception in Spark; Spark then runs the stage again, at most four times,
-because the stage is followed by a shuffle.  An *error* in a task's work is returned as a result:
-the tasks end, one row carries the error to the driver, and the driver raises it.  Spark does not
-run the stage again after such an error.
+Spark starts all tasks of a barrier stage at once, and ends all of them when one fails.  A *lost*
+task (its process or executor has ended, or does not answer) raises an exception in Spark, which
+runs the stage again, at most four times, because a shuffle follows it.  An *error* in a task's work
+is returned as a result: the tasks end, one row carries the error to the driver, which raises it;
+the stage is not run again.
 """
 
 from __future__ import annotations

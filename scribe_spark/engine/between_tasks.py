@@ -1,13 +1,10 @@
-"""Message exchanges between the tasks of one job.
+"""Message exchanges between the tasks of one job: the rules of swaps.
 
-In a *swap* each task sends bytes to any other tasks, and a short note to all of them.  A swap is
-collective: every task of the job must call it equally often.  Swaps are numbered, and a task that
-receives a message of another swap raises an error.  This module has the rules of swaps; the
-exchange over a network is in :mod:`~scribe_spark.engine.flight`.
-
-A task ends once, and the other tasks learn the reason: the task is done, its work raised an error,
-or it lost contact with another task.  Reasons are forwarded unchanged, so that every task reports
-the first cause.
+In a *swap* each task sends bytes to any other tasks, and a note to all of them.  Every task must
+call it equally often; a task that receives a message of another swap raises an error.  A task ends
+once, and the others learn the reason: the task is done, its work raised an error, or it lost
+contact with another task.  Reasons are forwarded unchanged, so that every task reports the first
+cause.  The exchange over a network is in :mod:`~scribe_spark.engine.flight`.
 """
 
 from __future__ import annotations

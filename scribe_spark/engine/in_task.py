@@ -101,10 +101,9 @@ def _exchanged(exchange: Exchange, waiting: _Waiting, sent: int) -> tuple[_Waiti
 class InTask:
     """A player (see `Player`) whose buckets are in the memory of this process.
 
-    With an exchange to the tasks of the other buckets, `tables` has one bucket, whose number is the
-    rank of the task; else this task has all buckets.  `inbox` has messages for superstep 0 of the
-    first program.  `first` is the number of this task's first bucket.  ``put_away(bucket, tables,
-    name)`` moves a table of the bucket into a file.
+    With an `exchange` to other tasks, `tables` has the bucket of this task, else all buckets.
+    `inbox` has messages for superstep 0 of the first program; ``put_away(bucket, tables, name)``
+    moves a table into a file.
     """
 
     def __init__(

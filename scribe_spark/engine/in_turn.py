@@ -103,13 +103,7 @@ def trimmed(programs: Steps) -> tuple[Program | IfRows, ...]:
 
 
 def name_of(program: Program) -> str:
-    """Return the name of a program for progress lines and Spark's web pages.
-
-    Examples
-    --------
-    >>> name_of(Together((program_of_class_EndRound, program_of_class_LiveRoute)))
-    'EndRound, LiveRoute'
-    """
+    """Return the name of a program for progress lines: ``EndRound, LiveRoute`` if together."""
     if isinstance(program, Prefixed):
         return program.prefix + name_of(program.program)
     if isinstance(program, Together):

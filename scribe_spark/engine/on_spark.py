@@ -91,9 +91,9 @@ class Layout:
 class BucketTables:
     """The tables of all buckets, which programs change, as rows on the executors.
 
-    `first` (`ROWS`) has the tables at the beginning, and messages for superstep 0.  Every program
-    reads the tables in `constant`, which the caller materialises and releases.  Files in `borrowed`
-    belong to another owner and are not deleted here.  `costs` counts since it was last set.
+    `first` (`ROWS`) has the first tables and messages.  Programs read the tables in `constant`,
+    which the caller releases; files in `borrowed` are not deleted here.  `costs` counts since it
+    was set.
     """
 
     def __init__(
@@ -139,10 +139,9 @@ class BucketTables:
     ) -> tuple[int, int]:
         """Play programs up to the first that sends, and play that program to its end.
 
-        In `first` the kinds of messages to a program begin with the program's index (`InTurn`).
-        The last program is no `IfRows`.  Return the number of messages, after
-        the index where the play stopped: at a program that sent and was played to its end, at the
-        last program, or at an `IfRows` that has rows and was not played.
+        The kinds of messages in `first` begin with the index of the program.  The last program is
+        no `IfRows`. Return the index of the program that sent, of the last one, or of an `IfRows`
+        that has rows and was not played; and the number of messages.
         """
         turn = tuple(programs)
         while True:

@@ -141,8 +141,7 @@ def messages_to(index: int, inbox: Inbox) -> Inbox:
 class PrefixedTables(Tables):
     """The tables of a protocol in a bucket, by names without the protocol's prefix.
 
-    The tables of other protocols in `reads` and `shares` have no prefix; those in `reads` cannot be
-    written.
+    Tables in `reads` (read only) and `shares` have no prefix.
     """
 
     def __init__(

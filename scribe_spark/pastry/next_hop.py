@@ -1,11 +1,9 @@
 """Closeness of nodes to keys, and Pastry's next hop, around dead nodes.
 
-A node is closer to a key if its distance on the ring is smaller; ties go to the smaller nodeId.
-Distances are 128-bit numbers, as pairs of uint64 halves.
-
-A message to a dead node is lost; the sender notices it at once and tries the next candidate of
-Pastry's rule.  Routing does not change tables: dead entries are dropped after all messages of the
-round have ended.
+A node is closer to a key if its distance on the ring (a 128-bit number, as halves) is smaller; ties
+go to the smaller nodeId.  A message to a dead node is lost; the sender notices it at once and tries
+the next candidate.  Routing does not change tables: dead entries are dropped after all messages of
+the round have ended.
 
 References
 ----------

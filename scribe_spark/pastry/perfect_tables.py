@@ -1,13 +1,11 @@
 """Perfect routing tables and leaf sets, computed instead of grown by arrivals.
 
 Every entry is the globally nearest node with the required prefix; ties go to the smallest nodeId.
-Nodes that share `row` digits form a class, and find their entries of that row within the class.  In
-a small class all pairs are compared; in a large class, nodes on the same router share the result.
-
-Nodes are grouped by their first p digits, and find the entries of rows p and deeper among the nodes
-with the same prefix.  Rows 0 to p - 1 are equal for all nodes with the same prefix on the same
-router; for them, parts of the ring exchange summaries: of each prefix, the node that is nearest to
-each router.  The tables do not depend on p.
+Nodes that share `row` digits form a class: in a small one all pairs are compared, in a large one
+nodes on the same router share the result.  Nodes with the same first p digits find the entries of
+rows p and deeper among themselves.  Rows 0 to p - 1 are equal for all of them on the same router;
+for these rows, parts of the ring exchange summaries: of each prefix, the node nearest to each
+router.
 
 References
 ----------

@@ -56,12 +56,11 @@ _LEAF_QUESTION, _LEAF_ANSWER = "question", "answer"
 
 
 def repair_leaf_sets(environment: Environment, number: int) -> list[Program | IfRows]:
-    """Return the programs, in order, that send keep-alives, drop dead leaves and repair leaf sets.
+    """Return the programs that send keep-alives, drop dead leaves and repair leaf sets.
 
-    A live node drops a leaf once the leaf's death is detected, in round `number`.  The repair has
-    rounds of questions.  In each round, a side that lost leaves asks its farthest live leaf for
-    that node's leaf set as of the start of the round.  A side that did not change stops asking.
-    Sides without a live leaf first search for the nearest live node on that side (rule P21).
+    A live node drops a leaf once the leaf's death is detected, in round `number`. In each round of
+    questions, a side that lost leaves asks its farthest live leaf for its leaf set as of the start,
+    until it does not change.  Sides without a live leaf first search for one (rule P21).
     """
     return [
         _Detect(environment, number),
@@ -119,8 +118,7 @@ class _Detect(NodeProgram):
 class _SearchLeaves(NodeProgram):
     """Sides without a live leaf search for the nearest live node on that side (P31).
 
-    A node asks the nearest live node that it knows on the side for nearer nodes, and continues with
-    the answer.  Messages carry the asking node's list of silent (dead) nodes.
+    Messages carry the asking node's list of silent (dead) nodes.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -300,9 +298,8 @@ def _known(states: States, node: np.ndarray) -> np.ndarray:
 def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Return the nodes that asked nodes offer: int32, shape (a, l + 1), padded with NONE.
 
-    The offers are the asked node itself, and its leaves that lie beyond it on that side or between
-    it and the asker.  All other leaves are on the other side of the asker, which would take
-    them for its farthest leaves (P22).
+    They are the asked node, and its leaves beyond it on that side or between it and the asker,
+    which would take all others for its farthest leaves (P22).
     """
     size, leaves = len(states.known), states.leaves[asked - states.first]
     beyond = np.arange(2 * states.half) // states.half == side[:, None]
@@ -427,12 +424,11 @@ def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RepairTables(NodeProgram):
-    """Nodes remove dead entries, then ask other nodes for entries of the empty cells.
+    """Nodes remove dead entries, then ask other nodes for entries of the empty cells (*holes*).
 
     All repairs read the tables after all removals and before any repair.  The live entries of the
-    hole's row and of the next row are asked in the same superstep.  The questions to the next row
-    count, and their answers are used, only if no entry of the hole's row names a live node.  A
-    *hole* is a cell whose dead entry was removed.
+    hole's row and of the next row are asked in the same superstep; the next row counts, and its
+    answers are used, only if no entry of the hole's row names a live node.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:

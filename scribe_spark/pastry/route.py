@@ -1,9 +1,5 @@
 """Routing of messages hop by hop, to their end or to the edge of a bucket.
 
-In a living overlay, a message to a dead node is lost; the sender notices it at once and tries the
-next candidate of Pastry's rule.  Routing does not change tables: dead entries are dropped after all
-messages of the phase have ended.
-
 References
 ----------
 JSAC 2002, Section II; NGC 2001, Section 2.2.

@@ -59,10 +59,9 @@ MESSAGE_KINDS = (
 def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:
     """Return True for leaf sets that cover the ring, so that every key is within their span.
 
-    These are empty leaf sets, and leaf sets whose two sides meet.  A short side alone does not
-    cover the ring: a node that lost the leaves of one side does not know which nodes are there.
-    The arguments are the distances to the farthest leaves (0 for an empty side) and the number of
-    nodes.
+    These are empty ones, and those whose two sides meet: a node that lost the leaves of one side
+    does not know which nodes are there.  The arguments are the distances to the farthest leaves, 0
+    for an empty side, and the number of nodes.
     """
     together = larger + smaller
     return (together == 0) | (together >= size)

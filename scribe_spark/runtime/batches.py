@@ -1,14 +1,11 @@
 """Tables that tasks make themselves: Arrow batches, with several kernels in the same task.
 
-A kernel here is a function from the batches of a partition to new batches.  Between two kernels in
-Spark, rows go through the JVM, which takes several times as long as the kernels.  Kernels that read
-few rows of saved tables run in the driver's process, without a job.
-
-Tables become Parquet on the driver's disk, written by the tasks themselves.  A table that Spark
-writes goes through the JVM row by row, and its hash is interpreted.  Here each task writes its rows
-by pyarrow, under its own name in a temporary folder, and its result names the file.  Spark takes
-one result per partition, even if a task runs several times; the driver moves the files of these
-results into place, and other files are deleted.
+A kernel is a function from the batches of a partition to new batches.  Between two kernels in
+Spark, rows would go through the JVM. Kernels that read few rows of saved tables run in the driver's
+process, without a job.  Tables become Parquet on the driver's disk: each task writes its rows under
+its own name in a temporary folder, and its result names the file.  Spark takes one result per
+partition, even if a task runs several times; the driver moves the files of these results into
+place.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Tables that stay: computed once, with their lineage cut, counted and freed.
 
-A table that :func:`materialise` returns is a checkpoint: its plan is one leaf, so the plan of a
-table made from it only has the later steps.  The executors keep its blocks.  If the user named a
-directory (``spark.checkpoint.dir`` or ``SparkContext.setCheckpointDir``), the blocks are files
-there, which survive the loss of an executor.  GraphFrames' iterative algorithms fail without a
-directory, so a local session has one for them; supersteps do not use it.
-
-A Spark Connect server frees a checkpoint itself: it forgets the table when the client has no
-DataFrame of it any more, and its blocks when Java's garbage collector finds them unused.
-Observations do not work for checkpoints there, so rows are counted by a job of their own.  A server
-without checkpoints writes tables to a folder that the user names.
+A table that :func:`materialise` returns is a checkpoint: its plan is one leaf.  The executors keep
+its blocks, or files in a directory that the user named, which survive the loss of an executor.
+GraphFrames' algorithms fail without a directory, so a local session has one for them.  A Spark
+Connect server frees a checkpoint when the client has no DataFrame of it; observations do not work
+for checkpoints there, so rows are counted by a job.  A server without checkpoints writes tables to
+a folder that the user names.
 """
 
 from __future__ import annotations

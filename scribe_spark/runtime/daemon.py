@@ -1,20 +1,10 @@
 """Spark's Python daemon (``pyspark.daemon``), for workers with many small tasks.
 
-Before each task, a worker collects garbage and lets Python forget the contents of its import path.
-Python then reads the directories of Spark's archives again (thousands of entries), and the
-collector visits all objects of the kernels' libraries: a fifth of a second in all, which is most of
-the cost of a small task.  Here, archives are read once, and the libraries are loaded before workers
-are forked, and frozen.
-
-Spark puts its own archive of pyspark before all other folders, and Python compiles the modules in
-an archive at each start: a second.  If pip has installed pyspark, Python takes these modules.
-
-Arrays of kernels live for an instant.  By default, malloc maps larger ones anew each time, and the
-kernel clears every page of them: more than half of the cost of adding two arrays.  Here, malloc
-keeps some freed memory for the next array.
-
-A worker whose task is cancelled finds its connection closed.  pyspark then prints a traceback,
-which reaches the terminal through the JVM; here the worker just ends.
+Before each task, a worker collects garbage and forgets the contents of its import path: a fifth of
+a second.  Here, archives are read once, and libraries are loaded and frozen before workers are
+forked.  Python takes the modules of pyspark that pip has installed, as it would compile those in
+Spark's archive at each start; malloc keeps freed memory for the next array; a worker whose task is
+cancelled ends without a traceback.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Small files on any storage that Spark can write (local, HDFS, object stores), as a whole.
+"""Small files on any storage that Spark can write, as a whole; detection of a full disk.
 
-Locations are absolute URLs (``file:///out/run``, ``hdfs://host/out``).  All errors of a file system
-are OSErrors of one line.
-
-Detection of a full disk among all other failures, and of the folder on it.  A task that writes a
-table, a shuffle, a kernel in Python or the driver may meet it first.  By the time of the error,
-often only Java's words are left, deep in Spark's message.
+Locations are absolute URLs (``file:///out/run``, ``hdfs://host/out``). All errors of a file system
+are OSErrors of one line.  A task, a shuffle, a kernel in Python or the driver may meet a full disk
+first; often only Java's words are left, deep in Spark's message.
 """
 
 from __future__ import annotations
@@ -54,10 +51,9 @@ class CorruptFileError(OSError):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """The name, the location, the length (0 for a folder) and the time of a file or folder.
+    """Name, location, length (0: a folder) and time (s, of the file system) of a file or a folder.
 
-    `modified` is in seconds since 1970, by the clock of the file system.  The other attributes of a
-    symbolic link are those of its target, if there is one.
+    Of a symbolic link, all but `is_link` are those of its target, if there is one.
     """
 
     name: str

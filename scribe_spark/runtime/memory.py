@@ -27,9 +27,8 @@ def heap_mib(
 ) -> int:
     """Return the size of the JVM's heap for `nodes` overlay nodes, in MiB.
 
-    It is 3 GiB and 2.5 KiB per node; for worlds, whose tasks keep the knowledge of their nodes, 2
-    GiB and 1 KiB, and half of that if tasks map tables from files (`mapped`); at most 60 % of
-    `limit` bytes (by default :func:`memory_limit`), at least 1 GiB.
+    It is 3 GiB and 2.5 KiB per node; for worlds 2 GiB and 1 KiB, and half of that if tasks map
+    tables from files (`mapped`); at most 60 % of `limit` bytes, at least 1 GiB.
     """
     limit = memory_limit() if limit is None else limit
     wanted = 2 * _GIB + nodes * 1024 if worlds else 3 * _GIB + nodes * 2560
@@ -41,10 +40,9 @@ def heap_mib(
 def young_mib(heap: int, nodes: int) -> int:
     """Return the part of a heap (MiB) for new objects, which a round makes and drops: half of it.
 
-    For up to :data:`SMALL` nodes, it is at most 512 MiB: a long world fills all of it repeatedly,
-    and would take much memory for nothing.  For more than :data:`LARGE` nodes, it is a quarter: the
-    tables that stay are then more than half of the heap, and the JVM would collect all of it in
-    every round.
+    For up to :data:`SMALL` nodes, at most 512 MiB: a long world fills all of it.  Above
+    :data:`LARGE` nodes, a quarter: tables that stay are more than half, and the JVM would collect
+    all in every round.
     """
     if nodes > LARGE:
         return heap // 4

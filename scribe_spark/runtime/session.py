@@ -1,11 +1,8 @@
-"""The creation of the SparkSession.
+"""The creation of the SparkSession, and its first job, at the same time as the driver's own work.
 
 A user's own session (for example of a notebook) is used as it is, and settings of ``spark-submit``
-override the settings here; :func:`~scribe_spark.runtime.settings.tuned` sets and restores the
-settings that can change at run time.
-
-The first job of a session, at the same time as the driver's own work.  The first job with a Python
-kernel takes two seconds of both cores: Python workers start, and the JVM loads its planner.
+override the settings here.  The first job with a Python kernel takes two seconds of both cores:
+Python workers start, and the JVM loads its planner.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Arrived nodes become known: announcements, leaf set exchange, introductions.
 
-An arrived node sends its leaf set and routing table to the nodes in them.  Nodes with a new leaf
-send their leaf sets, until no leaf set changes.
-
-If nodes arrived one after the other, a node would find earlier nodes in the tables that answer its
-join message.  Nodes of the same wave are not in these tables yet.  After all nodes of the wave have
-announced themselves, the same nodes on the route can name them.
+An arrived node sends its leaf set and routing table to the nodes in them; nodes with a new leaf
+send their leaf sets, until none changes.  Nodes of the same wave are not yet in the tables that
+answer join messages: after all have announced themselves, the nodes on the route can name them.
 
 References
 ----------
@@ -51,9 +48,8 @@ _LEAF_SET, _LEAF_SETS_BACK = "leaf set", "answer"
 class ExchangeLeafSets(WaveProgram):
     """Nodes with a new leaf exchange leaf sets, in rounds of two supersteps: send, then answer.
 
-    A node that receives a leaf set from a node outside of its own leaf set answers with its own.
-    Without these answers, more than l/2 nodes of a wave that arrive between two neighbours would
-    not learn of each other.
+    A node that receives a leaf set from a node outside of its own answers; else more than l/2 nodes
+    of a wave between two neighbours would not learn of each other.
     """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -244,11 +240,7 @@ class Introduce(WaveProgram):
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Add the named nodes to the routing tables of nodes that arrived (rule P29).
-
-        Each of these nodes informs its new entries, and its leaves that arrived earlier in the
-        wave; a new entry also gets the row of the table in which the entry is.
-        """
+        """Add named nodes to tables of arrived nodes (P29); these greet entries and leaves."""
         states = self.states(bucket, tables, CELLS)
         arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
         named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})

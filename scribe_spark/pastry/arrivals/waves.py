@@ -37,12 +37,11 @@ LATER = np.int64(2**63 - 1)
 
 @dataclass(frozen=True)
 class Wave:
-    """The nodes that arrive together: a range of arrays (int64) that all buckets can read.
+    """The nodes that arrive together: places `first` to `last` - 1 of arrays (int64).
 
-    The arrays are ``arriving``, the positions of the nodes of this wave and of others, ascending in
-    each wave; ``order``, numbers that increase in the order of arrival; and ``contact``, the
-    position of each node's contact, or of the start of its search, or -1 if no node is alive.
-    Earlier waves stand before this wave, which has the places `first` to `last` - 1.
+    ``arriving`` are positions, ascending in each wave; ``order`` increases in the order of arrival;
+    ``contact`` is the position of the contact, or of the start of its search, or -1 if no node is
+    alive.
     """
 
     arrays: Shared
