@@ -239,16 +239,12 @@ def row_numbers(offsets: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
-    """Return a ragged array (offsets and values) as an Arrow array of lists."""
-    # Arrow's offsets have 32 bits: it raises for more values
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
-
-
 def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:
     """Return ragged arrays with equal offsets as an Arrow array of lists of structs."""
     columns = [pa.array(values) for values in fields.values()]
-    return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
+    structs = pa.StructArray.from_arrays(columns, names=list(fields))
+    # Arrow's offsets have 32 bits: it raises for more values
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
 
 
 # --- rows as columns

@@ -291,7 +291,7 @@ class BucketTables:
 
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as constant tables for another `BucketTables`."""
-        return as_constant(self.rows(*names))
+        return self.rows(*names).withColumn("sender", F.lit(CONSTANT).cast("int"))
 
     def release(self) -> None:
         """Free the memory of the rows; `Layout.release` deletes the files."""
@@ -329,11 +329,6 @@ class BucketTables:
     def _discard(self, made: _Made) -> None:
         _delete(made.files - self._files - self._borrowed)
         release(made.rows)
-
-
-def as_constant(rows: DataFrame) -> DataFrame:
-    """Mark tables as constant: programs read them and do not change them; lazy."""
-    return rows.withColumn("sender", F.lit(CONSTANT).cast("int"))
 
 
 @dataclass(frozen=True)

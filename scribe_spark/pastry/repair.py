@@ -129,7 +129,8 @@ class _SearchLeaves(NodeProgram):
         if _LEAF_QUESTION in inbox:
             outbox[_LEAF_ANSWER] = self._answer(states, inbox[_LEAF_QUESTION])
         if _LEAF_ANSWER in inbox:
-            outbox[_LEAF_QUESTION] = self._go_on(states, tables, inbox[_LEAF_ANSWER])
+            came = inbox[_LEAF_ANSWER]
+            outbox[_LEAF_QUESTION] = self._next(states, tables, came, came["named"])
         return outbox
 
     def _begin(self, states: States, tables: Tables) -> Outbox:
@@ -157,10 +158,6 @@ class _SearchLeaves(NodeProgram):
             "named": np.where(nearer, named, np.int32(NONE)),
             "offers": _offers(states, asker, side, asked),
         }  # fmt: skip
-
-    def _go_on(self, states: States, tables: Tables, came: Columns) -> Columns:
-        """Ask the nearest live node that an answer names; without one, the search ends."""
-        return self._next(states, tables, came, came["named"])
 
     def _next(self, states: States, tables: Tables, sides: Columns, named: np.ndarray) -> Columns:
         """Return the next questions of searches; store the offers of searches that have ended."""

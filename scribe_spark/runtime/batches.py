@@ -277,7 +277,8 @@ class Batches:
         with errors_of_tasks(), timed_tasks(spark):
             rows = spark.sparkContext.parallelize(self._rows_of_tasks(tasks), tasks)
             made = rows.map(run).collect()
-        return pa.concat_tables([schema.empty_table(), *map(_read_stream, made)])
+        read = (pa.ipc.open_stream(data).read_all() for data in made)
+        return pa.concat_tables([schema.empty_table(), *read])
 
     def shares(self, tasks: int) -> list[Share]:
         """Return a share of the table for each task, if the driver knows all rows."""
@@ -318,10 +319,6 @@ def rows_of(table: DataFrame | pa.Table, columns: Sequence[str], among: Among = 
     for column, values in among.items():
         table = table.where(F.col(column).isin(list(values)))
     return table.select(*columns).toArrow()
-
-
-def _read_stream(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
 
 
 def _frame(rows: DataFrame | DriverRows) -> DataFrame:

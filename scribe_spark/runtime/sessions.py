@@ -266,16 +266,12 @@ class Connected:
     def _refuses_checkpoints(self) -> str | None:
         return _refusal(lambda: self._spark.range(1).localCheckpoint())
 
-    @cached_property
-    def _refuses_caching(self) -> str | None:
-        return _refusal(lambda: self._spark.range(1).persist().unpersist())
-
     # --- tables that stay
 
-    @property
+    @cached_property
     def caches(self) -> bool:
         """True if DataFrames can be persisted."""
-        return self._refuses_caching is None
+        return _refusal(lambda: self._spark.range(1).persist().unpersist()) is None
 
     @property
     def checkpoints(self) -> bool:
