@@ -45,7 +45,6 @@ class Halve:
     bounds: np.ndarray
 
     def step(self, bucket, tables, inbox, superstep):
-        """See `engine.Program`."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         at = value = np.arange(first, last) if not superstep else inbox["number"][AT]
         if superstep:
@@ -132,7 +131,6 @@ class Sends:
     bounds = OF_THREE
 
     def step(self, bucket, tables, inbox, superstep):
-        """See `engine.Program`."""
         came = inbox["number"]["number"].tolist() if inbox else []
         before = tables["log"]["log"] if "log" in tables else np.empty(0, dtype=np.int64)
         tables["log"] = {"log": np.r_[before, self.number, superstep, came]}
@@ -335,7 +333,6 @@ class Echo:
     seen: list[int]
 
     def step(self, bucket, tables, inbox, superstep):
-        """See `engine.Program`."""
         self.seen.append(superstep)
         at = np.array([0]) if not superstep and not bucket else inbox.get("echo", {AT: []})[AT]
         return {"echo": {AT: 3 - np.asarray(at, dtype=np.int64)}}

@@ -88,30 +88,6 @@ def violations(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "spark._jvm.System",
-        "frame._jdf.queryExecution()",
-        "frame.sparkSession.sparkContext._conf",
-        "SparkContext._active_spark_context",
-        "getattr(spark, '_jsc')",
-        "from py4j.java_gateway import JavaObject",
-        "import py4j",
-        "spark.sparkContext.defaultParallelism",
-        "frame.rdd.getNumPartitions()",
-        "from pyspark import SparkContext",
-    ],
-)
-def test_what_counts_as_private(line):
-    assert list(violations(line))
-
-
-@pytest.mark.parametrize("line", ["self._spark", "spark.conf", "context.__dict__", "world._jobs"])
-def test_what_does_not(line):
-    assert not list(violations(line))
-
-
 def test_only_runtime_goes_behind_sparks_public_interface():
     """And only there is anything used that classic sessions alone have; notebooks do without it."""
     files = [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "jobs").rglob("*.py")]
