@@ -1,6 +1,5 @@
 """A user's table, read on the driver: what is taken, and how the rest is refused."""
 
-import decimal
 import io
 import sys
 from pathlib import Path
@@ -68,14 +67,6 @@ def test_parquet_file_folder_and_url(tmp_path):
     for path in (str(folder), folder.as_uri(), f"file:{tmp_path}/oddly.named"):
         table = read_table(path, "members", COLUMNS)
         assert table.to_dict("list") == {"group": [1, 2], "share": [0.5, 3.0]}
-
-
-def test_parquet_of_other_types(tmp_path):
-    path = tmp_path / "x.parquet"
-    frame = pd.DataFrame({"group": pd.array([1, 2], "UInt16"), "share": ["0.5", "3"]})
-    frame["share"] = frame["share"].map(decimal.Decimal)
-    frame.to_parquet(path)
-    assert read_table(str(path), "members", COLUMNS)["share"].tolist() == [0.5, 3.0]
 
 
 def test_parquet_partitioned_by_a_wanted_column(tmp_path):
@@ -241,16 +232,6 @@ def test_remote_tables_that_cannot_be_read(spark, tmp_path):
     assert "cannot be read by Spark: " in refused(str(tmp_path / "b.parquet"))
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["x" * 300, f"{'x' * 300}/a.csv", "/abc" * 1200, "a\0b"],
-    ids=["name", "folder", "path", "NUL"],
-)
-def test_a_path_that_no_file_system_takes(path):
-    with pytest.raises(InputError, match=r"^members = .*cannot be read \(.+\)$"):
-        read_table(path, "members", {"group": "int"})
-
-
 # What people have
 
 HEADER = {"group": "int", "share": "float", "rank": "optional int"}
@@ -299,13 +280,6 @@ def test_parquet_tables_that_pandas_writes(tmp_path, case):
             frame = frame.drop(columns="group").rename_axis("group")
         frame.to_parquet(path)
     assert rows_of(read_table(str(path), "members", HEADER)) == ROWS
-
-
-def test_large_floats_are_refused_with_the_reason(tmp_path):
-    path = tmp_path / "x.parquet"
-    pd.DataFrame({"group": [1.0, 2.0**53], "share": 1.0}).to_parquet(path)
-    says = "column 'group' must be below 2^53 in a column of type double, which has no larger ones"
-    assert says in refusal(str(path))
 
 
 UNITS = {

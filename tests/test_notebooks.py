@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from scribe_spark import notebook
-from scribe_spark.core.errors import InputError
 from scribe_spark.runtime import graph_frame
 from tools import run_notebook as runner
 
@@ -236,13 +235,6 @@ def test_lookup_finds_every_value(run):
     assert ((rows["hops"] == 0) == (rows["delay_us"] == 0)).all()
 
 
-def test_lookup_proves_the_seam():
-    text = (BOOKS / "lookup.py").read_text()
-    assert len(text.splitlines()) <= 63  # three of them are for Jupyter
-    for word in ("superstep", "scribe_spark.pastry", "overlay.state", "next_hop", "tables"):
-        assert word not in text
-
-
 def test_graphs_without_the_jar(run, run_on_databricks, capsys, monkeypatch):
     pytest.importorskip("graphframes")
     monkeypatch.setattr(graph_frame, "_JVM_CLASS", "org.graphframes.NoSuchClass")
@@ -308,28 +300,12 @@ def test_given_values_win(written, capsys):
     assert capsys.readouterr().out == "14\n"
 
 
-def test_a_choice_must_be_one_of_its_choices(written):
-    with pytest.raises(InputError, match=r"tie = 'best': must be one of delay, seeded"):
-        runner.run(written(), None, {"tie": "best"})
-
-
-def test_an_unknown_widget_gets_the_nearest():
-    widgets = notebook.Widgets({})
-    widgets.text("nodes", "1")
-    with pytest.raises(InputError, match="did you mean 'nodes'"):
-        widgets.get("node")
-
-
 def test_a_notebook_can_exit(written, capsys):
     leaves = '\n# COMMAND ----------\ndbutils.notebook.exit("enough")\nlast = 1\n'
     names = runner.run(written(NOTEBOOK + leaves + "\n# COMMAND ----------\n1 / 0\n"), None)
     assert capsys.readouterr().out == "20\nNotebook exited: enough\n"
     assert "seen" in names
     assert "last" not in names
-
-
-def test_three_cells():
-    assert len(list(runner.cells(NOTEBOOK))) == 3
 
 
 def test_tracebacks_show_the_files_lines(written):
@@ -339,23 +315,3 @@ def test_tracebacks_show_the_files_lines(written):
         runner.run(path, None)
     last = traceback.extract_tb(failed.value.__traceback__)[-1]
     assert (last.filename, last.lineno) == (str(path), line)
-
-
-def test_not_a_notebook(written):
-    with pytest.raises(InputError, match="must start with '# Databricks notebook source'"):
-        runner.run(written("print(1)\n"), None)
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
-        runner.run(tmp_path / "none.py", None)
-
-
-def test_display_shows_dataframes(spark, capsys):
-    notebook.display(spark.range(2))
-    assert "|id |" in capsys.readouterr().out
-
-
-def test_no_notebook_is_bad_input(capsys):
-    assert runner.main(["nodes=5"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

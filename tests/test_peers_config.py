@@ -5,7 +5,6 @@ import pytest
 from scribe_spark import InputError, RunConfig, WorldConfig
 from scribe_spark.can.config import CanConfig, most_bits
 from scribe_spark.config import Execution
-from scribe_spark.config.bandwidth import BandwidthConfig
 from scribe_spark.experiments.checks import check
 from scribe_spark.report.page import settings
 from scribe_spark.report.style import ABSENT
@@ -82,12 +81,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("given", "line"), [({"bayeux_recreate": -1}, "bayeux_recreate = -1")])
-def test_worlds_refuse_what_applies_to_runs(given, line):
-    with pytest.raises(InputError, match=line):
-        WorldConfig(**given)
-
-
 @pytest.mark.parametrize(
     ("given", "line"),
     [
@@ -159,13 +152,6 @@ def test_a_page_shows_the_presets_values(kind):
     of_preset = {f"gossipsub_{name}" for name in PRESETS["ethereum"]}
     assert {name for name in of_preset if shown[name] == ABSENT} == set()
     assert (shown["gossipsub_d"], shown["gossipsub_d_high"]) == ("8", "20")
-
-
-def test_sizes_rates_and_times_are_whole_numbers():
-    config = BandwidthConfig(message_size="1.5KB", uplink="50Mbit/s", validation="1.5ms")
-    assert (config.size, config.up, config.down) == (1_500, 50_000_000, 0)
-    assert (config.validation_us, config.on) == (1_500, True)
-    assert not BandwidthConfig(uplink="1Gbit/s").on
 
 
 def test_the_discipline_stands_beside_the_clock():

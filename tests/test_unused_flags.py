@@ -10,17 +10,14 @@ from command_line import exit_code
 
 from scribe_spark import experiments, overlays
 from scribe_spark.cli import commands
-from scribe_spark.cli.flags import refuse_unused
 from scribe_spark.cli.program import CommandLine
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
     WORLD_FIELDS,
-    RunConfig,
     TopologyConfig,
 )
 from scribe_spark.config.section import GENERATORS, OVERLAYS, VARIANTS
-from scribe_spark.core.errors import InputError
 from scribe_spark.systems.registry import all_systems, is_built_in
 from scribe_spark.worlds.generators import generators
 
@@ -212,15 +209,6 @@ def test_a_topology_takes_no_flag_of_anything_else(call):
             assert code == 2, name
             assert err.startswith(f"scribe-spark: error: {name} = ")
             assert "has no effect on the network" in err
-
-
-def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
-    """Only flags are refused: a config from Python may have any field."""
-
-    config = RunConfig(growth=2.0, overlay="perfect")
-    refuse_unused({}, [config])
-    with pytest.raises(InputError, match=r"growth = 2\.0: has no effect without nodes that arrive"):
-        refuse_unused({"growth": 2.0}, [config])
 
 
 PROGRAM = "scribe-spark"

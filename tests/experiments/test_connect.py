@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from listening import LOOPBACK, listening
-from small_network import table
 
 from scribe_spark.experiments import PHASES
 from scribe_spark.runtime.connect_server import start_server
@@ -17,11 +16,6 @@ from .conftest import FLAGS, ROOT, SMALL, command, flags, left, shell
 pytest.importorskip("grpc", reason="the extra `connect` is not installed")
 
 DIGESTS = [sys.executable, str(ROOT / "tests" / "golden" / "digests.py")]
-
-PLUMTREE = {
-    **{"systems": "plumtree", "rounds": 3, "generator": "mass-failure+publications"},
-    **{"event_round": 1, "share": 0.2, "measures": "delay,node_stress"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -92,20 +86,6 @@ def test_a_sweep_goes_on(server, tmp_path):
     classic = shell([*sweep, "--overwrite", "--master", "local[2]"])
     assert classic.returncode == 0, classic.stderr
     assert {folder.name: left(folder) for folder in sorted(out.glob("b=*"))} == points
-
-
-@pytest.mark.slow
-def test_a_world_of_plumtree_leaves_the_tables_of_a_classic_one(server, tmp_path):
-    shape = {key: value for key, value in SMALL.items() if key != "overlay"}
-    world = command("world", *flags(shape | PLUMTREE))
-    done = shell([*world, "--out", str(tmp_path / "connect"), "--remote", server])
-    assert done.returncode == 0, done.stderr
-    classic = shell([*world, "--out", str(tmp_path / "classic"), "--master", "local[2]"])
-    assert classic.returncode == 0, classic.stderr
-    for name in ("rounds", "publications"):
-        found, expected = (table(tmp_path / where, name) for where in ("connect", "classic"))
-        assert len(expected) > 0
-        assert found.equals(expected)
 
 
 @pytest.mark.slow

@@ -225,9 +225,8 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["sizes", *(pytest.param(n, marks=pytest.mark.slow) for n in BY_HAND if n != "sizes")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_HAND)
 def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, name):
     config = RunConfig(**SIZE | EVENTFUL | BY_HAND[name])
     given = WorldConfig.of_run(config).replace(**BY_HAND[name])

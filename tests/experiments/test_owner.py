@@ -258,14 +258,6 @@ def test_what_is_cleared_is_the_commands_own(spark, owner, tmp_path):
     assert gone == ours | {n for n in before if owner.inner is not None and n.startswith(inner)}
 
 
-@pytest.mark.parametrize("theirs", OWNERS, ids=lambda owner: owner.noun)
-def test_a_sweep_removes_points_that_are_runs_and_nothing_else(spark, theirs, tmp_path):
-    before = left_by(theirs, tmp_path)
-    with Folder(spark, str(tmp_path)) as folder:
-        folder.remove(RUN)
-    assert content(tmp_path) == ({"notes.txt": "mine"} if theirs is RUN else before)
-
-
 def test_the_calls_themselves_refuse(spark, copy, tmp_path):
     """Where OUT is elsewhere, nothing is checked before Spark is started."""
     how = Execution(out=str(copy), overwrite=True)

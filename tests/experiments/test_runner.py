@@ -20,7 +20,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
-from scribe_spark.experiments.scope import SavedTables, Scope, stage
+from scribe_spark.experiments.scope import SavedTables, stage
 from scribe_spark.experiments.steps import Step, Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
@@ -129,14 +129,6 @@ def test_only_wanted_steps_are_played(command):
     assert command.played == []
 
 
-def test_the_manifest_is_kept_as_a_reader_gets_it(tmp_path):
-    with Folder(None, str(tmp_path)) as folder:
-        work = Work(folder, NoLock(), Notes())
-        work.save({"members": "s3a://user:secret@bucket/a.csv", "seeds": (1, 2)})
-        assert work.manifest == json.loads((tmp_path / "manifest.json").read_text())
-        assert "secret" not in str(work.manifest)
-
-
 # --- what is gone on with
 
 
@@ -209,14 +201,6 @@ def test_a_step_is_repeated_after_a_loss_but_twice_only_if_more_is_saved(losses,
     assert len(released) == losses
 
 
-def test_other_errors_of_a_step_are_raised_at_once():
-    def attempt(_: None) -> None:
-        raise RuntimeError("no loss")
-
-    with pytest.raises(RuntimeError, match="no loss"):
-        Work(None, NoLock(), Notes()).until_played("trees", attempt, lambda: None)
-
-
 # --- one run at a time in a folder ----------------------------------------------------------------
 
 
@@ -258,15 +242,6 @@ def test_only_one_has_it(tmp_path):
         again.check()
 
 
-def test_released_where_something_raises_and_once(tmp_path):
-    one = lock(tmp_path)
-    with pytest.raises(KeyboardInterrupt), one.acquired():
-        raise KeyboardInterrupt
-    with lock(tmp_path).acquired():
-        one.release()
-        assert (tmp_path / LOCK).exists()
-
-
 def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     owner = replace(LockOwner.here(), pid=child.pid, started=_started(child.pid))
@@ -286,12 +261,6 @@ def _started(pid: int) -> str:
     from scribe_spark.experiments.lock import _started as started
 
     return started(pid)
-
-
-def test_a_process_id_that_is_used_again_is_another_process(tmp_path):
-    left_by(tmp_path, replace(LockOwner.here(), pid=1, started="before"))
-    with lock(tmp_path).acquired():
-        pass
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"owner": {"pid": 1}}', "\udcff"])
@@ -350,52 +319,6 @@ def test_a_release_while_somebody_waits(tmp_path):
 
 
 # --- resources ------------------------------------------------------------------------------------
-
-
-class Resource:
-    def __init__(self, log: list[str], name: str, fails: bool = False) -> None:
-        self.log, self.name, self.fails = log, name, fails
-
-    def release(self) -> None:
-        self.log.append(self.name)
-        if self.fails:
-            raise RuntimeError(self.name)
-
-
-def test_the_newest_is_released_first_and_once():
-    log: list[str] = []
-    with Scope() as scope:
-        for name in "abc":
-            assert scope.own(Resource(log, name)).name == name
-    assert log == ["c", "b", "a"]
-    scope.close()
-    assert log == ["c", "b", "a"]
-    scope.own(Resource(log, "d"))
-    scope.close()
-    assert log[3:] == ["d"]
-
-
-def test_one_failure_does_not_keep_the_others():
-    log: list[str] = []
-    scope = Scope()
-    for name in "abc":
-        scope.own(Resource(log, name, fails=name == "b"))
-    with pytest.raises(RuntimeError):
-        scope.close()
-    assert log == ["c", "b", "a"]
-
-
-def test_released_where_something_raises():
-    log: list[str] = []
-
-    def work() -> float:
-        with Scope() as scope:
-            scope.own(Resource(log, "a"))
-            return 1 / 0
-
-    with pytest.raises(ZeroDivisionError):
-        work()
-    assert log == ["a"]
 
 
 def test_stages_are_computed_once_until_they_are_forgotten():

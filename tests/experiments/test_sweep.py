@@ -85,17 +85,6 @@ def test_members_that_are_not_reached_are_shown_beside_delays():
     assert _incomplete(worlds, results) == ["scribe.multicasts.reached.least"]
 
 
-def test_values_keep_their_kinds():
-    sets = ["zipf_exponent=1,1.25", "gtitm_quirk=true,false", 'variants=plain, "collapse,lazy"']
-    grid = Sweep.of({}, {}, sets).grid
-    assert grid["zipf_exponent"] == (1.0, 1.25)
-    assert grid["gtitm_quirk"] == (True, False)
-    assert grid["variants"] == ("plain", "collapse,lazy")
-    assert (
-        repr(Sweep.of({"sweep": {"zipf_exponent": [1]}}, {}, []).grid["zipf_exponent"]) == "(1.0,)"
-    )
-
-
 def test_fields_are_swept_by_dotted_names_and_lists_as_lists():
     swept = Sweep.of({"sweep": {"overlay": {"b": [2]}}}, {}, ["groups.count=5,6"])
     assert swept.grid == {"b": (2,), "groups": (5, 6)}
@@ -208,13 +197,6 @@ def test_rows_are_those_of_the_runs(whole):
         )
         assert (point / "report.html").exists()
     assert table.groupby(["leaf_set", "seed"]).ngroups == 2
-
-
-def test_table_entries_are_those_of_the_routing_table(small):
-    entries = small.table("routing_table").count()
-    assert small.table("table_entries").toPandas().values.tolist() == [[SMALL["nodes"], entries]]
-    (told,) = [m for m in small.metrics() if m["name"] == "pastry.table_entries.mean"]
-    assert told["value"] == entries / SMALL["nodes"]
 
 
 def test_the_page(whole):

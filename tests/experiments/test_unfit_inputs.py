@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark import experiments
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core import inputs
 from scribe_spark.core.errors import InputError
@@ -259,14 +258,6 @@ def test_a_manifest_without_an_end(refused, tmp_path, command, spoil):
     says = "has no readable manifest.json" if "--knowledge" in command else SPOILT[spoil]
     assert f" = '{tmp_path}/out': " in line
     assert says in line
-
-
-@pytest.mark.parametrize("spoil", SPOILT)
-def test_a_report_of_a_manifest_without_an_end(spark, tmp_path, spoil):
-    (tmp_path / "manifest.json").write_text("{}")
-    spoil(tmp_path / "manifest.json")
-    with pytest.raises(InputError, match=r"^out = .*: holds no finished run: its manifest.json"):
-        experiments.report(spark, str(tmp_path))
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
