@@ -206,12 +206,7 @@ def sources(
     config: type[Sectioned] = RunConfig,
     out: str = RUN_OUT,
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
-    """Return the settings of the file, those of the flags, and the execution.
-
-    `given` has each flag by flat name, None if it was not used; `tables` are names that the file
-    may have besides the sections of the config; `config` is its class, and `out` is the folder if
-    neither names one.
-    """
+    """Return the settings of the file, those of the flags, and the execution."""
     flags = given_only(given)
     path, modules = flags.pop("config", None), flags.pop("imports", ())
     read = {} if path is None else dict(read_toml(path))

@@ -200,10 +200,7 @@ class BandwidthConfig(Section):
         return units.parse_size(self.idontwant_size) if self.has_sizes else 0
 
     def in_words(self, alone: bool = False) -> str:
-        """Return a description of sizes and shared links for reports.
-
-        If each publication is `alone`, publications share no links.
-        """
+        """Return a description of sizes and shared links for reports."""
         if not self.has_sizes:
             return "messages without a size"
         if alone:
@@ -211,20 +208,14 @@ class BandwidthConfig(Section):
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long to transmit.
-
-        `given` says in words where the rate comes from.
-        """
+        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long to transmit."""
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
     def refuse_slow_sizes(
         self, field: str, value: Any, most: int, rates: Mapping[int, str]
     ) -> None:
-        """Refuse rates at which the largest publication of a table (bytes) takes too long.
-
-        `field` and `value` are the table; `rates` are bits per second -> their words.
-        """
+        """Refuse rates at which the largest publication of a table (bytes) takes too long."""
         for rate, given in rates.items():
             if remedy := _too_slow(most, rate, given):
                 size_of = f"has a size of {units.canonical('size', most)}, which"
@@ -284,19 +275,13 @@ def _too_slow(size: int, rate: int, given: object) -> str:
 
 
 def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a rate at which a copy takes too long.
-
-    `links` is the config's section `bandwidth`, which has the sizes of publications.
-    """
+    """Refuse classes of nodes with a rate at which a copy takes too long."""
     for rate, given in links.rates(classes).items():
         links.refuse_slow(rate, given)
 
 
 def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str]]) -> None:
-    """Refuse settings of a system that do not fit to publications with sizes or times.
-
-    Each of `settings` is a name, a value, the only value that fits, and a remedy.
-    """
+    """Refuse settings of a system that do not fit to publications with sizes or times."""
     if config.bandwidth.on:
         cause, given = config.bandwidth.cause
         for name, value, possible, remedy in settings:
@@ -306,10 +291,7 @@ def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str
 
 
 def refuse_two_clocks(config: Any, prefix: str, clock: str, processing_ms: float) -> None:
-    """Refuse a system's clock of hops, and its processing times, beside rates of publications.
-
-    `prefix` begins the names of the system's settings `clock` and `processing_ms`.
-    """
+    """Refuse a system's clock of hops, and its processing times, beside rates of publications."""
     refuse_beside_sizes(config, [(f"{prefix}clock", clock, "time", "give time")])
     if config.bandwidth.on and config.bandwidth.validation_us and processing_ms:
         remedy = "is the same time as validation; leave out one of them"

@@ -185,11 +185,7 @@ class ExperimentConfig(NetworkConfig):
             raise InputError(field, value, f"{remedy}; give fewer, or fewer groups")
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
-        """Refuse more groups than the 64-bit keys of the systems can number.
-
-        `memberships` is the number of members of all groups, and `members` the path of the table
-        from which the groups come, if any.
-        """
+        """Refuse more groups than the 64-bit keys of the systems can number."""
         nodes = self.overlay.nodes
         refuse_groups(groups, nodes, members)
         if self.has_rounds:
@@ -205,11 +201,7 @@ class ExperimentConfig(NetworkConfig):
             raise InputError("message_jitter", jitter, remedy)
 
     def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings of systems that do not fit to the network.
-
-        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
-        is True if the rates of its links are known.
-        """
+        """Refuse settings of systems that do not fit to the network."""
         for section in self._systems():
             section.check_network(source, routers, has_rates)
 

@@ -55,10 +55,7 @@ class FieldRecord:
 
 
 def fields_of(model: type[Section], section: str, command: str = "run") -> dict[str, FieldRecord]:
-    """Return the fields of a section that the configs of a command have, by flat name.
-
-    Fields that are sections themselves are left out.
-    """
+    """Return the fields of a section that the configs of a command have, by flat name."""
     flat, refused = model.flat_names(), model.refused_in(command)
     differing, found = model.differing_in(command), {}
     for name, field in model.model_fields.items():
@@ -97,10 +94,7 @@ def _bounds(field: FieldInfo) -> str:
 
 
 class AllFields(Mapping[str, FieldRecord]):
-    """The fields of a config: flat name -> record; also of sections that systems declare later.
-
-    Fields outside of sections have the section ``run``.
-    """
+    """The fields of a config: flat name -> record; also of sections that systems declare later."""
 
     def __init__(self, model: type[Sectioned]) -> None:
         self._model = model
@@ -147,11 +141,7 @@ COMMANDS = {
 
 
 def documentation() -> Iterator[dict[str, FieldRecord]]:
-    """Yield, for each field, its records by command of :data:`COMMANDS`.
-
-    Fields of runs come first, then fields that only worlds or ``reference-tree`` have, then the
-    fields of the execution, which all commands read.
-    """
+    """Yield, for each field, its records by command of :data:`COMMANDS`."""
     for name in dict.fromkeys(name for fields in COMMANDS.values() for name in fields):
         yield {command: fields[name] for command, fields in COMMANDS.items() if name in fields}
     for field in fields_of(Execution, "execution").values():
@@ -167,11 +157,7 @@ def about(section: str) -> str:
 
 
 def refuse_taken(system: Declared, former: Declared | None) -> None:
-    """Raise a ValueError if a user's system declares a name, or a flat name, that is in use.
-
-    `former` is the system of the same name that a user has registered before, if there is one: the
-    section may replace that of `former`.
-    """
+    """Raise a ValueError if a user's system declares a name, or a flat name, that is in use."""
     if system.config_section is None:
         return
     names = [system.config_section, *declared_section(system).flat_names().values()]

@@ -133,14 +133,7 @@ class ReferenceTreeSection(Section):
 
 
 class ReferenceTreeConfig(NetworkConfig):
-    """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only.
-
-    Examples
-    --------
-    >>> config = ReferenceTreeConfig(hosts="10,20", children=[2, 3], connections=500)
-    >>> [point.name for point in config.points()][:3]
-    ['hosts-10-children-2', 'hosts-10-children-3', 'hosts-20-children-2']
-    """
+    """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only."""
 
     command: ClassVar[str] = "reference-tree"
     sections: ClassVar[dict[str, type[Section]]] = {

@@ -179,10 +179,7 @@ class Sectioned(Section):
 
 @dataclass(frozen=True)
 class _Taken:
-    """The names that users may give for the config of a command.
-
-    `refused` has names that only other commands have.
-    """
+    """The names that users may give for the config of a command."""
 
     command: str
     sections: Mapping[str, type[Section]]

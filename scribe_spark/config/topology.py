@@ -90,13 +90,7 @@ _Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph),
 
 
 class TopologyConfig(Section):
-    """The settings of the network of routers; the defaults are the paper's.
-
-    Examples
-    --------
-    >>> TopologyConfig(transit_domains=2, transit_size=3, stubs_per_transit=4, stub_size=5).routers
-    126
-    """
+    """The settings of the network of routers; the defaults are the paper's."""
 
     about: ClassVar[str] = (
         "The network below the overlay: routers and links. Each node is attached to a router by "

@@ -77,10 +77,7 @@ def check_coverage(config: ExperimentConfig) -> None:
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark, else None.
-
-    A network without routes, or that does not fit to the config's systems, is refused.
-    """
+    """Return the network if it is known without Spark, else None."""
     if needs_spark(config.topology.kind):
         return None
     graph = load(config)
@@ -92,10 +89,7 @@ def known_graph(config: NetworkConfig) -> Graph | None:
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse `buckets`, for a command without rounds, and ``engine = tasks`` without `tasks`.
-
-    `tasks` says that the command can play in tasks.
-    """
+    """Refuse `buckets`, for a command without rounds, and ``engine = tasks`` without `tasks`."""
     if execution.buckets is not None:
         remedy = (
             "applies to worlds and to runs with rounds only; give partitions instead, the buckets "
@@ -126,20 +120,14 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
-    """Refuse recoded parts of publications for a system whose nodes do not recode.
-
-    `command` is ``run`` or ``world``.
-    """
+    """Refuse recoded parts of publications for a system whose nodes do not recode."""
     if config.bandwidth.recoded and command not in live_system(system, config).recodes:
         remedy = f"cannot be combined with {system.name}, whose nodes do not recode in {command}s"
         raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse several publications of a group, or a schedule, that a run cannot play.
-
-    `sizes` has the sizes of groups, by number.
-    """
+    """Refuse several publications of a group, or a schedule, that a run cannot play."""
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not system.from_root:
             refuse_recoding(config, system, "run")

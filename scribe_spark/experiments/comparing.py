@@ -56,10 +56,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Limits:
-    """The allowed differences from the first folder, in per cent of its value.
-
-    `headlines` is the limit of every headline measure without its own limit in `measures`.
-    """
+    """The allowed differences from the first folder, in per cent of its value."""
 
     headlines: float | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
@@ -125,10 +122,7 @@ class Comparison:
             raise RunError(f"{self._told(row, side, limit)}; {allowed}{more}; see {self.page}")
 
     def _told(self, row: Compared, side: int, limit: float = math.nan) -> str:
-        """Describe the difference of a measure between the base and a side.
-
-        There are as many digits as show that the difference is not the limit.
-        """
+        """Describe the difference of a measure between the base and a side."""
         percent = row.percent(side)
         apart = "from 0"
         if percent is not None and math.isfinite(percent):
@@ -327,10 +321,7 @@ def _link(out: str, folder: str) -> str:
 
 
 def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
-    """Return the measures as CSV, a row for each measure and folder.
-
-    A base of 0 gives no percentage.
-    """
+    """Return the measures as CSV, a row for each measure and folder."""
     cells = [
         {
             **{"measure": row.measure, "unit": row.unit, "headline": row.headline},

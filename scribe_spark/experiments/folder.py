@@ -111,10 +111,7 @@ class StoredFolder:
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """Return a context manager that turns errors of the file system into an InputError.
-
-        The error is about OUT; that of a full disk stays as it is.
-        """
+        """Return a context manager that turns errors of the file system into an InputError."""
         try:
             yield
         except (InputError, RunError):
@@ -170,10 +167,7 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace the folder if it has files that no command has written.
-
-        `inner` are the inner folders to look into, by default all of the owner.
-        """
+        """Refuse to replace the folder if it has files that no command has written."""
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -234,10 +228,7 @@ class StoredFolder:
                 yield _table_path(name), problem
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete all output of a command but its manifest, which names the owner of the folder.
-
-        `inner` names further inner folders to delete.
-        """
+        """Delete all output of a command but its manifest, which names the owner of the folder."""
         names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
         self.refuse_strange(owner, names)
         for name in names:
@@ -388,10 +379,7 @@ class Folder(StoredFolder):
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Return a context manager that turns an OSError into an InputError about OUT.
-
-        Errors of Spark's jobs stay as they are.
-        """
+        """Return a context manager that turns an OSError into an InputError about OUT."""
         try:
             yield
         except OSError:
@@ -469,20 +457,7 @@ _FIGURE = re.compile(r"(?P<stem>figures/(?P<name>[\w-]+))\.(svg|png|csv)")
 
 
 def find_strange_file(files: Files, url: str, contents: Iterable[str]) -> str | None:
-    """Return the first file or link in a folder that no command of scribe-spark has written.
-
-    Parameters
-    ----------
-    url : str
-        The folder.
-    contents : iterable of str
-        The files and folders in it to look through, as paths below `url`.
-
-    Returns
-    -------
-    str or None
-        A path below `url`; None if commands have written all files.
-    """
+    """Return the first file or link in a folder that no command of scribe-spark has written."""
     for path in contents:
         link = find_link(files, url, path)
         if link is not None:
@@ -506,10 +481,7 @@ def find_link(files: Files, url: str, path: str) -> str | None:
 
 
 def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
-    """Yield `found` if it is a file or link, else the files and links in this folder.
-
-    No link is followed.
-    """
+    """Yield `found` if it is a file or link, else the files and links in this folder."""
     if not found.is_folder or found.is_link:
         yield found
         return
@@ -518,10 +490,7 @@ def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
 
 
 def _is_written(files: Files, path: str, file: FileStatus) -> bool:
-    """Return True if commands write such a file; `path` is relative to the command's folder.
-
-    Temporary files count; a figure counts only if the SVG beside it has our label.
-    """
+    """Return True if commands write such a file; `path` is relative to the command's folder."""
     if is_temporary(file.name) or _NAMES.fullmatch(path):
         return True
     figure = _FIGURE.fullmatch(path)

@@ -28,11 +28,7 @@ from scribe_spark.systems.scribe import variants as scribe_variants
 
 
 class GrownTrees:
-    """The trees of a run without rounds; they grow in a settled round 0 (`scribe.trees`).
-
-    `rounds_of_run.RoundsOfRun` has the same methods for a world whose last round publishes. The
-    stages of a `Simulation` keep the tables, so each is made once.
-    """
+    """The trees of a run without rounds; they grow in a settled round 0 (`scribe.trees`)."""
 
     def __init__(self, run: Stages) -> None:
         self._run = run

@@ -1,7 +1,4 @@
-"""The manifest of OUT (``manifest.json``), and the locations in OUT that it names.
-
-It records the command, its settings, the versions and the completed steps.
-"""
+"""The manifest of OUT (``manifest.json``), and the locations in OUT that it names."""
 
 from __future__ import annotations
 
@@ -45,10 +42,7 @@ def run_folder(experiment: str, seed: int | str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """Return the settings of execution for one of several runs, in the folder `name` of OUT.
-
-    This run resumes.
-    """
+    """Return the settings of execution for one of several runs, in the folder `name` of OUT."""
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)
 
 
@@ -93,10 +87,7 @@ def version_of(library: str) -> str | None:
 
 
 def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
-    """Return the digests of the user's local tables, by flat name of the setting.
-
-    Tables on other machines have only their location.
-    """
+    """Return the digests of the user's local tables, by flat name of the setting."""
     flat = config.flat()
     tables = ("members", "capacities", "events", "access", "schedule", "weights")
     networks = ("node_routers", "nodes_file", "edges_file")
@@ -131,10 +122,7 @@ def phase_entry(
     texts: Mapping[str, str],
     registered: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """Return a phase's entry for the manifest.
-
-    `tables` and `texts` are records by name, `registered` the names of systems and measures.
-    """
+    """Return a phase's entry for the manifest."""
     rows = sum(record["rows"] for record in tables.values())
     return {
         "name": name,

@@ -1,7 +1,4 @@
-"""The commands that write folders: the manifest that each writes, and the records in it.
-
-A command continues, replaces and deletes only its own files.
-"""
+"""The commands that write folders: the manifest that each writes, and the records in it."""
 
 from __future__ import annotations
 
@@ -110,11 +107,7 @@ def _records(
     inside: list[str] | None = None,
     finished: bool | None = None,
 ) -> Records:
-    """Return what a manifest records of a folder, by default its ``tables`` and ``texts``.
-
-    `inside` are inner folders with manifests of their own; `finished` is True if the command has
-    ended, by default if the manifest has tables. Names that lead out of the folder are refused.
-    """
+    """Return what a manifest records of a folder, by default its ``tables`` and ``texts``."""
     tables = manifest.get("tables", {}) if tables is None else tables
     texts = manifest.get("texts", {}) if texts is None else texts
     return Records(

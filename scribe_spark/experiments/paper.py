@@ -126,10 +126,7 @@ def _measure(of: _Measured, seed: int, done: Folder) -> None:
 
 
 def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
-    """Write what all experiments have measured into OUT; return the location of the page.
-
-    OUT gets ``metrics.json``, the table ``metrics``, the manifest, the figures and the page.
-    """
+    """Write what all experiments have measured into OUT; return the location of the page."""
     drawn = _drawn(measured)
     known = {name: published(config) for name, config in paper.runs()[1].items()}
     metrics = [row for name, of in measured.items() for row in _rows(name, of, known[name])]

@@ -69,13 +69,7 @@ def _network(config: ReferenceTreeConfig) -> RunConfig:
 
 @dataclass(frozen=True)
 class TreeSweep:
-    """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`).
-
-    Examples
-    --------
-    >>> sweep = TreeSweep(ReferenceTreeConfig(hosts="10,20", children=[2, 3], connections=500))
-    >>> run_sweep(spark, sweep, Execution(out="out/reference-tree")).rows.show()
-    """
+    """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`)."""
 
     config: ReferenceTreeConfig
     folders: tuple[str, ...] = ()
@@ -161,10 +155,7 @@ def tidy(measured: Mapping[TreePoint, Counts]) -> pd.DataFrame:
 def measure_point(
     network: Simulation, point: TreePoint, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """Return the histograms of a point: measure -> value -> number of occurrences.
-
-    The order is ascending.
-    """
+    """Return the histograms of a point: measure -> value -> number of occurrences."""
     found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
@@ -187,11 +178,7 @@ def _measured(
 
 
 def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -> Counts:
-    """Let hosts connect and disconnect; see `reference_tree.event_measures`.
-
-    Names of measures end in the kind of event; the degrees and depths of hosts have no such end, as
-    they are measured between any two events.
-    """
+    """Let hosts connect and disconnect; see `reference_tree.event_measures`."""
     found: Counts = {}
     pairs = min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events)
     tree = ReferenceTree(point.bits, point.children)

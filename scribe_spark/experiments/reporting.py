@@ -97,10 +97,7 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
 def latency_of(
     collect: Callable[[str, tuple[str, ...]], pa.Table], manifest: Mapping[str, Any]
 ) -> Latency:
-    """Return the deliveries by their latency, with the deadlines of a manifest.
-
-    ``collect(table, columns)`` returns columns of a table of the run.
-    """
+    """Return the deliveries by their latency, with the deadlines of a manifest."""
     counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
     rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
@@ -187,10 +184,7 @@ def read_pictures(read: Callable[..., pa.Table]) -> list[tuple[str, GroupTree]]:
 
 
 def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> GroupTree:
-    """Return the tree of a system's picture: its roots, and the child of each edge.
-
-    A node may occur twice.
-    """
+    """Return the tree of a system's picture: its roots, and the child of each edge."""
     above, child = edges["parent"].to_numpy(), edges["child"].to_numpy()
     root, first = np.unique(above, return_index=True)
     is_root = ~np.isin(root, child)

@@ -54,11 +54,7 @@ _A_JOB = 20.0
 
 
 class _GrownInRounds(NamedTuple):
-    """A finished world of a run: its last round is that in which the sources publish.
-
-    `sources` has the source of each publication (``group, node``), `extra_joins` the JOINs that a
-    variant added in all rounds, and `overloaded` the number of nodes above their limit of children.
-    """
+    """A finished world of a run: its last round is that in which the sources publish."""
 
     world: World
     sources: pa.Table
@@ -156,10 +152,7 @@ class RoundsOfRun(Rounds):
         return self._worlds[variant]
 
     def _play(self, variant: str) -> _GrownInRounds:
-        """Play the world of a variant up to its publications.
-
-        `scheduled.with_losses` decides which copies of these are lost.
-        """
+        """Play the world of a variant up to its publications."""
         run = self._run
         config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
         last = _publication_round(self.events, config)
@@ -292,13 +285,7 @@ class RoundsOfRun(Rounds):
         return self._start.numbers
 
     def possible(self, schedule: Schedule) -> Schedule:
-        """Return publications of live nodes with the right to multicast to groups with a source.
-
-        Raises
-        ------
-        InputError
-            There is no such publication.
-        """
+        """Return publications of live nodes with the right to multicast to groups with a source."""
         (groups,), live = collected(self._run.groups_with_source, "group"), _live(self.world)
         may = self._start.access.permits(MAY_MULTICAST, schedule.group, schedule.source)
         may &= np.isin(schedule.group, groups) & np.isin(schedule.source, live)

@@ -67,10 +67,7 @@ class Run:
         self.close()
 
     def table(self, name: str) -> DataFrame:
-        """Return a table of the run, for example ``deliveries``.
-
-        `docs/tables.md` lists all tables and their columns.
-        """
+        """Return a table of the run, for example ``deliveries``."""
         with self._folder() as folder:
             return folder.read_table(name)
 

@@ -181,10 +181,7 @@ def _incomplete(sweep: Sweep, results: Mapping[str, PointResult]) -> list[str]:
 
 
 def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:
-    """Return the sweep's table: a row for each metric of each point, in the order of the points.
-
-    `columns` are the names of :func:`sweep_rows`.
-    """
+    """Return the sweep's table: a row for each metric of each point, in the order of the points."""
     rows = []
     for point in sweep.points:
         at = {**point.values, "seed": point.config.seed}

@@ -68,11 +68,7 @@ def run_world(
     shares: Simulation | None = None,
     events: pa.Table | None = None,
 ) -> str:
-    """Play the remaining rounds of a world; return the location of its page.
-
-    `shares` is a simulation in the same session, whose routes are used if its network is the same;
-    `events` are those that `check_world_run` returned, so that they are not made again.
-    """
+    """Play the remaining rounds of a world; return the location of its page."""
     progress = progress or Silent()
     simulation = Simulation(spark, config, progress=progress, shares=shares)
     world = _WorldRun(simulation, config, execution, progress, events)

@@ -63,10 +63,7 @@ def verify_saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> Non
 
 
 def saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> DataFrame | None:
-    """Return the saved tables (`schemas.KNOWLEDGE`) that a config names, or None.
-
-    The tables have been checked before.
-    """
+    """Return the saved tables (`schemas.KNOWLEDGE`) that a config names, or None."""
     if config.knowledge is None:
         return None
     with Folder(spark, config.knowledge) as folder:

@@ -142,10 +142,7 @@ class SavedTables(MutableMapping[str, DataFrame]):
         return table is not False and (not isinstance(table, Future) or table.done())
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels.
-
-        `among` (column -> values) selects rows, by default all.
-        """
+        """Return columns of a table for kernels."""
         self._wait(name)
         if self.folder is None:
             return Batches.of(self[name], columns, among)

@@ -1,8 +1,4 @@
-"""The rows of all systems of a run, and their checks before anything is measured.
-
-The checks are two kinds of jobs: one over the rows of each table, and one over the pairs of group
-and node in all tables.
-"""
+"""The rows of all systems of a run, and their checks before anything is measured."""
 
 from __future__ import annotations
 
@@ -68,10 +64,7 @@ def check_rows(
     saved: Mapping[str, DataFrame],
     known: Known,
 ) -> None:
-    """Refuse a system with an impossible row, or without a necessary one.
-
-    `systems` are the systems to check with their clocks, `saved` the tables of the run.
-    """
+    """Refuse a system with an impossible row, or without a necessary one."""
     mine = [one for one in made if one.system in systems]
     if not mine:
         return
@@ -95,20 +88,14 @@ def _among(column: str, values: Iterable[str]) -> Column:
 
 
 def check_table(name: str, rows: DataFrame, known: Known) -> None:
-    """Refuse a system with an impossible row in a table, by an InputError.
-
-    See :func:`row_faults`.
-    """
+    """Refuse a system with an impossible row in a table, by an InputError."""
     _raise_first(row_faults(name, rows, known))
 
 
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
-    """Return each system's first impossible row in a table, as an error; one Spark job.
-
-    `name` is that of the table; systems in `untimed` may have copies without a time.
-    """
+    """Return each system's first impossible row in a table, as an error; one Spark job."""
     table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
     groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
     joined = rows.join(groups, "group", "left")

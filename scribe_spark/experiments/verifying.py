@@ -23,11 +23,7 @@ _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 
 @dataclass
 class Verified:
-    """The result of a verification of a folder and of its inner folders.
-
-    `noun` names the contents (``a run``), `tables` and `texts` are the numbers of verified ones,
-    and `damaged` has a line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
-    """
+    """The result of a verification of a folder and of its inner folders."""
 
     noun: str
     finished: bool
@@ -45,15 +41,7 @@ def check_verify(out: str) -> None:
 
 
 def verify(out: str, spark: SparkSession | None = None, expected: Owner | None = None) -> Verified:
-    """Verify all tables and texts in a folder's manifest; a local folder needs no session.
-
-    A folder of another command than the `expected` one is refused.
-
-    Examples
-    --------
-    >>> verify("out/run").damaged
-    []
-    """
+    """Verify all tables and texts in a folder's manifest; a local folder needs no session."""
     with StoredFolder(spark, out) as folder:
         names = folder.names()
         if MANIFEST not in names:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from oracle.coverage import Questions, answers, coverage_measures, quorum_time
 
-from scribe_spark import RunConfig, WorldConfig, experiments
+from scribe_spark import RunConfig, experiments
 from scribe_spark.config import Execution
 
 #: Two regions, so that there are classes of delays.
