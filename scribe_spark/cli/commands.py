@@ -242,7 +242,7 @@ def _report(imports: Sequence[str] = (), **given: Any) -> None:
 
 
 def _stored(usual: str, flags: dict[str, Any]) -> Execution:
-    """Return the settings (execution) of a command that reads the folder OUT, by default `usual`."""
+    """Return the execution of a command that reads the folder OUT, by default `usual`."""
     how = Execution(**{"out": usual} | flags)
     for name in {"master", "remote"} & flags.keys() if is_local(how.out) else ():
         remedy = "applies only if OUT is on another machine; leave it out"

@@ -20,7 +20,7 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
-from scribe_spark.config.fields import COMMANDS, AllFields
+from scribe_spark.config.fields import COMMANDS, all_fields
 from scribe_spark.config.section import ValueKind
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.errors import InputError
@@ -227,7 +227,7 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> Non
     """
     kind = type(configs[0])
     usual, values = kind().flat(), [config.flat() for config in configs]
-    for name, field in AllFields(kind).items():
+    for name, field in all_fields(kind).items():
         if name not in flags or all(value[name] == usual[name] for value in values):
             continue
         for rule in field.rules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from scribe_spark.config.execution import Execution
 from scribe_spark.config.experiment import Paper, RunConfig, WorldConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section, UsedWhen, ValueKind, kind_of
-from scribe_spark.config.sectioned import Sectioned, declared_section
+from scribe_spark.config.sectioned import Computed, Sectioned, declared_section
 from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Declared
 
@@ -93,23 +93,12 @@ def _bounds(field: FieldInfo) -> str:
     return f"{limits.get('ge', '')}..{most}"
 
 
-class AllFields(Mapping[str, FieldRecord]):
-    """The fields of a config: flat name -> record; also of sections that systems declare later."""
+def all_fields(model: type[Sectioned]) -> Computed[FieldRecord]:
+    """Return the fields of a config: flat name -> record; also of sections declared later.
 
-    def __init__(self, model: type[Sectioned]) -> None:
-        self._model = model
-
-    def _all(self) -> dict[str, FieldRecord]:
-        return _fields_with(self._model, tuple(self._model.sections.items()))
-
-    def __getitem__(self, name: str) -> FieldRecord:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
+    Fields outside of sections have the section ``run``.
+    """
+    return Computed(lambda: _fields_with(model, tuple(model.sections.items())))
 
 
 @cache
@@ -124,13 +113,13 @@ def _fields_with(
 
 
 #: The fields of a run, by flat name.
-RUN_FIELDS = AllFields(RunConfig)
+RUN_FIELDS = all_fields(RunConfig)
 
 #: The fields of a world, by flat name.
-WORLD_FIELDS = AllFields(WorldConfig)
+WORLD_FIELDS = all_fields(WorldConfig)
 
 #: The fields of the experiments on the reference tree, by flat name.
-REFERENCE_TREE_FIELDS = AllFields(ReferenceTreeConfig)
+REFERENCE_TREE_FIELDS = all_fields(ReferenceTreeConfig)
 
 #: Command -> the fields of its config; each command has a column in docs/configuration.md.
 COMMANDS = {
@@ -165,7 +154,7 @@ def refuse_taken(system: Declared, former: Declared | None) -> None:
     if former is not None and former.config_section is not None:
         free = {former.config_section, *declared_section(former).flat_names().values()}
     for config in (RunConfig, WorldConfig):
-        fields = AllFields(config)
+        fields = all_fields(config)
         taken = {*config.model_fields, *config.sections, *fields, *config.refused_fields()} - free
         for name in names:
             if name in taken:

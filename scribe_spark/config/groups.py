@@ -149,29 +149,6 @@ class GroupsConfig(Section):
         return round(nodes * (1 + rest))
 
 
-def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a `custody` if the config itself has none."""
-    for one in classes:
-        if one.custody is not None and custody is None:
-            remedy = "has no effect without custody, which holds for all other classes; add custody"
-            raise InputError(f"classes.custody of class {one.name}", one.custody, remedy)
-
-
-def refuse_misfits(
-    count: int | None, size: int | None, memberships: int, nodes: int, most: int
-) -> None:
-    """Refuse a group of more members than there are `nodes`, and more than `most` memberships."""
-    if size is not None and size > nodes:
-        remedy = f"a group cannot have more members than the {nodes} nodes"
-        raise InputError("group_size", size, remedy)
-    if memberships > most:
-        remedy = (
-            f"makes {memberships:,} members over all groups of {nodes:,} nodes; must be at "
-            f"most {most:,}"
-        )
-        raise InputError("groups", count, remedy)
-
-
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:
     """Refuse groups with more members and sources, in all, than a `system` (a name) can number."""
     most = max(_MOST_PLACES - groups - nodes, 0)

@@ -90,7 +90,7 @@ def _ascii(text: str) -> str:
 
 
 def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> ValueKind:
-    """Return the kind of an annotation: ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``."""
+    """Return the kind of an annotation: ``int | None``, ``Literal["a"]``, ``tuple[str, ...]``."""
     origin, inner = get_origin(annotation), get_args(annotation)
     for mark in marks:
         if isinstance(mark, TakenAs):
@@ -292,6 +292,17 @@ class Differs:
 def only_in_worlds(why: str) -> OnlyIn:
     """Return the mark of a field that only worlds have; `why` is the reason in errors of runs."""
     return OnlyIn(("world",), f"applies to worlds only: {why}")
+
+
+#: A possible fault: True if a config has it, the field, its value, and a remedy.
+Fault = tuple[bool, str, Any, str]
+
+
+def refuse_first(faults: Iterable[Fault]) -> None:
+    """Refuse the first fault that a config has."""
+    for wrong, field, value, remedy in faults:
+        if wrong:
+            raise InputError(field, value, remedy)
 
 
 def _check_text(text: str) -> str:

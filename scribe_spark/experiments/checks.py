@@ -46,13 +46,11 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_start(config.overlay.kind)
         check_world(world, times=False)
         alive = extent_of(world).initial
-    check_knowledge(config, alive)
-    withheld_nodes(config)
-    graph = known_graph(config)
+    graph = check_tables(config, alive)
     if graph is not None:
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
-    members, capacities = config.groups.members, config.trees.capacities
+    members = config.groups.members
     sizes: pd.Series | None = None
     if members is not None and is_local(members):
         frame = check_members(members, config.overlay.nodes)
@@ -64,16 +62,23 @@ def check(config: RunConfig, execution: Execution) -> None:
             drawn = group_sizes(config)
             sizes = pd.Series(drawn, np.arange(1, 1 + len(drawn)))
         _check_schedule(config, sizes, graph)
+
+
+def check_tables(config: ExperimentConfig, alive: int) -> Graph | None:
+    """Refuse local input about nodes that does not fit to a run or world; return `known_graph`.
+
+    `alive` is the number of nodes that are alive at the start.
+    """
+    nodes = config.overlay.nodes
+    check_knowledge(config, alive)
+    withheld_nodes(config)
+    graph = known_graph(config)
+    weights, capacities = config.coverage.weights, config.trees.capacities
     if capacities is not None and is_local(capacities):
-        check_capacities(capacities, config.overlay.nodes)
-    check_coverage(config)
-
-
-def check_coverage(config: ExperimentConfig) -> None:
-    """Refuse a local table of weights for coverage that does not fit to the config's nodes."""
-    weights = config.coverage.weights
+        check_capacities(capacities, nodes)
     if weights is not None and is_local(weights):
-        check_weights(weights, config.overlay.nodes, config.topology.nodes_file)
+        check_weights(weights, nodes, config.topology.nodes_file)
+    return graph
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from scribe_spark.config.execution import PHASES
@@ -84,10 +85,6 @@ def point_file(name: str) -> str:
     return f"points/{name}.json"
 
 
-def _of_comparison(manifest: Manifest) -> Records:
-    return _records(manifest, finished=True)
-
-
 def _of_sweep(manifest: Manifest) -> Records:
     inside = dict.fromkeys(map(inner_name, _listed(manifest["points"])))
     return _records(manifest, inside=list(inside))
@@ -136,7 +133,9 @@ REFERENCE_TREE = Owner(
 )
 PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), _of_paper, RUN)
 COMPARISON = Owner(
-    "a comparison", ("compare.html", "compare.csv", "compare.json", "figures"), _of_comparison
+    "a comparison",
+    ("compare.html", "compare.csv", "compare.json", "figures"),
+    partial(_records, finished=True),
 )
 
 #: A setting of worlds that runs do not have.

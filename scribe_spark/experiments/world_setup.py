@@ -19,10 +19,8 @@ from scribe_spark.config import (
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.inputs import is_local
 from scribe_spark.experiments.checks import (
-    check_coverage,
-    check_knowledge,
     check_out,
-    known_graph,
+    check_tables,
     refuse_recoding,
 )
 from scribe_spark.experiments.manifest import Manifest, input_digests
@@ -44,11 +42,10 @@ from scribe_spark.systems.registry import (
     played_systems,
     plays_pastry,
 )
-from scribe_spark.systems.scribe.groups import check_capacities, limits_by_number, read_capacities
+from scribe_spark.systems.scribe.groups import limits_by_number, read_capacities
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
 from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.underlay.protocol import withheld_nodes
 from scribe_spark.worlds.events import check_world, extent_of, world_events
 from scribe_spark.worlds.groups import RIGHTS, group_keys, world_groups
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
@@ -231,13 +228,11 @@ def check_world_run(config: WorldConfig, execution: Execution) -> pa.Table | Non
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
-    check_knowledge(config, extent_of(config).initial)
-    withheld_nodes(config)
+    graph = check_tables(config, extent_of(config).initial)
     wants = {name: getattr(config, name) for name in ("write_knowledge", "write_routing_table")}
     for name, given in {**wants, "knowledge": config.knowledge}.items():
         if given and not plays_pastry(config):
             raise InputError(name, given, "has no effect without Pastry; add scribe to systems")
-    graph = known_graph(config)
     schedule = config.bandwidth.schedule
     if schedule is not None and is_local(schedule):
         given = check_schedule(schedule, config.overlay.nodes, config.bandwidth.size)
@@ -250,10 +245,6 @@ def check_world_run(config: WorldConfig, execution: Execution) -> pa.Table | Non
         if system.name != SCRIBE and not config.groups.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
-    capacities = config.trees.capacities
-    if capacities is not None and is_local(capacities):
-        check_capacities(capacities, config.overlay.nodes)
-    check_coverage(config)
     return events
 
 
