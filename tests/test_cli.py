@@ -258,16 +258,6 @@ def test_dry_run_reads_back(call, tmp_path):
     assert execution.out == out
 
 
-def test_flags_win_over_the_file(call, tmp_path):
-    file = tmp_path / "c.toml"
-    file.write_text('nodes = 500\ngroups = 5\nwrite_routing_table = true\nmaster = "local[1]"\n')
-    out = call(
-        "run", "--nodes", "7", "--no-write-routing-table", "--config", str(file), "--dry-run"
-    )[1]
-    for line in ("nodes = 7", "groups = 5", "write_routing_table = false", 'master = "local[1]"'):
-        assert line in out.splitlines()
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -363,20 +353,6 @@ def test_a_dry_run_tells_that_out_exists(call, refused, tmp_path):
     (tmp_path / "figures" / "mine.png").touch()
     found = refused("run", "--out", tmp_path, "--overwrite", "--dry-run")
     assert "holds 'figures/mine.png', which scribe-spark did not write" in found
-
-
-def test_dry_run_of_a_sweep_reads_back(call, tmp_path):
-    file = tmp_path / "c.toml"
-    sets = ("--set", "b=2,4", "--set", 'variants=plain,"collapse,lazy"')
-    code, text, _ = call("sweep", "--nodes", "500", *sets, "--dry-run")
-    assert code == 0
-    told = tomllib.loads(text)
-    assert (told["nodes"], told["sweep"]["b"]) == (500, [2, 4])
-    assert told["sweep"]["variants"] == ["plain", "collapse,lazy"]
-    file.write_text(text, encoding="utf-8")
-    assert call("sweep", "--config", str(file), "--dry-run") == (0, text, "")
-    # a run knows of no sweep
-    assert "config key = 'sweep'" in call("run", "--config", str(file))[2]
 
 
 # ----------------------------------------------------------------------------- what a run calls
@@ -576,16 +552,6 @@ def test_topology_statistics(call, tmp_path):
     assert told["links (directed)"] == str(len(links))
     assert told["mean link delay"] == f"{links['delay_ms'].mean():.2f} ms"
     assert told["connected"] == "yes"
-
-
-def test_topology_of_a_line_and_beside_another(call, refused, tmp_path):
-    """Routers 1 - 2 - 3, 10 ms a link: routes of 1, 1, 1, 1, 2, 2 links."""
-    (tmp_path / "line.csv").write_text("src,dst,delay_ms\n1,2,10\n2,1,10\n2,3,10\n3,2,10\n")
-    _, text, _ = call("topology", "--topology", str(tmp_path / "line.csv"))
-    assert "mean route hops      1.33" in text
-    assert "mean route delay     13.33 ms" in text
-    (tmp_path / "routers").mkdir()
-    assert "is not empty (line.csv)" in refused("topology", *SMALL, "--out", tmp_path)
 
 
 def test_a_reader_that_goes_away_is_no_error():

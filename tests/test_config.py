@@ -101,15 +101,6 @@ def test_a_config_is_frozen_and_holds_plain_values():
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_replace_checks_again():
-    config = RunConfig(nodes=7, group_size=7)
-    assert config.replace(seed=2).flat() == config.flat() | {"seed": 2}
-    assert config.replace(overlay={"b": 2}).overlay == OverlayConfig(nodes=7, b=2)
-    with pytest.raises(InputError, match="group_size = 7: a group cannot have more members than"):
-        config.replace(nodes=6)
-    assert Execution(out="o").replace(resume=True) == Execution(out="o", resume=True)
-
-
 def test_later_sources_win_and_unknown_keys_get_the_nearest():
     assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
     assert RunConfig.of({"overlay": {"nodes": 5}}, {"nodes": 7}) == RunConfig(nodes=7)

@@ -1,7 +1,6 @@
 """A user's table, read on the driver: what is taken, and how the rest is refused."""
 
 import io
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,14 +147,6 @@ def test_broken_compressed_tables(tmp_path, suffix):
         broken = tmp_path / f"broken.csv.{suffix}"
         broken.write_bytes(damaged)
         assert "cannot be read as a CSV or Parquet table: " in refusal(str(broken))
-
-
-def test_a_compression_without_its_package(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    (tmp_path / "x.csv.zst").write_bytes(b"\x28\xb5\x2f\xfd")
-    refused = refusal(str(tmp_path / "x.csv.zst"))
-    assert "zstandard" in refused
-    assert refused.endswith("; or give it uncompressed")
 
 
 def test_nulls_in_parquet(tmp_path):
@@ -336,15 +327,6 @@ def test_remote_rows_are_the_local_ones(spark, tmp_path, case):
     assert rows_of(collect_remote(spark, path, "members", HEADER)) == ROWS
 
 
-def test_remote_folders_have_a_header_in_each_file(spark, tmp_path):
-    (tmp_path / "t.csv").mkdir()
-    for name in "ab":
-        written(tmp_path / "t.csv", WRITTEN["semicolons"]).replace("table", name)
-        (tmp_path / "t.csv" / "table.csv").rename(tmp_path / "t.csv" / f"{name}.csv")
-    rows = read_remote(spark, str(tmp_path / "t.csv"), "members", HEADER).collect()
-    assert sorted(map(tuple, rows)) == sorted(ROWS * 2)
-
-
 @pytest.mark.parametrize("column", ["group", "share", "rank"])
 @pytest.mark.parametrize("case", ["durations", "times", "truth values", "by Spark"])
 def test_remote_units_are_not_left_out(spark, tmp_path, case, column):
@@ -358,12 +340,6 @@ def test_remote_units_are_not_left_out(spark, tmp_path, case, column):
     for read in (read_remote, collect_remote):
         with pytest.raises(InputError, match=f"column '{column}' must be .* but its type is "):
             read(spark, path, "members", HEADER)
-
-
-def test_remote_cells_that_may_be_missing_but_are_wrong(spark, tmp_path):
-    path = written(tmp_path, "group,share,rank\n1,2,\n1,2,x\n")
-    with pytest.raises(InputError, match="column 'rank' must be a whole number: rank='x'"):
-        read_remote(spark, path, "members", HEADER)
 
 
 def test_remote_tables_on_the_driver(spark, tmp_path):

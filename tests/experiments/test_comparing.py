@@ -1,7 +1,6 @@
 """Runs and worlds beside each other, through the command line, with no Spark."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -191,33 +190,6 @@ def test_an_earlier_comparison_is_replaced_and_nothing_else(call, base, tmp_path
     assert (code, err.count("\n")) == (2, 1)
     assert "holds 'figures/mine.svg', which scribe-spark did not write" in err
     assert (out / "figures" / "mine.svg").exists()
-
-
-def test_words_stand_where_worlds_have_no_value(call, tmp_path):
-    """Publications of the second world are not due; flooding has no control messages in either."""
-    counts = {"expected": 4.0, "in_time": 3.0}
-    due, left = counts | {"due": 4.0, "lost": 1.0, "open": 0.0}, counts | {"due": 0.0, "open": 1.0}
-    one, two = (
-        world_folder(
-            tmp_path / name,
-            [2.0, 4.0],
-            {f"flooding.publications.{count}": value for count, value in found.items()},
-        )
-        for name, found in (("a", due), ("b", left))
-    )
-    code, _, _ = call("compare", one, two, "--out", tmp_path / "out")
-    assert code == 0
-    page = re.sub(r"<[^>]*>", "|", (tmp_path / "out" / "compare.html").read_text())
-
-    def row(measure: str) -> list[str]:
-        cells = [cell.strip() for cell in page.partition(f"|{measure}|")[2].split("|")]
-        return [cell for cell in cells if cell][:4]
-
-    assert row("flooding.control")[0] == row("flooding.control")[2] == "not simulated"
-    assert row("flooding.publications.lost")[0] == "1"
-    assert row("flooding.publications.lost")[2] == "none is due"
-    assert row("flooding.publications.open")[:4:2] == ["0", "1"]
-    assert "b: The publications of rounds 0, 1 are not due" in page.replace("|", "")
 
 
 def damaged(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES
 from scribe_spark.topology.registry import load
 
-from .conftest import ROOT, SMALL
+from .conftest import SMALL
 
 #: The contract's words, kept here apart from the code that must keep to it.
 PROMISED = """
@@ -59,13 +59,6 @@ def columns(schema) -> list[tuple[str, str]]:
 
 def test_schemas_say_what_was_promised():
     assert {name: columns(schema) for name, schema in schemas.CONTRACT.items()} == TABLES
-
-
-def test_the_documentation_says_what_the_schemas_say():
-    page = (ROOT / "docs" / "tables.md").read_text()
-    for name, promised in TABLES.items():
-        columns = " ".join(f"{column}:{kind}" for column, kind in promised)
-        assert re.search(rf"^\| `{name}` \| [^|]+ \| {columns} \|$", page, re.M), name
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -178,22 +171,6 @@ def test_latencies_and_arrivals(small, tables):
     assert sorted(first["arrival_us"] / 1000) == sorted(heard["delay_ms"])
 
 
-def test_metrics(small):
-    rows = small.metrics()
-    for row in rows:
-        assert {"name", "value", "unit", "paper", "figure"} <= set(row)
-        assert row["value"] is None or isinstance(row["value"], int | float)
-        assert isinstance(row["name"], str)
-        assert isinstance(row["unit"], str)
-    names = [row["name"] for row in rows]
-    assert len(names) == len(set(names))
-    # the run is none of the paper's experiments (those that are: test_published.py)
-    assert {row["paper"] for row in rows} == {None}
-    assert not [name for name in names if name.startswith("scribe_")]
-    values = {row["name"]: row["value"] for row in rows}
-    assert values["groups.size.sum"] == small.table("members").count()
-
-
 def test_manifest(small):
     manifest = small.manifest()
     given = {**SMALL, "write_routing_table": True}
@@ -246,3 +223,33 @@ def test_a_phase_over_nothing(make, tmp_path):
     with pytest.raises(InputError, match="needs the tables of topology"):
         make(phases=("overlay",), resume=True)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": 1, "groups": 3, "transit_domains": 1, "transit_size": 1, "stub_size": 1},
+        {"nodes": 2, "groups": 8, "zipf_exponent": 0.7, "source": "routed"},
+        {"groups": 0},
+        {"nodes": 40, "b": 8, "leaf_set": 128, "node_ids": "sha1", "source": "direct"},
+        {"nodes": 40, "b": 1, "leaf_set": 2, "group_ids": "creator", "tie": "seeded"},
+    ],
+    ids=str,
+)
+def test_runs_of_odd_sizes_reach_every_member_but_the_source_once(make, changes):
+    run = make(**changes)
+    members, heard, stress = (
+        run.table(name).toPandas() for name in ("members", "deliveries", "node_stress")
+    )
+    expected = set(members.itertuples(index=False, name=None))
+    assert len(stress) == len(SYSTEMS) * changes.get("nodes", SMALL["nodes"])
+    silent = []
+    for system in SYSTEMS:
+        got = heard.loc[heard["system"] == system, ["group", "node"]]
+        assert not got.duplicated().any()
+        assert set(got.itertuples(index=False, name=None)) <= expected
+        silent.append(expected - set(got.itertuples(index=False, name=None)))
+    assert silent[0] == silent[1] == silent[2]  # the sources that are members
+    assert len({group for group, _ in silent[0]}) == len(silent[0])
+    json.loads(Path(run.out, "metrics.json").read_text(), parse_constant=pytest.fail)

@@ -116,17 +116,6 @@ def test_missing_markers_and_checksums_are_no_damage(folder, copy):
     assert folder.verify_table("links", records(copy)["links"]) is None
 
 
-def test_a_damaged_checksum_file_is_found(spark, small, copy, monkeypatch):
-    """Spark, which writes one, would refuse to read the table: that is as good as damaged."""
-    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "-arrow_writer")
-    with Folder(spark, str(small.out)) as whole, Folder(spark, str(copy)) as folder:
-        record = folder.write_tables({"links": whole.read_table("links")})["links"]
-        assert folder.verify_table("links", record) is None
-        file = parts(copy, "links")[-1]
-        cut(file.parent / f".{file.name}.crc")
-        assert folder.verify_table("links", record)
-
-
 # ------------------------------------------------------- storage that does not answer, Ctrl-C
 
 
@@ -250,24 +239,6 @@ def test_a_whole_run_is_left_as_it_is(make, copy):
     assert (copy / "report.html").read_text() == page
 
 
-def test_overwrite_deletes_only_what_a_run_left(make, copy):
-    """What lies beside it is the user's, and what lies in its folders keeps it."""
-    (copy / "notes.txt").write_text("mine")
-    (copy / "tables" / "mine.csv").write_text("mine")
-    with pytest.raises(InputError, match=r"holds 'tables/mine.csv', which"):
-        make(copy, overwrite=True, seed=2, phases=("topology",))
-    assert (copy / "figures" / "tree-largest.svg").exists()
-    (copy / "tables" / "mine.csv").unlink()
-    make(copy, overwrite=True, seed=2, phases=("topology",))
-    assert (copy / "notes.txt").read_text() == "mine"
-    names = {path.name for path in copy.iterdir()}
-    assert names == {"notes.txt", "manifest.json", "tables"}
-    assert {path.name for path in (copy / "tables").iterdir()} == {"routers", "links"}
-    assert manifest(copy)["seed"] == 2
-    # and the folder is still a run's, notes or no notes
-    make(copy, resume=True, seed=2, phases=("topology",))
-
-
 @pytest.mark.parametrize("place", ["plain", "url", "odd"])
 def test_places(make, tmp_path, monkeypatch, place):
     """A relative path, a URL, and a name with all that Hadoop or Spark might take for syntax."""
@@ -353,23 +324,6 @@ def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
 
 
 # ------------------------------------------------------------------------------- one at a time
-
-
-def test_two_runs_at_once(spark, make, copy):
-    """The second is refused in one line, resumed or not; the folder stays as it is."""
-    with Folder(spark, str(copy)) as folder, folder.lock(print).acquired():
-        before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
-        for how in ("resume", "overwrite"):
-            with pytest.raises(InputError, match=r"is in use by another run \(process \d+ on "):
-                make(copy, write_routing_table=True, **{how: True})
-        with pytest.raises(InputError, match="is in use"):
-            experiments.run(
-                spark,
-                RunConfig(**SMALL, write_routing_table=True),
-                Execution(out=str(copy), resume=True),
-            )
-        assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
-    make(copy, resume=True, write_routing_table=True, phases=("report",))
 
 
 # ---------------------------------------------------------------------------------- the report

@@ -277,13 +277,6 @@ def test_a_lock_that_is_not_renewed_is_taken_over(tmp_path, text):
         assert LockOwner.read((tmp_path / LOCK).read_text()).pid == LockOwner.here().pid
 
 
-def test_a_link_in_the_place_of_a_lock_is_refused_at_once(tmp_path):
-    """A lock that cannot be read seems to be given back; one that is a link never is."""
-    (tmp_path / LOCK).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(OSError, match="is a symbolic link"):
-        lock(tmp_path).acquire()
-
-
 def test_a_lock_that_is_renewed_is_not(tmp_path):
     theirs = lock(tmp_path)
     theirs._owner = replace(theirs._owner, host="another")
@@ -303,19 +296,6 @@ def test_whoever_was_taken_for_dead_stops(tmp_path):
         with pytest.raises(InputError, match="is in use by another run"):
             one.check()
     assert (tmp_path / LOCK).read_text() == text  # it is theirs now
-
-
-def test_a_release_while_somebody_waits(tmp_path):
-    left_by(tmp_path, elsewhere())
-    notes: list[str] = []
-
-    class Released(list):
-        def append(self, text: str) -> None:
-            notes.append(text)
-            (tmp_path / LOCK).unlink()
-
-    with lock(tmp_path, Released()).acquired():
-        assert len(notes) == 1
 
 
 # --- resources ------------------------------------------------------------------------------------

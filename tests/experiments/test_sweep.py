@@ -15,7 +15,7 @@ from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
 from scribe_spark.experiments.run_sweep import _incomplete
 from scribe_spark.experiments.sweep import PointResult
 
-from .conftest import SMALL, Notes, left, manifest
+from .conftest import SMALL, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -206,30 +206,6 @@ def test_the_page(whole):
         assert f'href="{name}/report.html"' in page
 
 
-@pytest.mark.slow
-def test_going_on(spark, whole, copy):
-    """One point is gone: it alone is run, apart from the others, and its numbers are the same."""
-    shutil.rmtree(copy / NAMES[1])
-    shutil.rmtree(copy / "sweep")
-    swept, notes = Sweep.of(FEW, {}, GRID), Notes()
-    check_sweep(swept, where(copy, resume=True))
-    done = run_sweep(spark, swept, where(copy, resume=True), notes)
-    phases = [
-        f"{phase}: complete, skipped" for phase in ("topology", "overlay", "trees", "measures")
-    ]
-    told = [
-        line for n, name in enumerate(NAMES) for line in (f"point {n + 1} of 2: {name}", *phases)
-    ]
-    assert notes.lines == told[:-4]
-    before, after = rows(whole), rows(copy)
-    redone = (before["leaf_set"] == 16) & before["metric"].str.startswith("cost.")
-    assert redone.sum() == 5
-    pd.testing.assert_frame_equal(after[~redone], before[~redone])
-    assert done.rows.count() == len(before)
-    for name in NAMES:  # the one that is run again has routes of its own now
-        assert left(copy / name) == left(whole / name)
-
-
 def test_folders_refused(whole):
     swept = Sweep.of(FEW, {}, GRID)
     with pytest.raises(InputError, match="exists; use --resume"):
@@ -247,12 +223,6 @@ def test_folders_refused(whole):
     ):
         with pytest.raises(InputError, match=error):
             check_sweep(other, where(whole, resume=True))
-
-
-def test_a_point_of_something_else_is_refused(copy):
-    shutil.copytree(copy / NAMES[0], copy / NAMES[1], dirs_exist_ok=True)
-    with pytest.raises(InputError, match=r"leaf_set=16,seed=2 was made with leaf_set = 8"):
-        check_sweep(Sweep.of(FEW, {}, GRID), where(copy, resume=True))
 
 
 def test_bad_points_leave_no_trace(tmp_path):

@@ -40,23 +40,15 @@ def refused(refused, no_spark):
 #: Command and flags, where PIPE is a pipe of this ending.
 COMMANDS = [
     ("topology PIPE", "csv"),
-    ("topology PIPE", "csv.gz"),
     ("topology PIPE", "gml"),
-    ("topology PIPE", "graphml"),
     ("topology --regions PIPE", "json"),
-    ("run --regions PIPE", "csv"),
-    ("run --node-routers PIPE", "csv"),
     ("run --members PIPE", "parquet"),
     ("run --schedule PIPE --message-size 1KB", "csv"),
     ("run --classes PIPE", "toml"),
     ("run --config PIPE", "toml"),
     ("run --variants lazy --capacities PIPE", "csv"),
-    ("sweep --set b=2,4 --members PIPE", "csv"),
     ("world --nodes 100 --groups 3 --events PIPE", "csv"),
-    ("world --nodes 100 --members PIPE", "csv"),
     ("world --nodes 100 --groups 3 --access PIPE", "csv"),
-    ("world --config PIPE", "toml"),
-    ("reference-tree --config PIPE", "toml"),
 ]
 
 
