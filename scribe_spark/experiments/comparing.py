@@ -30,8 +30,16 @@ from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.checks import check_local, check_out
 from scribe_spark.experiments.digests import text_digest
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST, version_of
-from scribe_spark.experiments.owner import COMPARISON, RUN, WORLD, Owner, owner_of, read_manifest
+from scribe_spark.experiments.manifest import (
+    COMPARISON,
+    MANIFEST,
+    RUN,
+    WORLD,
+    Owner,
+    owner_of,
+    read_manifest,
+    version_of,
+)
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
@@ -331,7 +339,6 @@ def _link(out: str, folder: str) -> str:
 
 
 def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
-    """Return the measures as CSV, a row for each measure and folder."""
     cells = [
         {
             **_names(row),

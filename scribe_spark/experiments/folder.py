@@ -37,10 +37,12 @@ from scribe_spark.core.paths import (
 )
 from scribe_spark.experiments import digests
 from scribe_spark.experiments.lock import LOCK, Lock
-from scribe_spark.experiments.manifest import MANIFEST, inner_name, join
-from scribe_spark.experiments.owner import (
+from scribe_spark.experiments.manifest import (
+    MANIFEST,
     PAPER,
     Owner,
+    inner_name,
+    join,
     owner_of,
     points_of,
     read_manifest,

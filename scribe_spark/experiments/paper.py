@@ -19,8 +19,7 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST, inside, run_folder
-from scribe_spark.experiments.owner import PAPER
+from scribe_spark.experiments.manifest import MANIFEST, PAPER, inside, run_folder
 from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside

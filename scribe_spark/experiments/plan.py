@@ -20,12 +20,16 @@ from scribe_spark.core.paths import refuse_old
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
+    RUN,
     Manifest,
+    Owner,
     input_digests,
+    owner_of,
     provenance,
+    read_manifest,
+    records_of,
     version_of,
 )
-from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest, records_of
 from scribe_spark.topology import regions
 
 
@@ -145,7 +149,6 @@ def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
 
 
 def _refuse_other_version(library: str, version: str | None, out: str) -> None:
-    """Refuse the output of another version of a library."""
     ours = version_of(library)
     if version != ours:
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"

@@ -26,8 +26,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Progress
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
-from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
+from scribe_spark.experiments.manifest import REFERENCE_TREE, Manifest, point_file
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
@@ -193,7 +192,6 @@ def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -
 
 
 def _large(spark: SparkSession, point: TreePoint, seed: int, progress: Progress) -> Counts:
-    """Measure one tree of many hosts: degrees, depths, lookups."""
     placed = places(
         large_ids(spark, point.hosts, seed),
         bits=point.bits,

@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.core.arrays import depths, index_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN, Records, owner_of, records_of
+from scribe_spark.experiments.manifest import MANIFEST, RUN, Records, owner_of, records_of
 from scribe_spark.experiments.phases import REPORT
 from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import COLUMNS as PART_LATENCY_COLUMNS
@@ -199,7 +198,6 @@ def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> 
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
-    """Return the tree of a group, in which every node but the root is a child once."""
     ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
     node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
     router = np.r_[ends["parent_router"], ends["child_router"]][first]

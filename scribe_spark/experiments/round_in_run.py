@@ -154,7 +154,6 @@ def _of_network(stages: Stages) -> dict[str, Any]:
 
 
 def _of_groups(number: np.ndarray, hi: np.ndarray, lo: np.ndarray) -> dict[str, Any]:
-    """Return the fields of `LivingRound` with the numbers and the keys of groups."""
     return {"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)}
 
 

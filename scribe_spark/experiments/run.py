@@ -298,5 +298,4 @@ class _Phases:
     def _write_tables(
         self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
     ) -> None:
-        """Write tables together, and put their records into `records`."""
         records |= self._work.write_tables(tables)

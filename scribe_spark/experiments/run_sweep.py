@@ -139,7 +139,6 @@ class _Grid:
 
 
 def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> tuple[str, DataFrame]:
-    """Write the table and the page of a sweep; return the page's location, and the table."""
     schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
     cells = _tidy(sweep, results, schema.names)
     manifest = {n: of for n, of in work.manifest.items() if n != "tables"}

@@ -12,8 +12,7 @@ from scribe_spark import schemas
 from scribe_spark.config import ExperimentConfig
 from scribe_spark.core.errors import InputError, redacted, shown
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN, WORLD, owner_of, records_of
+from scribe_spark.experiments.manifest import MANIFEST, RUN, WORLD, owner_of, records_of
 from scribe_spark.experiments.plan import used_settings
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.underlay.protocol import Underlay

@@ -15,8 +15,15 @@ from scribe_spark.core.inputs import is_local
 from scribe_spark.core.paths import local_contents
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST, join
-from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest, records_of
+from scribe_spark.experiments.manifest import (
+    MANIFEST,
+    PAPER,
+    Owner,
+    join,
+    owner_of,
+    read_manifest,
+    records_of,
+)
 
 _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 

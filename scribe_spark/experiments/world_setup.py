@@ -23,8 +23,7 @@ from scribe_spark.experiments.checks import (
     check_tables,
     refuse_recoding,
 )
-from scribe_spark.experiments.manifest import Manifest, input_digests
-from scribe_spark.experiments.owner import WORLD
+from scribe_spark.experiments.manifest import WORLD, Manifest, input_digests
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
@@ -188,7 +187,6 @@ def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None
 
 
 def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMeasures:
-    """Return the measures of each round's publications, in the world of a config."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     needs_delay = config.bandwidth.on or config.coverage.on
@@ -202,7 +200,6 @@ def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMea
 
 
 def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
-    """Return the systems of a config's world."""
     systems, capacities = played_systems(config), config.trees.capacities
     limits: np.ndarray | None = None
     if capacities is not None:

@@ -1,5 +1,6 @@
 """What a run leaves is what other people's scripts were promised."""
 
+import json
 import platform
 import re
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ from scribe_spark.core.paths import temporary_name
 from scribe_spark.experiments import Sweep, TreeSweep
 from scribe_spark.experiments.comparing import check_compare_out
 from scribe_spark.experiments.folder import Folder, StoredFolder, find_strange_file
-from scribe_spark.experiments.owner import (
+from scribe_spark.experiments.manifest import (
     COMPARISON,
     OWNERS,
     PAPER,
