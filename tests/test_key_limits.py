@@ -8,24 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.can.zones import Space, Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
 from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
 from scribe_spark.engine.program import Tables
-from scribe_spark.experiments import Sweep, check, check_world_run
+from scribe_spark.experiments import check, check_world_run
 from scribe_spark.rounds.group_events import publication_ids
-from scribe_spark.systems.bayeux.live import LiveBayeux
 from scribe_spark.systems.gossipsub.router import Links
 from scribe_spark.systems.gossipsub.router import LinkSpace as LinkSpace
 from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, note_got
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.state import Received
-from scribe_spark.systems.scribe.trees import settled_round
-from scribe_spark.worlds.live_systems import LiveGroups
-from scribe_spark.worlds.traffic import LinkStress
 
 NODES = 3_000_000
 
@@ -172,20 +167,6 @@ def test_worlds_have_room_for_rounds_groups_and_nodes_too(nodes, deadline, round
     assert most > 2**63 / (rounds + nodes * (deadline + 1)) / nodes / 2 or most == 2**31 - 1
 
 
-@pytest.mark.parametrize("bits", [1, 20, 40])
-def test_zones_of_the_last_can_are_found_at_the_limit(bits):
-    """Group by group a CAN, and the last of all nodes; more groups are refused."""
-    space = Space(6, bits)
-    groups = (2**63 - 1) // 2**bits - 1
-    can = np.array([0, groups - 1, groups])
-    zones = Zones.of(space, can, np.arange(3), np.full(3, 2**bits - 1), 3)
-    assert zones.of_point(can, np.full(3, 2**bits - 1)).tolist() == [0, 1, 2]
-    assert zones.can.tolist() == can.tolist()
-    assert zones.corner.tolist() == [0, 0, 0]
-    with pytest.raises(InputError, match=f"can_bits = {bits}: must be at most {bits - 1} "):
-        Zones.of(space, can + 1, np.arange(3), np.full(3, 2**bits - 1), 3)
-
-
 def test_bits_of_cans_are_refused_with_more_groups_than_have_room():
     most = 2**23 - 2
     RunConfig(nodes=1_000_000, groups=most, group_size=1, systems="can")
@@ -208,11 +189,6 @@ def test_systems_that_number_members_refuse_more_than_31_bits(system):
 # --- refused before Spark starts, however it is asked for
 
 
-def test_sweeps_are_refused_as_they_are_made():
-    with pytest.raises(InputError, match="groups = 1024820: must be at most 1,024,819 with"):
-        Sweep(RunConfig(nodes=NODES, group_size=1), {"groups": (1, 1_024_820)})
-
-
 def test_tables_of_members_are_refused_by_their_groups(tmp_path):
     path, how = str(tmp_path / "members.csv"), Execution(out=str(tmp_path / "out"))
     pd.DataFrame({"group": [-1, 2, 7], "node": 0}).to_csv(path, index=False)
@@ -223,32 +199,6 @@ def test_tables_of_members_are_refused_by_their_groups(tmp_path):
     with pytest.raises(InputError) as refused:
         check_world_run(WorldConfig(nodes=10**9, members=path), how)
     assert str(refused.value).startswith(f"{said}1 with 1,000,000,000 nodes and lost_after = 5; ")
-
-
-def live_groups(groups: int) -> LiveGroups:
-    key = np.zeros(groups, dtype=np.uint64)
-    config = WorldConfig()
-    of = {}, config.scribe.deadline, 1, LinkStress(0, 0, 0)
-    return LiveGroups(np.arange(groups), key, key, *of)
-
-
-def test_a_world_made_in_python_refuses_in_one_line():
-    """Its nodes are counted when `World` is made."""
-    known = SimpleNamespace(node=np.array([10**9 - 1]))
-    said = "groups = 2: must be at most 1 with 1,000,000,000 nodes and lost_after = 5"
-    with pytest.raises(InputError, match=said):
-        live_groups(2).groups(known)
-
-
-def test_what_makes_the_keys_of_runs_looks_too():
-    """For tables that only Spark reads, and callers that have no config."""
-    none = np.zeros(3, dtype=np.int64)
-    with pytest.raises(InputError, match="groups = 3: must be at most 2 with 2,147,483,647 nodes;"):
-        settled_round(none, *np.zeros((2, 3), np.uint64), 2**31 - 1, None, 0)
-    now = SimpleNamespace(ring=range(10**9), key_hi=none)
-    said = "must be at most 2 with 1,000,000,000 nodes and bayeux_partitions = 4;"
-    with pytest.raises(InputError, match=f"groups = 3: {said}"):
-        LiveBayeux(partitions=4).play_round(None, Tables(), now)
 
 
 # --- kernels near the limit, beside plain Python

@@ -112,11 +112,16 @@ class StoredFolder:
             self._files.close()
 
     @contextmanager
-    def usable(self) -> Iterator[None]:
-        """Return a context manager that turns errors of the file system into an InputError."""
+    def usable(self, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Return a context manager that turns errors of the file system into an InputError.
+
+        Errors of the types `but` stay as they are.
+        """
         try:
             yield
         except (InputError, RunError):
+            raise
+        except but:
             raise
         except Exception as error:
             self._refuse_full_disk(error, None)
@@ -134,18 +139,8 @@ class StoredFolder:
     def read_text(self, name: str) -> str:
         """Return a text of the folder."""
         most = MOST_MANIFEST if name == MANIFEST else MOST_BYTES
-        with self._usable_but_for_content():
+        with self.usable(_OF_CONTENT):
             return self._files.read(self._location(name), most).decode()
-
-    @contextmanager
-    def _usable_but_for_content(self) -> Iterator[None]:
-        try:
-            yield
-        except _OF_CONTENT:
-            raise
-        except Exception:
-            with self.usable():
-                raise
 
     def read_json(self, name: str) -> Any:
         """Return the value of a JSON file; raise the errors of `read_text` and `json.loads`."""
@@ -355,8 +350,11 @@ class Folder(StoredFolder):
             for url, table in tables.items()
             if can_write(columns[url], self.spark, url)
         }
-        with self._usable_but_for_jobs():
+        try:
             contents = write_parquet(in_tasks)
+        except OSError:  # other errors are those of Spark's jobs
+            with self.usable():
+                raise
         records = {}
         for url, table in tables.items():
             content: Mapping[str, Any] | None = contents.get(_local(url))
@@ -378,15 +376,6 @@ class Folder(StoredFolder):
         options = _ROW_BY_ROW if columns == schemas.ROWS else {}
         watched.write.mode("overwrite").options(**options).parquet(table_url(url))
         return seen.get
-
-    @contextmanager
-    def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Return a context manager that turns an OSError into an InputError about OUT."""
-        try:
-            yield
-        except OSError:
-            with self.usable():
-                raise
 
     def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
         """Return a table; with known columns, Spark does not open its files first."""

@@ -87,11 +87,6 @@ def _among(column: str, values: Iterable[str]) -> Column:
 # --- rows
 
 
-def check_table(name: str, rows: DataFrame, known: Known) -> None:
-    """Refuse a system with an impossible row in a table, by an InputError."""
-    _raise_first(row_faults(name, rows, known))
-
-
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
@@ -270,7 +265,8 @@ def checked_variant(system: str, built: Any, known: Known) -> Variant:
     edges, joins = _frame(system, "edges", built.edges, EDGES), built.joins
     if joins is not None:
         joins = _frame(system, "joins", joins, f"{EDGES}, probes bigint")
-    check_table("tree_edges", edges.withColumn("system", F.lit(system)), known)
+    rows = edges.withColumn("system", F.lit(system))
+    _raise_first(row_faults("tree_edges", rows, known))
     return dataclasses.replace(built, edges=edges, joins=joins)
 
 
