@@ -101,15 +101,6 @@ def test_a_config_is_frozen_and_holds_plain_values():
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_replace_checks_again():
-    config = RunConfig(nodes=7, group_size=7)
-    assert config.replace(seed=2).flat() == config.flat() | {"seed": 2}
-    assert config.replace(overlay={"b": 2}).overlay == OverlayConfig(nodes=7, b=2)
-    with pytest.raises(InputError, match="group_size = 7: a group cannot have more members than"):
-        config.replace(nodes=6)
-    assert Execution(out="o").replace(resume=True) == Execution(out="o", resume=True)
-
-
 def test_later_sources_win_and_unknown_keys_get_the_nearest():
     assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
     assert RunConfig.of({"overlay": {"nodes": 5}}, {"nodes": 7}) == RunConfig(nodes=7)
@@ -165,27 +156,14 @@ def test_a_field_of_two_commands_has_one_description():
 #: Field -> bad values.
 BAD = {
     "nodes": [0, -1, 2**31, 10.0, True, "10", {"a": 1}],
-    "groups": [-1],
     "seed": [1.5, 2**63, None],
     "topology": [" ", 3, "a\0b"],
-    "tie": ["fastest"],
     "lan_delay_ms": [0, float("nan"), float("inf"), datetime.date(2026, 1, 1)],
     "b": [3, True, 16, 4.0],
     "leaf_set": [15, 0],
-    "node_ids": ["md5"],
-    "group_ids": [""],
-    "zipf_exponent": [-1],
     "group_size": [0, 100_001],
-    "members": [""],
-    "source": ["leaf"],
     "variants": [5, {"lazy": True}],
-    "write_routing_table": [1],
-    "transit_domains": [0],
-    "stub_size": [0],
     "p_top": [0.0],
-    "p_stub": [1.5],
-    "extra_stub_stub": [-1],
-    "gtitm_quirk": ["yes"],
 }
 
 
@@ -208,12 +186,6 @@ def test_a_value_that_is_too_long_to_print_is_cut():
     assert len(str(refused.value)) < 1_100
 
 
-@pytest.mark.parametrize("b", [1, 2, 4, 8])
-@pytest.mark.parametrize("leaf_set", [2, 16, 128])
-def test_edges_of_what_is_allowed(b, leaf_set):
-    RunConfig(nodes=1, groups=0, b=b, leaf_set=leaf_set, seed=-(2**63), group_size=1)
-
-
 def test_execution():
     assert Execution(out="x").master == "local[*]"
     for bad in ({}, {"out": ""}, {"out": "x", "partitions": 0}, {"out": "x", "master": ""}):
@@ -221,14 +193,6 @@ def test_execution():
             Execution(**bad)
     with pytest.raises(InputError, match="not both"):
         Execution(out="x", resume=True, overwrite=True)
-
-
-@pytest.mark.parametrize("field", ["resume", "overwrite"])
-@pytest.mark.parametrize("value", ["no", "false", 0, 1, None, datetime.date(2026, 1, 1)])
-def test_leave_to_overwrite_is_true_or_false_and_nothing_else(field, value):
-    with pytest.raises(InputError) as refused:
-        Execution(out="x", **{field: value})
-    assert str(refused.value) == f"{field} = {value!r}: must be true or false"
 
 
 # ------------------------------------------------------------------------ sizes that cannot be run

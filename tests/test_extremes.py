@@ -17,7 +17,7 @@ from scribe_spark.config import (
     fields_of,
     write_toml,
 )
-from scribe_spark.config.fields import AllFields
+from scribe_spark.config.fields import all_fields
 from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError
 from scribe_spark.pastry.arrivals.waves import wave_size
@@ -98,7 +98,7 @@ def use(config: Section, field: FieldRecord) -> None:
 
 def cases(kind: type[Section]) -> Iterator[FieldRecord]:
     """Every field of a config, but for names that have checks of their own."""
-    fields = AllFields(kind) if hasattr(kind, "sections") else fields_of(kind, "own")
+    fields = all_fields(kind) if hasattr(kind, "sections") else fields_of(kind, "own")
     yield from fields.values()
 
 

@@ -1,8 +1,6 @@
 """A user's table, read on the driver: what is taken, and how the rest is refused."""
 
-import decimal
 import io
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,14 +66,6 @@ def test_parquet_file_folder_and_url(tmp_path):
     for path in (str(folder), folder.as_uri(), f"file:{tmp_path}/oddly.named"):
         table = read_table(path, "members", COLUMNS)
         assert table.to_dict("list") == {"group": [1, 2], "share": [0.5, 3.0]}
-
-
-def test_parquet_of_other_types(tmp_path):
-    path = tmp_path / "x.parquet"
-    frame = pd.DataFrame({"group": pd.array([1, 2], "UInt16"), "share": ["0.5", "3"]})
-    frame["share"] = frame["share"].map(decimal.Decimal)
-    frame.to_parquet(path)
-    assert read_table(str(path), "members", COLUMNS)["share"].tolist() == [0.5, 3.0]
 
 
 def test_parquet_partitioned_by_a_wanted_column(tmp_path):
@@ -159,14 +149,6 @@ def test_broken_compressed_tables(tmp_path, suffix):
         assert "cannot be read as a CSV or Parquet table: " in refusal(str(broken))
 
 
-def test_a_compression_without_its_package(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    (tmp_path / "x.csv.zst").write_bytes(b"\x28\xb5\x2f\xfd")
-    refused = refusal(str(tmp_path / "x.csv.zst"))
-    assert "zstandard" in refused
-    assert refused.endswith("; or give it uncompressed")
-
-
 def test_nulls_in_parquet(tmp_path):
     path = tmp_path / "x.parquet"
     for dtype in ("Int64", "Int8", "Float64", "float64"):
@@ -241,16 +223,6 @@ def test_remote_tables_that_cannot_be_read(spark, tmp_path):
     assert "cannot be read by Spark: " in refused(str(tmp_path / "b.parquet"))
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["x" * 300, f"{'x' * 300}/a.csv", "/abc" * 1200, "a\0b"],
-    ids=["name", "folder", "path", "NUL"],
-)
-def test_a_path_that_no_file_system_takes(path):
-    with pytest.raises(InputError, match=r"^members = .*cannot be read \(.+\)$"):
-        read_table(path, "members", {"group": "int"})
-
-
 # What people have
 
 HEADER = {"group": "int", "share": "float", "rank": "optional int"}
@@ -299,13 +271,6 @@ def test_parquet_tables_that_pandas_writes(tmp_path, case):
             frame = frame.drop(columns="group").rename_axis("group")
         frame.to_parquet(path)
     assert rows_of(read_table(str(path), "members", HEADER)) == ROWS
-
-
-def test_large_floats_are_refused_with_the_reason(tmp_path):
-    path = tmp_path / "x.parquet"
-    pd.DataFrame({"group": [1.0, 2.0**53], "share": 1.0}).to_parquet(path)
-    says = "column 'group' must be below 2^53 in a column of type double, which has no larger ones"
-    assert says in refusal(str(path))
 
 
 UNITS = {
@@ -362,15 +327,6 @@ def test_remote_rows_are_the_local_ones(spark, tmp_path, case):
     assert rows_of(collect_remote(spark, path, "members", HEADER)) == ROWS
 
 
-def test_remote_folders_have_a_header_in_each_file(spark, tmp_path):
-    (tmp_path / "t.csv").mkdir()
-    for name in "ab":
-        written(tmp_path / "t.csv", WRITTEN["semicolons"]).replace("table", name)
-        (tmp_path / "t.csv" / "table.csv").rename(tmp_path / "t.csv" / f"{name}.csv")
-    rows = read_remote(spark, str(tmp_path / "t.csv"), "members", HEADER).collect()
-    assert sorted(map(tuple, rows)) == sorted(ROWS * 2)
-
-
 @pytest.mark.parametrize("column", ["group", "share", "rank"])
 @pytest.mark.parametrize("case", ["durations", "times", "truth values", "by Spark"])
 def test_remote_units_are_not_left_out(spark, tmp_path, case, column):
@@ -384,12 +340,6 @@ def test_remote_units_are_not_left_out(spark, tmp_path, case, column):
     for read in (read_remote, collect_remote):
         with pytest.raises(InputError, match=f"column '{column}' must be .* but its type is "):
             read(spark, path, "members", HEADER)
-
-
-def test_remote_cells_that_may_be_missing_but_are_wrong(spark, tmp_path):
-    path = written(tmp_path, "group,share,rank\n1,2,\n1,2,x\n")
-    with pytest.raises(InputError, match="column 'rank' must be a whole number: rank='x'"):
-        read_remote(spark, path, "members", HEADER)
 
 
 def test_remote_tables_on_the_driver(spark, tmp_path):

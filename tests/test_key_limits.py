@@ -7,37 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import exit_code
-from spread_out import SpreadOut
 
-from scribe_spark.can.zones import Space, Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
 from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
-from scribe_spark.dissemination import EDGES
-from scribe_spark.engine.program import AT, Tables
-from scribe_spark.experiments import Sweep, check, check_world_run
+from scribe_spark.engine.program import Tables
+from scribe_spark.experiments import check, check_world_run
 from scribe_spark.rounds.group_events import publication_ids
-from scribe_spark.systems.bayeux.live import ENTRIES, CountSessions, LiveBayeux
-from scribe_spark.systems.bayeux.protocol import (
-    LISTED,
-    LISTS,
-    MEMBERS,
-    MemberLists,
-    NextHops,
-    Record,
-    SessionMembers,
-)
 from scribe_spark.systems.gossipsub.router import Links
 from scribe_spark.systems.gossipsub.router import LinkSpace as LinkSpace
-from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, keep_got, note_got
+from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, note_got
 from scribe_spark.systems.scribe.scribe import Scribe
 from scribe_spark.systems.scribe.state import Received
-from scribe_spark.systems.scribe.trees import settled_round
-from scribe_spark.worlds.live_systems import LiveGroups
-from scribe_spark.worlds.traffic import LinkStress
 
 NODES = 3_000_000
 
@@ -170,13 +153,6 @@ def test_the_last_key_is_exact_and_one_group_more_is_refused(kind, nodes):
         config(nodes=fewer + 1, groups=groups + 1, group_size=1, **more)
 
 
-def test_what_a_hundred_servers_would_have_room_for_is_allowed():
-    for nodes, groups in ((10_000_000, 1_500), (3_000_000, 30_000)):
-        RunConfig(nodes=nodes, groups=groups)
-        RunConfig(nodes=nodes, groups=groups, systems="bayeux,can,gossipsub")
-        WorldConfig(nodes=nodes, groups=groups, group_size=100)
-
-
 @pytest.mark.parametrize("nodes", [1, 1_000, 65_536, 10**6])
 @pytest.mark.parametrize(("deadline", "rounds"), [(0, MOST_ROUNDS), (5, MOST_ROUNDS), (0, 1)])
 def test_worlds_have_room_for_rounds_groups_and_nodes_too(nodes, deadline, rounds):
@@ -189,20 +165,6 @@ def test_worlds_have_room_for_rounds_groups_and_nodes_too(nodes, deadline, round
     assert rounds * most * nodes < 2**63
     assert (deadline + 1) * most * nodes**2 < 2**63
     assert most > 2**63 / (rounds + nodes * (deadline + 1)) / nodes / 2 or most == 2**31 - 1
-
-
-@pytest.mark.parametrize("bits", [1, 20, 40])
-def test_zones_of_the_last_can_are_found_at_the_limit(bits):
-    """Group by group a CAN, and the last of all nodes; more groups are refused."""
-    space = Space(6, bits)
-    groups = (2**63 - 1) // 2**bits - 1
-    can = np.array([0, groups - 1, groups])
-    zones = Zones.of(space, can, np.arange(3), np.full(3, 2**bits - 1), 3)
-    assert zones.of_point(can, np.full(3, 2**bits - 1)).tolist() == [0, 1, 2]
-    assert zones.can.tolist() == can.tolist()
-    assert zones.corner.tolist() == [0, 0, 0]
-    with pytest.raises(InputError, match=f"can_bits = {bits}: must be at most {bits - 1} "):
-        Zones.of(space, can + 1, np.arange(3), np.full(3, 2**bits - 1), 3)
 
 
 def test_bits_of_cans_are_refused_with_more_groups_than_have_room():
@@ -227,27 +189,6 @@ def test_systems_that_number_members_refuse_more_than_31_bits(system):
 # --- refused before Spark starts, however it is asked for
 
 
-def test_sweeps_are_refused_as_they_are_made():
-    with pytest.raises(InputError, match="groups = 1024820: must be at most 1,024,819 with"):
-        Sweep(RunConfig(nodes=NODES, group_size=1), {"groups": (1, 1_024_820)})
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "run --groups 1024820 --group-size 1",
-        "run --groups 170804 --group-size 1 --events e.csv",
-        "world --groups 170804 --group-size 1",
-        "sweep --group-size 1 --set groups=1,1024820",
-    ],
-)
-def test_commands_are_refused_in_one_line(arguments, capsys):
-    assert exit_code([*arguments.split(), "--nodes", NODES]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "groups = " in line
-    assert f"with {NODES:,} nodes" in line
-
-
 def test_tables_of_members_are_refused_by_their_groups(tmp_path):
     path, how = str(tmp_path / "members.csv"), Execution(out=str(tmp_path / "out"))
     pd.DataFrame({"group": [-1, 2, 7], "node": 0}).to_csv(path, index=False)
@@ -258,32 +199,6 @@ def test_tables_of_members_are_refused_by_their_groups(tmp_path):
     with pytest.raises(InputError) as refused:
         check_world_run(WorldConfig(nodes=10**9, members=path), how)
     assert str(refused.value).startswith(f"{said}1 with 1,000,000,000 nodes and lost_after = 5; ")
-
-
-def live_groups(groups: int) -> LiveGroups:
-    key = np.zeros(groups, dtype=np.uint64)
-    config = WorldConfig()
-    of = {}, config.scribe.deadline, 1, LinkStress(0, 0, 0)
-    return LiveGroups(np.arange(groups), key, key, *of)
-
-
-def test_a_world_made_in_python_refuses_in_one_line():
-    """Its nodes are counted when `World` is made."""
-    known = SimpleNamespace(node=np.array([10**9 - 1]))
-    said = "groups = 2: must be at most 1 with 1,000,000,000 nodes and lost_after = 5"
-    with pytest.raises(InputError, match=said):
-        live_groups(2).groups(known)
-
-
-def test_what_makes_the_keys_of_runs_looks_too():
-    """For tables that only Spark reads, and callers that have no config."""
-    none = np.zeros(3, dtype=np.int64)
-    with pytest.raises(InputError, match="groups = 3: must be at most 2 with 2,147,483,647 nodes;"):
-        settled_round(none, *np.zeros((2, 3), np.uint64), 2**31 - 1, None, 0)
-    now = SimpleNamespace(ring=range(10**9), key_hi=none)
-    said = "must be at most 2 with 1,000,000,000 nodes and bayeux_partitions = 4;"
-    with pytest.raises(InputError, match=f"groups = 3: {said}"):
-        LiveBayeux(partitions=4).play_round(None, Tables(), now)
 
 
 # --- kernels near the limit, beside plain Python
@@ -306,62 +221,3 @@ class Receiver:
     def note(self, table, group, publication):
         assert table == AGAIN
         self.again.update(zip(group.tolist(), publication.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("nodes", [NODES, 10_000_000])
-def test_duplicates_are_counted_near_the_limit(nodes):
-    rng = np.random.default_rng(nodes % 97)
-    scribe, had, again = Receiver(largest(nodes, 6), nodes), {}, Counter()
-    some_groups = np.linspace(0, len(scribe.groups) - 1, 5).astype(np.int64)
-    some_nodes = np.linspace(0, nodes - 1, 6).astype(np.int64)
-    for number in range(12):
-        scribe.number = number
-        for _ in range(3):
-            group, node, source = (rng.choice(a, 40) for a in (some_groups, some_nodes, some_nodes))
-            publication = publication_ids(number - rng.integers(0, 8, 40).clip(0, number), source)
-            rows = np.unique(np.stack([group, node, publication]), axis=1)
-            note_got(scribe, scribe.tables, *rows)
-            for one in zip(*rows.tolist(), strict=True):
-                if one[2] >> 32 >= number - 5:
-                    again[one[0], one[2]] += one in had
-                    had[one] = True
-        keep_got(scribe, scribe.tables)
-    assert scribe.again == +again
-    assert sum(again.values()) > 100
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_member_lists_of_nodes_far_apart_are_those_of_plain_python(seed):
-    rng = np.random.default_rng(seed)
-    groups, partitions, nodes = int(rng.integers(1, 4)), int(rng.integers(1, 5)), 9
-    out = SpreadOut.of(nodes, groups, partitions)
-    sessions = SimpleNamespace(
-        **{"size": out.size, "partitions": partitions, "number": 0, "roots": range(groups)},
-        bounds=np.array([0, out.size]),
-    )
-    sessions.is_good = lambda onward, written: np.ones(len(onward), dtype=bool)
-    tables, plain = Tables(), {}
-    for superstep in range(4):
-        rows = rng.integers(0, nodes, (5, 60))
-        session, at, member, number = rows[0] % (groups * partitions), rows[1], rows[2], rows[3]
-        onward = (at + member + number) % nodes  # entries of a number have the same next hop
-        for s, x, m, n, to in _rows([[session, at, member, number, onward]]):
-            if plain.get((s, x, m), (-1,))[0] <= n:
-                plain[s, x, m] = n, to
-        listed = {"session": session, AT: out.at[at], "member": out.at[member], "number": number}
-        tables[f"{LISTED} {superstep}"] = {**listed, "next": out.at[onward]}
-        Record(sessions).step(0, tables, {}, 0)
-    found = key_parts(tables[LISTS]["key"], ("session", "node", "member"), out.size)
-    ends = [found["session"], out.nodes(found["node"]), out.nodes(found["member"])]
-    lists = MemberLists.from_columns(tables[LISTS])
-    values = [lists.number, out.nodes(lists.next)]
-    assert {tuple(row[:3]): tuple(row[3:]) for row in _rows([[*ends, *values]])} == plain
-    NextHops(sessions).step(0, tables, {}, 0)
-    edges = tables[EDGES]
-    ends = [edges["group"], out.nodes(edges["node"]), out.nodes(edges["peer"])]
-    assert _rows([ends]) == sorted({(s, x, to) for (s, x, _), (_, to) in plain.items()})
-    tables[MEMBERS] = SessionMembers().to_columns()
-    CountSessions(sessions, 0, in_run=True).step(0, tables, {}, 0)
-    group, node = np.divmod(tables[ENTRIES]["key"], out.size)
-    counts = _rows([[group, out.nodes(node), tables[ENTRIES]["entries"]]])
-    assert {(g, x): n for g, x, n in counts} == Counter((s // partitions, x) for s, x, _ in plain)

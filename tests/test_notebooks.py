@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from scribe_spark import notebook
-from scribe_spark.core.errors import InputError
 from scribe_spark.runtime import graph_frame
 from tools import run_notebook as runner
 
@@ -147,20 +146,6 @@ def test_quick_start(run):
 
 
 @pytest.mark.slow
-def test_paper_experiment(run, capsys):
-    names = run("paper_experiment.py", nodes="60", groups="3")
-    assert capsys.readouterr().out.count("[SVG, ") == 9
-    numbers = names["numbers"]
-    main = numbers[numbers["experiment"] == "main"].set_index("name")
-    assert main.loc["groups.size.max", "value"] == 60
-    assert names["done"].manifest()["resolved"]["nodes"] == 60
-    assert set(numbers["experiment"]) == {"main", "small groups"}
-    # 60 nodes are not the paper's experiment
-    assert numbers[["paper", "percent"]].isna().all(axis=None)
-    assert names["small_groups"].manifest()["resolved"]["groups"] == 60
-
-
-@pytest.mark.slow
 def test_mass_failure(run):
     names = run("mass_failure.py", nodes="120", lookups="500")
     rounds = names["rounds"].set_index(["repair", "round"])
@@ -168,36 +153,6 @@ def test_mass_failure(run):
     assert rounds.loc[("lazy", 4), "leaf_sets.right"] == 1
     assert rounds.loc[("lazy", 4), "cells.missing"] < rounds.loc[("none", 4), "cells.missing"]
     assert names["hops"].shape == (5, 2)
-
-
-@pytest.mark.slow
-def test_tree_repair(run):
-    names = run("tree_repair.py")
-    _, before, dead, _, repaired, _ = names["trees"]
-    orphans = (before["parent"] == names["failing"]).sum()
-    assert orphans > 0
-    assert names["failing"] not in set(dead["node"])
-    rounds = names["rounds"].set_index("round")["scribe.orphans"]
-    assert rounds.tolist() == [0, 0, orphans, orphans, 0, 0]
-    assert not (repaired["parent"] == names["failing"]).any()
-    assert len(names["drawings"]) == 3
-
-
-@pytest.mark.slow
-def test_peers(run):
-    """One group's tree, mesh and CAN: all reach the same members, from the same source."""
-    names = run("peers.py", nodes="30", members="16")
-    source, members = names["group"]["source"], set(names["members"])
-    copies, others = names["copies"], set(members) - {source}
-    for system in ("gossipsub", "can"):
-        assert set(copies[system]["sender"]) <= members | {source}
-        first = copies[system][copies[system]["first"]]
-        assert sorted(first["receiver"]) == sorted((members | {source}) - {source})
-        assert len(copies[system]) >= len(first)
-    assert all(set(got["node"]) == others for got in names["deliveries"].values())
-    assert set(names["zones"]) == members | {source}
-    assert sum(side[0] * side[1] for _, side in names["zones"].values()) == pytest.approx(1)
-    assert set(names["drawings"]) == {"scribe", "gossipsub", "can"}
 
 
 @pytest.mark.parametrize("where", ["run", "run_on_databricks"])
@@ -217,30 +172,6 @@ def test_reference_tree(request, where):
     assert join["hosts"] == [4, 5, 9]  # 11, 13 and 15 are unaffected
     assert failure["removed"] == [[9, 13], [11, 13], [13, 15]]
     assert failure["created"] == [[9, 15], [11, 15]]
-
-
-@pytest.mark.slow
-def test_lookup_finds_every_value(run):
-    names = run("lookup.py", nodes="300", keys="200")
-    rows = names["lookups"].toPandas()
-    answers, gets = rows[rows["kind"] == "ANSWER"], rows[rows["kind"] == "GET"]
-    assert sorted(answers["id"]) == sorted(gets["id"]) == list(range(200))
-    assert (answers["value"] == "value-" + answers["id"].astype(str)).all()
-    # the answer is back at the node that asked, whose nodeId was its key
-    at = names["asking"].select("id", "node").toPandas().set_index("id")["node"]
-    assert (at[answers["id"]].to_numpy() == answers["node"].to_numpy()).all()
-    # ceil(log_16 300) = 3, and a hop within the leaf set
-    assert rows["hops"].between(0, 4).all()
-    # routes go by policy weight, so one through other nodes may be faster than the direct one
-    assert 1 < rows["delay_us"].sum() / rows["direct_us"].sum() < 2.2
-    assert ((rows["hops"] == 0) == (rows["delay_us"] == 0)).all()
-
-
-def test_lookup_proves_the_seam():
-    text = (BOOKS / "lookup.py").read_text()
-    assert len(text.splitlines()) <= 63  # three of them are for Jupyter
-    for word in ("superstep", "scribe_spark.pastry", "overlay.state", "next_hop", "tables"):
-        assert word not in text
 
 
 def test_graphs_without_the_jar(run, run_on_databricks, capsys, monkeypatch):
@@ -308,28 +239,12 @@ def test_given_values_win(written, capsys):
     assert capsys.readouterr().out == "14\n"
 
 
-def test_a_choice_must_be_one_of_its_choices(written):
-    with pytest.raises(InputError, match=r"tie = 'best': must be one of delay, seeded"):
-        runner.run(written(), None, {"tie": "best"})
-
-
-def test_an_unknown_widget_gets_the_nearest():
-    widgets = notebook.Widgets({})
-    widgets.text("nodes", "1")
-    with pytest.raises(InputError, match="did you mean 'nodes'"):
-        widgets.get("node")
-
-
 def test_a_notebook_can_exit(written, capsys):
     leaves = '\n# COMMAND ----------\ndbutils.notebook.exit("enough")\nlast = 1\n'
     names = runner.run(written(NOTEBOOK + leaves + "\n# COMMAND ----------\n1 / 0\n"), None)
     assert capsys.readouterr().out == "20\nNotebook exited: enough\n"
     assert "seen" in names
     assert "last" not in names
-
-
-def test_three_cells():
-    assert len(list(runner.cells(NOTEBOOK))) == 3
 
 
 def test_tracebacks_show_the_files_lines(written):
@@ -339,23 +254,3 @@ def test_tracebacks_show_the_files_lines(written):
         runner.run(path, None)
     last = traceback.extract_tb(failed.value.__traceback__)[-1]
     assert (last.filename, last.lineno) == (str(path), line)
-
-
-def test_not_a_notebook(written):
-    with pytest.raises(InputError, match="must start with '# Databricks notebook source'"):
-        runner.run(written("print(1)\n"), None)
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
-        runner.run(tmp_path / "none.py", None)
-
-
-def test_display_shows_dataframes(spark, capsys):
-    notebook.display(spark.range(2))
-    assert "|id |" in capsys.readouterr().out
-
-
-def test_no_notebook_is_bad_input(capsys):
-    assert runner.main(["nodes=5"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

@@ -10,17 +10,14 @@ from command_line import exit_code
 
 from scribe_spark import experiments, overlays
 from scribe_spark.cli import commands
-from scribe_spark.cli.flags import refuse_unused
 from scribe_spark.cli.program import CommandLine
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
     WORLD_FIELDS,
-    RunConfig,
     TopologyConfig,
 )
 from scribe_spark.config.section import GENERATORS, OVERLAYS, VARIANTS
-from scribe_spark.core.errors import InputError
 from scribe_spark.systems.registry import all_systems, is_built_in
 from scribe_spark.worlds.generators import generators
 
@@ -77,12 +74,9 @@ UNUSED = [
     ("run", "--topology pairs --lan-delay-ms 5", None),
     ("world", "--groups 3 --topology pairs --link-stress-period 5", None),
     ("run", "--overlay perfect --growth 2", "--overlay arrivals"),
-    ("run", "--overlay perfect --no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),
-    ("run", "--capacities x.csv", "--variants bottleneck"),
     ("run", "--capacities x.csv", "--systems splitstream"),
     ("run", "--systems splitstream --capacities x.csv --splitstream-bound 20", None),
-    ("run", "--limit 5", "--variants lazy"),
     ("run", "--shed-child random", "--variants lazy,bottleneck"),
     ("run", "--reference-children 3", "--variants reference_tree"),
     ("run", "--power-law-links 200000", "--topology power-law"),
@@ -91,60 +85,42 @@ UNUSED = [
     ("run", "--topology x.csv --p-stub 0.1", None),
     ("run", "--zipf-exponent 2 --group-size 5", None),
     ("run", "--systems gossipsub --gossipsub-join-waves 3", "--gossipsub-joins waves"),
-    ("run", "--systems gossipsub --gossipsub-unsubscribe-backoff-ms 5", None),
     ("run", "--withhold-kind all", "--withhold 20%"),
     ("run", "--systems gossipsub --message-size 9KB --gossipsub-announce publication", "--parts 4"),
     ("world", "--groups 4 --systems gossipsub --parts 4 --gossipsub-announce part", None),
-    ("run", "--share 0.3", "--generator mass-failure"),
     ("run", "--rounds 9", "--generator churn"),
     ("run", "--detection 2 --delivery reliable", "--events x.csv"),
     ("run", "--membership 9", "--generator churn+group-churn"),
     ("run", "--buffer 9", "--delivery reliable"),
-    ("run", "--replicas 3", "--access x.csv"),
     ("run", "--overlay perfect --growth 2 --delivery reliable", "--generator flash-crowd"),
-    ("world", "--groups 4 --systems gossipsub --gossipsub-heartbeats 3", None),
-    ("world", "--groups 4 --systems gossipsub --gossipsub-join-waves 3", "--gossipsub-joins waves"),
-    ("topology", "--power-law-links 200000", None),
     ("run", "--variants bottleneck --capacities x.csv --limit 5", None),
     ("run", "--generator flash-crowd --repair none", None),
-    ("run", "--events x.csv --no-rejoin", None),
     ("world", "--systems gossipsub --groups 4 --bayeux-hops leaf_set", "--systems bayeux"),
     ("world", "--growth 2 --groups 4", "--generator flash-crowd"),
     ("world", "--generator mass-failure --contact random", "--overlay arrivals"),
     ("world", "--detection 2", "--generator mass-failure"),
-    ("world", "--generator flash-crowd --repair none", None),
     ("world", "--groups 4 --generator mass-failure --no-rejoin", None),
     ("world", "--groups 4 --generator churn+group-churn --no-rejoin", None),
     ("world", "--groups 4 --no-rejoin", "--generator churn"),
     ("world", "--groups 4 --systems gossipsub --lookups 50", "--systems gossipsub,bayeux"),
     ("world", "--groups 4 --systems flooding --lookups 50", "--flooding-over overlay"),
     ("world", "--groups 4 --lost-after 3", "--generator publications"),
-    ("world", "--groups 4 --variants lazy --capacities x.csv --limit 5", None),
     ("world", "--groups 4 --publish-seconds 60", "--generator publications"),
     ("world", "--share 0.3", "--generator mass-failure"),
-    ("world", "--event-round 2", "--generator churn+root-failure --groups 2"),
     ("world", "--adjacent 3", "--generator adjacent-failure"),
     ("world", "--lifetime 9", "--generator churn"),
     ("world", "--generator churn --weibull-shape 2", "--lifetime-distribution weibull"),
-    ("world", "--groups 4 --roots 2", "--generator root-failure"),
-    ("world", "--groups 4 --crowd 2", "--generator group-crowd"),
     ("world", "--groups 4 --membership 9", "--generator group-churn"),
     ("world", "--groups 4 --publish-rate 2", "--generator publications"),
     ("world", "--replicas 3", "--groups 4"),
-    ("world", "--groups 4 --limit 5", "--variants bottleneck"),
     ("world", "--members x.csv --buffer 9", "--delivery reliable"),
-    ("world", "--groups 4 --group-size 5 --zipf-exponent 2", None),
     ("world", "--reference-children 3", "--reference-tree"),
     ("world", "--groups 4 --reference-assignment chord", "--reference-tree"),
     ("sweep", "--set b=2,4 --limit 5", "--set variants=plain,bottleneck"),
     ("world", "--set b=2,4 --lifetime 5", "--set generator=mass-failure,churn"),
     ("sweep", "--set gossipsub_d=6,8", "--systems gossipsub"),
-    ("sweep", "--set b=2,4 --set limit=5,6", "--variants bottleneck"),
     ("sweep", "--set growth=1.5,2 --overlay perfect", None),
     ("sweep", "--set p_stub=0.1,0.2 --topology x.csv", None),
-    ("sweep", "--set uplink_order=serial", None),
-    ("world", "--set lifetime=5,9", "--generator churn"),
-    ("world", "--set replicas=2,3", "--groups 4"),
     ("world", "--set share=0.2,0.3 --generator churn", None),
     ("reference-tree", "--scaling 9 --bits 9 --hosts=", "--hosts 9"),
     ("reference-tree", "--scaling 9 --dht routed --assignment pastry --growth 2",
@@ -212,15 +188,6 @@ def test_a_topology_takes_no_flag_of_anything_else(call):
             assert code == 2, name
             assert err.startswith(f"scribe-spark: error: {name} = ")
             assert "has no effect on the network" in err
-
-
-def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
-    """Only flags are refused: a config from Python may have any field."""
-
-    config = RunConfig(growth=2.0, overlay="perfect")
-    refuse_unused({}, [config])
-    with pytest.raises(InputError, match=r"growth = 2\.0: has no effect without nodes that arrive"):
-        refuse_unused({"growth": 2.0}, [config])
 
 
 PROGRAM = "scribe-spark"

@@ -1,8 +1,4 @@
-"""The commands: each reads its flags and its file, then makes one call.
-
-Spark, pandas and numpy are imported by the call, so that ``--help`` and bad input do not wait for
-them.
-"""
+"""The commands: each reads its flags and its file, then makes one call."""
 
 from __future__ import annotations
 
@@ -79,11 +75,7 @@ def _perform(
     session: AbstractContextManager[Any],
     resolved: Mapping[str, Any] | None = None,
 ) -> None:
-    """Check the input; then print the `resolved` settings, or the text that the work returns.
-
-    Without `resolved`, ``work(session, progress)`` is done; `execution` and `session` describe the
-    Spark session.
-    """
+    """Check the input; then print the `resolved` settings, or the text that the work returns."""
     if resolved is not None:
         _show(check, execution, {**resolved, **execution.flat()})
         return
@@ -131,10 +123,7 @@ def _settings(config: Any) -> dict[str, Any]:
 def _show(
     check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]
 ) -> None:
-    """Make the checks of a command before Spark starts, and print its settings as TOML.
-
-    If the output folder has an earlier run, a line names the flags that the command would need.
-    """
+    """Make the checks of a command before Spark starts, and print its settings as TOML."""
     check_master(execution.master)
     check_where(execution)
     undecided = not (execution.resume or execution.overwrite) and _is_there(execution.out)
@@ -151,10 +140,7 @@ def _is_there(out: str) -> bool:
 
 
 def _floors(texts: Sequence[str], config: RunConfig | WorldConfig, out: str) -> Floors | None:
-    """Return the least values that measures must have, from texts, checked before the command.
-
-    A text is ``MEASURE=NUMBER``; None without texts.
-    """
+    """Return the least values that measures must have, from texts, checked before the command."""
     if not texts:
         return None
     from scribe_spark import experiments
@@ -256,10 +242,7 @@ def _report(imports: Sequence[str] = (), **given: Any) -> None:
 
 
 def _stored(usual: str, flags: dict[str, Any]) -> Execution:
-    """Return the settings (execution) of a command that reads the folder OUT, by default `usual`.
-
-    Flags about Spark are refused for a folder of this machine, which is read without Spark.
-    """
+    """Return the execution of a command that reads the folder OUT, by default `usual`."""
     how = Execution(**{"out": usual} | flags)
     for name in {"master", "remote"} & flags.keys() if is_local(how.out) else ():
         remedy = "applies only if OUT is on another machine; leave it out"

@@ -20,7 +20,7 @@ from scribe_spark.config import (
     read_toml,
 )
 from scribe_spark.config.execution import PHASES, RUN_OUT
-from scribe_spark.config.fields import COMMANDS, AllFields
+from scribe_spark.config.fields import COMMANDS, all_fields
 from scribe_spark.config.section import ValueKind
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.errors import InputError
@@ -206,12 +206,7 @@ def sources(
     config: type[Sectioned] = RunConfig,
     out: str = RUN_OUT,
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
-    """Return the settings of the file, those of the flags, and the execution.
-
-    `given` has each flag by flat name, None if it was not used; `tables` are names that the file
-    may have besides the sections of the config; `config` is its class, and `out` is the folder if
-    neither names one.
-    """
+    """Return the settings of the file, those of the flags, and the execution."""
     flags = given_only(given)
     path, modules = flags.pop("config", None), flags.pop("imports", ())
     read = {} if path is None else dict(read_toml(path))
@@ -232,7 +227,7 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Sectioned]) -> Non
     """
     kind = type(configs[0])
     usual, values = kind().flat(), [config.flat() for config in configs]
-    for name, field in AllFields(kind).items():
+    for name, field in all_fields(kind).items():
         if name not in flags or all(value[name] == usual[name] for value in values):
             continue
         for rule in field.rules:

@@ -1,7 +1,4 @@
-"""Commands of click, their output without secrets, and the completion of their words in shells.
-
-Errors for bad flags and arguments have the form of other bad input.
-"""
+"""Commands of click, their output without secrets, and the completion of their words in shells."""
 
 from __future__ import annotations
 

@@ -20,10 +20,7 @@ from scribe_spark.runtime.master import check_remote, is_own
 def open_session(
     execution: Execution, nodes: int, estimated_work: int, *, worlds: bool = False
 ) -> Iterator[Any]:
-    """Return a context manager with a session for `nodes` nodes and the estimated work of all runs.
-
-    With `worlds`, the session plays worlds only, and its Java heap can be smaller.
-    """
+    """Return a context manager with a session for `nodes` nodes and an estimated work."""
     check_where(execution)
     # imported here, where Ctrl-C still ends the process at once
     from scribe_spark.runtime.session import session, warmed_up

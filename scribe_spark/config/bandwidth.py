@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
 from scribe_spark.config.overlay import NodeClass
 from scribe_spark.config.section import (
+    Fault,
     Location,
     Rate,
     Section,
@@ -16,6 +17,7 @@ from scribe_spark.config.section import (
     TakenAs,
     Time,
     UsedWhen,
+    refuse_first,
     setting,
     unset,
     used_when,
@@ -200,10 +202,7 @@ class BandwidthConfig(Section):
         return units.parse_size(self.idontwant_size) if self.has_sizes else 0
 
     def in_words(self, alone: bool = False) -> str:
-        """Return a description of sizes and shared links for reports.
-
-        If each publication is `alone`, publications share no links.
-        """
+        """Return a description of sizes and shared links for reports."""
         if not self.has_sizes:
             return "messages without a size"
         if alone:
@@ -211,20 +210,14 @@ class BandwidthConfig(Section):
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
     def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long to transmit.
-
-        `given` says in words where the rate comes from.
-        """
+        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long."""
         if remedy := _too_slow(self.size, rate, given):
             raise InputError("message_size", self.message_size, remedy)
 
     def refuse_slow_sizes(
         self, field: str, value: Any, most: int, rates: Mapping[int, str]
     ) -> None:
-        """Refuse rates at which the largest publication of a table (bytes) takes too long.
-
-        `field` and `value` are the table; `rates` are bits per second -> their words.
-        """
+        """Refuse rates at which the largest publication of a table (bytes) takes too long."""
         for rate, given in rates.items():
             if remedy := _too_slow(most, rate, given):
                 size_of = f"has a size of {units.canonical('size', most)}, which"
@@ -240,34 +233,26 @@ class BandwidthConfig(Section):
         return given
 
     @model_validator(mode="after")
-    def _links_are_fast_enough(self) -> Self:
+    def _is_possible(self) -> Self:
         self.refuse_slow(self.up, self.uplink)
         self.refuse_slow(self.down, self.downlink)
+        refuse_first(self._faults())
         return self
 
-    @model_validator(mode="after")
-    def _parts_are_enough(self) -> Self:
-        if self.parts is not None and not self.has_sizes:
-            remedy = "divides the size of publications; give message_size, such as 128KB"
-            raise InputError("parts", self.parts, remedy)
-        if self.code is not None and self.parts is None:
-            raise InputError("code", self.code, "needs parts; give the number that is enough")
-        if self.parts is not None and self.parts_sent < self.parts:
-            remedy = f"sends fewer parts than the {self.parts} that are needed; give more"
-            raise InputError("code", self.code, remedy)
-        return self
-
-    @model_validator(mode="after")
-    def _one_way_to_publications(self) -> Self:
-        if self.schedule is not None and self.publications is not None:
-            remedy = "cannot be combined with schedule, which lists all publications; leave one out"
-            raise InputError("publications", self.publications, remedy)
-        last_us = ((self.publications or 1) - 1) * self.interval_us
-        if last_us > units.MOST_MICROSECONDS:
-            most = units.canonical("time", units.MOST_MICROSECONDS)
-            remedy = f"puts the last publication after {most}; give fewer, or a shorter interval"
-            raise InputError("publications", self.publications, remedy)
-        return self
+    def _faults(self) -> Iterator[Fault]:
+        parts, code, several = self.parts, self.code, self.publications
+        needs = "divides the size of publications; give message_size, such as 128KB"
+        yield parts is not None and not self.has_sizes, "parts", parts, needs
+        needs = "needs parts; give the number that is enough"
+        yield code is not None and parts is None, "code", code, needs
+        fewer = f"sends fewer parts than the {parts} that are needed; give more"
+        yield self.parts_sent < (parts or 0), "code", code, fewer
+        twice = "cannot be combined with schedule, which lists all publications; leave one out"
+        yield self.schedule is not None and several is not None, "publications", several, twice
+        last_us = ((several or 1) - 1) * self.interval_us
+        most = units.canonical("time", units.MOST_MICROSECONDS)
+        late = f"puts the last publication after {most}; give fewer, or a shorter interval"
+        yield last_us > units.MOST_MICROSECONDS, "publications", several, late
 
 
 def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
@@ -283,34 +268,14 @@ def _too_slow(size: int, rate: int, given: object) -> str:
     return f"{takes}; give a smaller size or a higher rate"
 
 
-def refuse_slow_classes(links: BandwidthConfig, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a rate at which a copy takes too long.
-
-    `links` is the config's section `bandwidth`, which has the sizes of publications.
-    """
-    for rate, given in links.rates(classes).items():
-        links.refuse_slow(rate, given)
-
-
-def refuse_beside_sizes(config: Any, settings: Iterable[tuple[str, Any, Any, str]]) -> None:
-    """Refuse settings of a system that do not fit to publications with sizes or times.
-
-    Each of `settings` is a name, a value, the only value that fits, and a remedy.
-    """
-    if config.bandwidth.on:
-        cause, given = config.bandwidth.cause
-        for name, value, possible, remedy in settings:
-            if value != possible:
-                reason = f"cannot be combined with {cause} = {given}; {remedy}"
-                raise InputError(name, value, reason)
-
-
 def refuse_two_clocks(config: Any, prefix: str, clock: str, processing_ms: float) -> None:
-    """Refuse a system's clock of hops, and its processing times, beside rates of publications.
-
-    `prefix` begins the names of the system's settings `clock` and `processing_ms`.
-    """
-    refuse_beside_sizes(config, [(f"{prefix}clock", clock, "time", "give time")])
-    if config.bandwidth.on and config.bandwidth.validation_us and processing_ms:
+    """Refuse a system's clock of hops, and its processing times, beside rates of publications."""
+    if not config.bandwidth.on:
+        return
+    if clock != "time":
+        cause, given = config.bandwidth.cause
+        remedy = f"cannot be combined with {cause} = {given}; give time"
+        raise InputError(f"{prefix}clock", clock, remedy)
+    if config.bandwidth.validation_us and processing_ms:
         remedy = "is the same time as validation; leave out one of them"
         raise InputError(f"{prefix}processing_ms", processing_ms, remedy)

@@ -14,11 +14,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import field_validator, model_validator
 
-from scribe_spark.config.bandwidth import (
-    MOST_PUBLICATIONS,
-    BandwidthConfig,
-    refuse_slow_classes,
-)
+from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
 from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.config.groups import (
     MOST_MEMBERSHIPS,
@@ -26,8 +22,6 @@ from scribe_spark.config.groups import (
     MOST_WORLD_MEMBERSHIPS,
     GroupsConfig,
     TreesConfig,
-    refuse_lone_custody,
-    refuse_misfits,
     refuse_missing_roots,
 )
 from scribe_spark.config.overlay import NO_CLASSES, Classes, ForwardingConfig, OverlayConfig
@@ -35,22 +29,25 @@ from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import (
     VARIANTS,
+    Fault,
     Location,
     Names,
     Section,
     may_play_pastry,
+    refuse_first,
     setting,
     unset,
     used_when,
     within,
 )
-from scribe_spark.config.sectioned import Sectioned, SectionsBesideSystems
+from scribe_spark.config.sectioned import Sectioned, with_systems
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.core.errors import InputError, check_names, listed
 from scribe_spark.core.key_limits import refuse_groups, refuse_groups_of_world
 from scribe_spark.core.registry import SYSTEMS
 
 _NO_GROUPS = "has no effect without groups; give groups or members"
+_LONE_CUSTODY = "has no effect without custody, which holds for all other classes; add custody"
 _NO_SCRIBE = "has no effect without Scribe; add scribe to systems"
 #: The reasons why worlds do not have other variants than `VARIANTS`.
 _NOT_IN_WORLDS = {
@@ -141,22 +138,14 @@ class ExperimentConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        for wrong, field, value, remedy in self._faults():
-            if wrong:
-                raise InputError(field, value, remedy)
-        nodes, groups = self.overlay.nodes, self.groups
-        if groups.has_groups or not self.is_world:
-            memberships = groups.memberships(nodes, self.classes)
-            most = MOST_WORLD_MEMBERSHIPS if self.has_rounds else MOST_MEMBERSHIPS
-            refuse_lone_custody(groups.custody, self.classes)
-            refuse_misfits(groups.count, groups.size, memberships, nodes, most)
-        if groups.count and "root-failure" in self.world.generators:
-            refuse_missing_roots(self.world.roots, groups.count)
-        if self.bandwidth.on:
-            refuse_slow_classes(self.bandwidth, self.classes)
+        refuse_first(self._faults())
+        if self.groups.count and "root-failure" in self.world.generators:
+            refuse_missing_roots(self.world.roots, self.groups.count)
+        for rate, given in self.bandwidth.rates(self.classes).items() if self.bandwidth.on else ():
+            self.bandwidth.refuse_slow(rate, given)
         return self
 
-    def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
+    def _faults(self) -> Iterator[Fault]:
         """Yield each possible fault: whether the config has it, the field, its value, a remedy."""
         nodes, most = self.overlay.nodes, self.overlay.leaf_set // 2
         groups, count, replicas = self.groups, self.groups.count or 0, self.scribe.replicas
@@ -169,6 +158,17 @@ class ExperimentConfig(NetworkConfig):
             yield replicas > most, "replicas", replicas, half
             fewer = f"must be at most {MOST_WORLD_GROUPS:,}"
             yield count > MOST_WORLD_GROUPS, "groups", count, fewer
+        if groups.has_groups or not self.is_world:
+            for one in self.classes:
+                lone = one.custody is not None and groups.custody is None
+                yield lone, f"classes.custody of class {one.name}", one.custody, _LONE_CUSTODY
+            larger = f"a group cannot have more members than the {nodes} nodes"
+            yield (groups.size or 0) > nodes, "group_size", groups.size, larger
+            memberships = groups.memberships(nodes, self.classes)
+            allowed = MOST_WORLD_MEMBERSHIPS if self.has_rounds else MOST_MEMBERSHIPS
+            made = f"makes {memberships:,} members over all groups of {nodes:,} nodes"
+            remedy = f"{made}; must be at most {allowed:,}"
+            yield memberships > allowed, "groups", groups.count, remedy
 
     def refuse_publications(self, groups: int, memberships: int) -> None:
         """Refuse more publications than a run can simulate, by its groups and memberships."""
@@ -185,11 +185,7 @@ class ExperimentConfig(NetworkConfig):
             raise InputError(field, value, f"{remedy}; give fewer, or fewer groups")
 
     def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
-        """Refuse more groups than the 64-bit keys of the systems can number.
-
-        `memberships` is the number of members of all groups, and `members` the path of the table
-        from which the groups come, if any.
-        """
+        """Refuse more groups than the 64-bit keys of the systems can number."""
         nodes = self.overlay.nodes
         refuse_groups(groups, nodes, members)
         if self.has_rounds:
@@ -205,11 +201,7 @@ class ExperimentConfig(NetworkConfig):
             raise InputError("message_jitter", jitter, remedy)
 
     def refuse_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings of systems that do not fit to the network.
-
-        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
-        is True if the rates of its links are known.
-        """
+        """Refuse settings of systems that do not fit to the network."""
         for section in self._systems():
             section.check_network(source, routers, has_rates)
 
@@ -228,7 +220,7 @@ class RunConfig(ExperimentConfig):
     (2000, 'hash', 9)
     """
 
-    sections: ClassVar[Mapping[str, type[Section]]] = SectionsBesideSystems(
+    sections: ClassVar[Mapping[str, type[Section]]] = with_systems(
         {
             "overlay": OverlayConfig,
             "groups": GroupsConfig,
@@ -246,7 +238,7 @@ class RunConfig(ExperimentConfig):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
 
-    def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
+    def _faults(self) -> Iterator[Fault]:
         """Yield the faults of any experiment, and settings that runs cannot have."""
         yield from super()._faults()
         groups = self.groups
@@ -273,7 +265,7 @@ class WorldConfig(ExperimentConfig):
     """
 
     command: ClassVar[str] = "world"
-    sections: ClassVar[Mapping[str, type[Section]]] = SectionsBesideSystems(
+    sections: ClassVar[Mapping[str, type[Section]]] = with_systems(
         {
             "world": RoundsConfig,
             "scribe": ScribeConfig,
@@ -307,7 +299,7 @@ class WorldConfig(ExperimentConfig):
             {"trees": config.trees.given() | chosen, "scribe": config.scribe.given() | measured},
         )
 
-    def _faults(self) -> Iterator[tuple[bool, str, Any, str]]:
+    def _faults(self) -> Iterator[Fault]:
         """Yield the faults of any experiment, and settings that worlds cannot have."""
         yield from super()._faults()
         no_groups, no_scribe = not self.groups.has_groups, not self.plays_scribe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from scribe_spark.config.execution import Execution
 from scribe_spark.config.experiment import Paper, RunConfig, WorldConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.section import Differs, Section, UsedWhen, ValueKind, kind_of
-from scribe_spark.config.sectioned import Sectioned, declared_section
+from scribe_spark.config.sectioned import Computed, Sectioned, declared_section
 from scribe_spark.core.errors import shown
 from scribe_spark.core.registry import Declared
 
@@ -55,10 +55,7 @@ class FieldRecord:
 
 
 def fields_of(model: type[Section], section: str, command: str = "run") -> dict[str, FieldRecord]:
-    """Return the fields of a section that the configs of a command have, by flat name.
-
-    Fields that are sections themselves are left out.
-    """
+    """Return the fields of a section that the configs of a command have, by flat name."""
     flat, refused = model.flat_names(), model.refused_in(command)
     differing, found = model.differing_in(command), {}
     for name, field in model.model_fields.items():
@@ -96,26 +93,12 @@ def _bounds(field: FieldInfo) -> str:
     return f"{limits.get('ge', '')}..{most}"
 
 
-class AllFields(Mapping[str, FieldRecord]):
-    """The fields of a config: flat name -> record; also of sections that systems declare later.
+def all_fields(model: type[Sectioned]) -> Computed[FieldRecord]:
+    """Return the fields of a config: flat name -> record; also of sections declared later.
 
     Fields outside of sections have the section ``run``.
     """
-
-    def __init__(self, model: type[Sectioned]) -> None:
-        self._model = model
-
-    def _all(self) -> dict[str, FieldRecord]:
-        return _fields_with(self._model, tuple(self._model.sections.items()))
-
-    def __getitem__(self, name: str) -> FieldRecord:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
+    return Computed(lambda: _fields_with(model, tuple(model.sections.items())))
 
 
 @cache
@@ -130,13 +113,13 @@ def _fields_with(
 
 
 #: The fields of a run, by flat name.
-RUN_FIELDS = AllFields(RunConfig)
+RUN_FIELDS = all_fields(RunConfig)
 
 #: The fields of a world, by flat name.
-WORLD_FIELDS = AllFields(WorldConfig)
+WORLD_FIELDS = all_fields(WorldConfig)
 
 #: The fields of the experiments on the reference tree, by flat name.
-REFERENCE_TREE_FIELDS = AllFields(ReferenceTreeConfig)
+REFERENCE_TREE_FIELDS = all_fields(ReferenceTreeConfig)
 
 #: Command -> the fields of its config; each command has a column in docs/configuration.md.
 COMMANDS = {
@@ -147,11 +130,7 @@ COMMANDS = {
 
 
 def documentation() -> Iterator[dict[str, FieldRecord]]:
-    """Yield, for each field, its records by command of :data:`COMMANDS`.
-
-    Fields of runs come first, then fields that only worlds or ``reference-tree`` have, then the
-    fields of the execution, which all commands read.
-    """
+    """Yield, for each field, its records by command of :data:`COMMANDS`."""
     for name in dict.fromkeys(name for fields in COMMANDS.values() for name in fields):
         yield {command: fields[name] for command, fields in COMMANDS.items() if name in fields}
     for field in fields_of(Execution, "execution").values():
@@ -167,11 +146,7 @@ def about(section: str) -> str:
 
 
 def refuse_taken(system: Declared, former: Declared | None) -> None:
-    """Raise a ValueError if a user's system declares a name, or a flat name, that is in use.
-
-    `former` is the system of the same name that a user has registered before, if there is one: the
-    section may replace that of `former`.
-    """
+    """Raise a ValueError if a user's system declares a name, or a flat name, that is in use."""
     if system.config_section is None:
         return
     names = [system.config_section, *declared_section(system).flat_names().values()]
@@ -179,7 +154,7 @@ def refuse_taken(system: Declared, former: Declared | None) -> None:
     if former is not None and former.config_section is not None:
         free = {former.config_section, *declared_section(former).flat_names().values()}
     for config in (RunConfig, WorldConfig):
-        fields = AllFields(config)
+        fields = all_fields(config)
         taken = {*config.model_fields, *config.sections, *fields, *config.refused_fields()} - free
         for name in names:
             if name in taken:

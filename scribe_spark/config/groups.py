@@ -125,19 +125,13 @@ class GroupsConfig(Section):
         return self.members is not None or bool(self.count)
 
     def largest(self, nodes: int) -> int:
-        """Return the number of members of the largest group; 0 if the config does not tell it.
-
-        By Zipf's law, the largest group has all `nodes`.
-        """
+        """Return the number of members of the largest group; 0 if the config does not tell it."""
         if not self.count or self.custody is not None:
             return 0
         return nodes if self.size is None else self.size
 
     def memberships(self, nodes: int, classes: Sequence[NodeClass] = ()) -> int:
-        """Return roughly how many members all groups have together; 0 if they are in a table.
-
-        `nodes` is the number of nodes, and `classes` are the classes of nodes.
-        """
+        """Return roughly how many members all groups have together; 0 if they are in a table."""
         count, custody, exponent = self.count, self.custody, self.zipf_exponent
         if count is None or exponent is None:
             return 0
@@ -153,36 +147,6 @@ class GroupsConfig(Section):
         power, logarithm = 1 - exponent, math.log(count)
         rest = math.expm1(power * logarithm) / power if power else logarithm
         return round(nodes * (1 + rest))
-
-
-def refuse_lone_custody(custody: int | None, classes: Sequence[NodeClass]) -> None:
-    """Refuse classes of nodes with a `custody` if the config itself has none.
-
-    Custody is the number of groups that a node joins.
-    """
-    for one in classes:
-        if one.custody is not None and custody is None:
-            remedy = "has no effect without custody, which holds for all other classes; add custody"
-            raise InputError(f"classes.custody of class {one.name}", one.custody, remedy)
-
-
-def refuse_misfits(
-    count: int | None, size: int | None, memberships: int, nodes: int, most: int
-) -> None:
-    """Refuse a group of more members than there are `nodes`, and more than `most` memberships.
-
-    `count` and `size` are the settings `groups` and `group_size`; `memberships` is the number of
-    members of all groups.
-    """
-    if size is not None and size > nodes:
-        remedy = f"a group cannot have more members than the {nodes} nodes"
-        raise InputError("group_size", size, remedy)
-    if memberships > most:
-        remedy = (
-            f"makes {memberships:,} members over all groups of {nodes:,} nodes; must be at "
-            f"most {most:,}"
-        )
-        raise InputError("groups", count, remedy)
 
 
 def refuse_places(system: str, groups: int, memberships: int, nodes: int) -> None:

@@ -240,15 +240,9 @@ class ForwardingConfig(Section):
         return None if share is None else float(share)
 
     def table(self, names: Collection[str]) -> str | None:
-        """Return the path of the table of nodes that forward nothing; None without a table.
-
-        `names` are those of classes, which are no paths.
-        """
+        """Return the path of the table of nodes that forward nothing; None without a table."""
         return self.withhold if self.share is None and self.withhold not in names else None
 
     def of_class(self, names: Collection[str]) -> str | None:
-        """Return the name of the class whose nodes forward nothing; None without one.
-
-        `names` are those of all classes.
-        """
+        """Return the name of the class whose nodes forward nothing; None without one."""
         return self.withhold if self.withhold in names else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -9,7 +10,15 @@ from pydantic import BeforeValidator, model_validator
 
 from scribe_spark.config.experiment import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.section import Section, setting, used_when, whole_number, within
+from scribe_spark.config.section import (
+    Fault,
+    Section,
+    refuse_first,
+    setting,
+    used_when,
+    whole_number,
+    within,
+)
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.core.errors import InputError
 
@@ -103,44 +112,34 @@ class ReferenceTreeSection(Section):
 
     @model_validator(mode="after")
     def _in_range(self) -> ReferenceTreeSection:
-        if not self.hosts and not self.scaling:
-            raise InputError("hosts", "", "must have at least one number if scaling has none")
-        if not self.children:
-            raise InputError("children", "", "must have at least one number")
-        for name, numbers, least, most in (
-            ("children", self.children, 2, MOST_REFERENCE_CHILDREN),
-            ("hosts", self.hosts, 1, MOST_HOSTS),
-            ("scaling", self.scaling, 1, MOST_HOSTS),
-        ):
-            for number in numbers:
-                if not least <= number <= most:
-                    raise InputError(name, number, f"must be from {least} to {most:,}")
-        # a new host needs a free key
-        if self.hosts and max(self.hosts) >= 2**self.bits:
-            remedy = f"must be less than the number of keys, {2**self.bits} with {self.bits} bits"
-            raise InputError("hosts", max(self.hosts), remedy)
-        if self.dht == "routed":
-            self._can_be_routed()
+        refuse_first(self._faults())
         return self
 
-    def _can_be_routed(self) -> None:
-        if not self.scaling:
-            remedy = "applies to the networks of scaling only; add scaling"
-            raise InputError("dht", self.dht, remedy)
-        if self.assignment != "pastry":
-            remedy = "does not assign keys as Pastry does; with dht = routed, give pastry"
-            raise InputError("assignment", self.assignment, remedy)
+    def _faults(self) -> Iterator[Fault]:
+        hosts, scaling, routed = self.hosts, self.scaling, self.dht == "routed"
+        needs = "must have at least one number if scaling has none"
+        yield not hosts and not scaling, "hosts", "", needs
+        yield not self.children, "children", "", "must have at least one number"
+        for name, numbers, least, most in (
+            ("children", self.children, 2, MOST_REFERENCE_CHILDREN),
+            ("hosts", hosts, 1, MOST_HOSTS),
+            ("scaling", scaling, 1, MOST_HOSTS),
+        ):
+            for number in numbers:
+                outside = not least <= number <= most
+                yield outside, name, number, f"must be from {least} to {most:,}"
+        # a new host needs a free key
+        keys, many = 2**self.bits, max(hosts, default=0)
+        less = f"must be less than the number of keys, {keys} with {self.bits} bits"
+        yield many >= keys, "hosts", many, less
+        needs = "applies to the networks of scaling only; add scaling"
+        yield routed and not scaling, "dht", self.dht, needs
+        needs = "does not assign keys as Pastry does; with dht = routed, give pastry"
+        yield routed and self.assignment != "pastry", "assignment", self.assignment, needs
 
 
 class ReferenceTreeConfig(NetworkConfig):
-    """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only.
-
-    Examples
-    --------
-    >>> config = ReferenceTreeConfig(hosts="10,20", children=[2, 3], connections=500)
-    >>> [point.name for point in config.points()][:3]
-    ['hosts-10-children-2', 'hosts-10-children-3', 'hosts-20-children-2']
-    """
+    """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only."""
 
     command: ClassVar[str] = "reference-tree"
     sections: ClassVar[dict[str, type[Section]]] = {

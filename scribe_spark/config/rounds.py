@@ -17,6 +17,7 @@ from scribe_spark.config.section import (
     may_play_pastry,
     nodes_fail,
     only_in_worlds,
+    refuse_first,
     setting,
     unset,
     used_when,
@@ -247,13 +248,17 @@ class RoundsConfig(Section):
 
     @model_validator(mode="after")
     def _sources_suffice(self) -> RoundsConfig:
-        sources = self.sources
-        if sources and self.publish_rate > sources:
-            remedy = (
-                f"is more than one publication per round of each of a group's {sources} sources; "
-                "give less, or more publishers"
-            )
-            raise InputError("publish_rate", self.publish_rate, remedy)
-        if self.publish_source == "root" and self.publishers > 1:
-            raise InputError("publishers", self.publishers, "must be 0 or 1: a group has one root")
+        sources, rate = self.sources, self.publish_rate
+        fewer = (
+            f"is more than one publication per round of each of a group's {sources} sources; "
+            "give less, or more publishers"
+        )
+        several = self.publish_source == "root" and self.publishers > 1
+        one = "must be 0 or 1: a group has one root"
+        refuse_first(
+            [
+                (bool(sources) and rate > sources, "publish_rate", rate, fewer),
+                (several, "publishers", self.publishers, one),
+            ]
+        )
         return self

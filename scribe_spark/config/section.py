@@ -67,10 +67,7 @@ class ValueKind:
     optional: bool = False
 
     def parse(self, field: str, text: str) -> Any:
-        """Return the value of a flag's text; the config checks its range and meaning.
-
-        A text of another kind than number and boolean stays a text.
-        """
+        """Return the value of a flag's text; the config checks its range and meaning."""
         try:
             if self.name == "bool":
                 return {"true": True, "false": False}[text]
@@ -82,13 +79,7 @@ class ValueKind:
 
 
 def whole_number(text: str) -> int:
-    """Return the whole number in a text of the digits 0 to 9, not of other scripts' digits.
-
-    Examples
-    --------
-    >>> whole_number("12")
-    12
-    """
+    """Return the whole number in a text of the digits 0 to 9, not of other scripts' digits."""
     return int(_ascii(text))
 
 
@@ -99,15 +90,7 @@ def _ascii(text: str) -> str:
 
 
 def kind_of(annotation: Any, marks: Iterable[Any] = ()) -> ValueKind:
-    """Return the kind of an annotation: ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
-
-    Of several types, the first one counts: a flag's text is converted to it.
-
-    Examples
-    --------
-    >>> kind_of(int | None)
-    ValueKind(name='int', choices=(), optional=True)
-    """
+    """Return the kind of an annotation: ``int | None``, ``Literal["a"]``, ``tuple[str, ...]``."""
     origin, inner = get_origin(annotation), get_args(annotation)
     for mark in marks:
         if isinstance(mark, TakenAs):
@@ -157,10 +140,7 @@ VARIANTS = ("bottleneck", "collapse", "lazy")
 
 @dataclass(frozen=True)
 class UsedWhen:
-    """A mark of a field, or a section, that has an effect only where ``test(config)`` is True.
-
-    `remedy` ends the message about the flag if it has no effect.
-    """
+    """A mark of a field, or a section, that has an effect only where ``test(config)`` is True."""
 
     test: Test
     remedy: str
@@ -312,6 +292,17 @@ class Differs:
 def only_in_worlds(why: str) -> OnlyIn:
     """Return the mark of a field that only worlds have; `why` is the reason in errors of runs."""
     return OnlyIn(("world",), f"applies to worlds only: {why}")
+
+
+#: A possible fault: True if a config has it, the field, its value, and a remedy.
+Fault = tuple[bool, str, Any, str]
+
+
+def refuse_first(faults: Iterable[Fault]) -> None:
+    """Refuse the first fault that a config has."""
+    for wrong, field, value, remedy in faults:
+        if wrong:
+            raise InputError(field, value, remedy)
 
 
 def _check_text(text: str) -> str:
@@ -483,17 +474,10 @@ class Section(BaseModel):
         """Refuse settings that do not fit to the config of a run or world that plays the system."""
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse more groups, or more members of all groups, than the system can number.
-
-        `members` is the path of the table from which the groups come, if any.
-        """
+        """Refuse more groups, or more members of all groups, than the system can number."""
 
     def check_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings that do not fit to the network of a run or world.
-
-        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
-        is True if the rates of its links are known.
-        """
+        """Refuse settings that do not fit to the network of a run or world."""
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, which are checked again."""

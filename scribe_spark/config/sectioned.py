@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import PrivateAttr
 
@@ -14,37 +14,45 @@ from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError, check_names
 from scribe_spark.core.registry import SYSTEMS, Declared
 
+T = TypeVar("T")
 
-class SectionsBesideSystems(Mapping[str, type[Section]]):
-    """The sections of a config by name, and then the sections that systems declare now."""
 
-    def __init__(self, sections: Mapping[str, type[Section]]) -> None:
-        self._sections = sections
+class Computed(Mapping[str, T]):
+    """A mapping that a function makes at each use, since systems may be registered later."""
 
-    def _all(self) -> dict[str, type[Section]]:
-        declared = {
-            system.config_section: declared_section(system)
-            for system in SYSTEMS.values()
-            if system.config_section is not None
-        }
-        return {**self._sections, **declared}
+    def __init__(self, make: Callable[[], Mapping[str, T]]) -> None:
+        self._make = make
 
-    def __getitem__(self, name: str) -> type[Section]:
-        return self._all()[name]
+    def __getitem__(self, name: str) -> T:
+        return self._make()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._make())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._make())
 
-    def items(self) -> ItemsView[str, type[Section]]:
-        """Return the names and the sections; a sweep reads them for each of its points."""
-        return self._all().items()
+    def items(self) -> ItemsView[str, T]:
+        """Return the items; the function is called once."""
+        return self._make().items()
 
-    def values(self) -> ValuesView[type[Section]]:
-        """Return the sections."""
-        return self._all().values()
+    def values(self) -> ValuesView[T]:
+        """Return the values; the function is called once."""
+        return self._make().values()
+
+
+def with_systems(sections: Mapping[str, type[Section]]) -> Computed[type[Section]]:
+    """Return the sections of a config by name, and then the sections that systems declare now."""
+    return Computed(
+        lambda: {
+            **sections,
+            **{
+                system.config_section: declared_section(system)
+                for system in SYSTEMS.values()
+                if system.config_section is not None
+            },
+        }
+    )
 
 
 def declared_section(system: Declared) -> type[Section]:
@@ -179,10 +187,7 @@ class Sectioned(Section):
 
 @dataclass(frozen=True)
 class _Taken:
-    """The names that users may give for the config of a command.
-
-    `refused` has names that only other commands have.
-    """
+    """The names that users may give for the config of a command."""
 
     command: str
     sections: Mapping[str, type[Section]]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.section import (
+    Fault,
     Flat,
     Location,
     Names,
@@ -17,12 +19,12 @@ from scribe_spark.config.section import (
     Time,
     UsedWhen,
     drawn_as,
+    refuse_first,
     setting,
     unset,
     used_when,
     within,
 )
-from scribe_spark.core.errors import InputError
 from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.core.units import parse_rate
 
@@ -90,13 +92,7 @@ _Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph),
 
 
 class TopologyConfig(Section):
-    """The settings of the network of routers; the defaults are the paper's.
-
-    Examples
-    --------
-    >>> TopologyConfig(transit_domains=2, transit_size=3, stubs_per_transit=4, stub_size=5).routers
-    126
-    """
+    """The settings of the network of routers; the defaults are the paper's."""
 
     about: ClassVar[str] = (
         "The network below the overlay: routers and links. Each node is attached to a router by "
@@ -221,34 +217,39 @@ class TopologyConfig(Section):
         return given
 
     @model_validator(mode="after")
-    def _regions_are_used(self) -> TopologyConfig:
-        if self.kind == REGIONS and self.regions is None:
-            raise InputError("topology", REGIONS, "needs a matrix; give --regions FILE")
-        if self.kind != REGIONS and self.regions is not None:
-            remedy = f"has no effect with topology = {self.kind}; give one of both"
-            raise InputError("regions", self.regions, remedy)
+    def _is_possible(self) -> TopologyConfig:
+        refuse_first(self._faults())
         return self
 
-    @model_validator(mode="after")
-    def _edges_are_used(self) -> TopologyConfig:
-        if self.kind == EDGES and self.edges_file is None:
-            raise InputError("topology", EDGES, "needs a table; give --edges-file FILE")
-        if self.edges_file is not None and self.nodes_file is None:
-            raise InputError("edges_file", self.edges_file, "needs the nodes; give nodes_file")
-        if self.kind != EDGES and self.edges_file is not None:
-            remedy = f"has no effect with topology = {self.kind}; give one of both"
-            raise InputError("edges_file", self.edges_file, remedy)
-        if self.nodes_file is not None and self.node_routers is not None:
-            remedy = "has no effect with nodes_file, which places the nodes; give one of both"
-            raise InputError("node_routers", self.node_routers, remedy)
-        return self
-
-    @model_validator(mode="after")
-    def _pairs_have_no_routers(self) -> TopologyConfig:
-        if self.is_pairs and self.node_routers is not None:
-            remedy = "has no effect with topology pairs, in which each node is its own router"
-            raise InputError("node_routers", self.node_routers, remedy)
-        return self
+    def _faults(self) -> Iterator[Fault]:
+        kind, regions, edges = self.kind, self.regions, self.edges_file
+        unused = f"has no effect with topology = {kind}; give one of both"
+        no_matrix, no_edges = regions is None, edges is None
+        needs = "needs a matrix; give --regions FILE"
+        yield kind == REGIONS and no_matrix, "topology", REGIONS, needs
+        yield kind != REGIONS and not no_matrix, "regions", regions, unused
+        needs = "needs a table; give --edges-file FILE"
+        yield kind == EDGES and no_edges, "topology", EDGES, needs
+        needs = "needs the nodes; give nodes_file"
+        yield not no_edges and self.nodes_file is None, "edges_file", edges, needs
+        yield kind != EDGES and not no_edges, "edges_file", edges, unused
+        if self.node_routers is not None:
+            twice = "has no effect with nodes_file, which places the nodes; give one of both"
+            yield self.nodes_file is not None, "node_routers", self.node_routers, twice
+            own = "has no effect with topology pairs, in which each node is its own router"
+            yield self.is_pairs, "node_routers", self.node_routers, own
+        yield self._too_large(
+            self.routers,
+            MOST_TRANSIT_STUB_ROUTERS,
+            "routers (transit_domains x transit_size x (1 + stubs_per_transit x stub_size))",
+        )
+        yield self._too_large(self._pairs(), MOST_PAIRS, "pairs of routers in one domain")
+        routers, links = self.power_law_routers, self.power_law_links
+        least, most = routers - 1, routers * (routers - 1) // 2
+        few = f"must be at least {least:,}, to connect {routers:,} routers"
+        yield links < least, "power_law_links", links, few
+        many = f"must be at most {most:,}: there are no more pairs of {routers:,} routers"
+        yield links > most, "power_law_links", links, many
 
     @property
     def is_pairs(self) -> bool:
@@ -261,26 +262,12 @@ class TopologyConfig(Section):
         transit = self.transit_domains * self.transit_size
         return transit * (1 + self.stubs_per_transit * self.stub_size)
 
-    @model_validator(mode="after")
-    def _bounded(self) -> TopologyConfig:
-        if self.routers > MOST_TRANSIT_STUB_ROUTERS:
-            raise self._too_large(
-                f"makes {self.routers:,} routers (transit_domains x transit_size x (1 + "
-                f"stubs_per_transit x stub_size)); must be at most {MOST_TRANSIT_STUB_ROUTERS:,}"
-            )
-        pairs = self._pairs()
-        if pairs > MOST_PAIRS:
-            raise self._too_large(
-                f"makes {pairs:,} pairs of routers in one domain; must be at most {MOST_PAIRS:,}"
-            )
-        self._check_power_law()
-        return self
-
-    def _too_large(self, remedy: str) -> InputError:
-        """Return an error that names the size that is farthest above its default."""
+    def _too_large(self, number: int, most: int, what: str) -> Fault:
+        """Return a fault, which names the size that is farthest above its default."""
         fields = type(self).model_fields
         name = max(_SIZES, key=lambda size: getattr(self, size) / fields[size].default)
-        return InputError(name, getattr(self, name), remedy)
+        remedy = f"makes {number:,} {what}; must be at most {most:,}"
+        return number > most, name, getattr(self, name), remedy
 
     @property
     def rates_of_links(self) -> tuple[int, ...]:
@@ -293,13 +280,3 @@ class TopologyConfig(Section):
         stubs = transit * self.stubs_per_transit
         of_transit = self.transit_domains * self.transit_size * (self.transit_size - 1) // 2
         return of_transit + stubs * self.stub_size * (self.stub_size - 1) // 2
-
-    def _check_power_law(self) -> None:
-        routers, links = self.power_law_routers, self.power_law_links
-        least, most = routers - 1, routers * (routers - 1) // 2
-        if links < least:
-            remedy = f"must be at least {least:,}, to connect {routers:,} routers"
-            raise InputError("power_law_links", links, remedy)
-        if links > most:
-            remedy = f"must be at most {most:,}: there are no more pairs of {routers:,} routers"
-            raise InputError("power_law_links", links, remedy)

@@ -46,13 +46,11 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_start(config.overlay.kind)
         check_world(world, times=False)
         alive = extent_of(world).initial
-    check_knowledge(config, alive)
-    withheld_nodes(config)
-    graph = known_graph(config)
+    graph = check_tables(config, alive)
     if graph is not None:
         for rate in graph.hosts.least_rates():
             config.bandwidth.refuse_slow(rate, canonical("rate", rate))
-    members, capacities = config.groups.members, config.trees.capacities
+    members = config.groups.members
     sizes: pd.Series | None = None
     if members is not None and is_local(members):
         frame = check_members(members, config.overlay.nodes)
@@ -64,23 +62,27 @@ def check(config: RunConfig, execution: Execution) -> None:
             drawn = group_sizes(config)
             sizes = pd.Series(drawn, np.arange(1, 1 + len(drawn)))
         _check_schedule(config, sizes, graph)
+
+
+def check_tables(config: ExperimentConfig, alive: int) -> Graph | None:
+    """Refuse local input about nodes that does not fit to a run or world; return `known_graph`.
+
+    `alive` is the number of nodes that are alive at the start.
+    """
+    nodes = config.overlay.nodes
+    check_knowledge(config, alive)
+    withheld_nodes(config)
+    graph = known_graph(config)
+    weights, capacities = config.coverage.weights, config.trees.capacities
     if capacities is not None and is_local(capacities):
-        check_capacities(capacities, config.overlay.nodes)
-    check_coverage(config)
-
-
-def check_coverage(config: ExperimentConfig) -> None:
-    """Refuse a local table of weights for coverage that does not fit to the config's nodes."""
-    weights = config.coverage.weights
+        check_capacities(capacities, nodes)
     if weights is not None and is_local(weights):
-        check_weights(weights, config.overlay.nodes, config.topology.nodes_file)
+        check_weights(weights, nodes, config.topology.nodes_file)
+    return graph
 
 
 def known_graph(config: NetworkConfig) -> Graph | None:
-    """Return the network if it is known without Spark, else None.
-
-    A network without routes, or that does not fit to the config's systems, is refused.
-    """
+    """Return the network if it is known without Spark, else None."""
     if needs_spark(config.topology.kind):
         return None
     graph = load(config)
@@ -92,10 +94,7 @@ def known_graph(config: NetworkConfig) -> Graph | None:
 
 
 def refuse_buckets(execution: Execution, *, tasks: bool = False) -> None:
-    """Refuse `buckets`, for a command without rounds, and ``engine = tasks`` without `tasks`.
-
-    `tasks` says that the command can play in tasks.
-    """
+    """Refuse `buckets`, for a command without rounds, and ``engine = tasks`` without `tasks`."""
     if execution.buckets is not None:
         remedy = (
             "applies to worlds and to runs with rounds only; give partitions instead, the buckets "
@@ -126,20 +125,14 @@ def _check_trees(config: RunConfig) -> None:
 
 
 def refuse_recoding(config: RunConfig | WorldConfig, system: System, command: str) -> None:
-    """Refuse recoded parts of publications for a system whose nodes do not recode.
-
-    `command` is ``run`` or ``world``.
-    """
+    """Refuse recoded parts of publications for a system whose nodes do not recode."""
     if config.bandwidth.recoded and command not in live_system(system, config).recodes:
         remedy = f"cannot be combined with {system.name}, whose nodes do not recode in {command}s"
         raise InputError("code", config.bandwidth.code, f"{remedy}; leave out one of them")
 
 
 def _check_schedule(config: RunConfig, sizes: pd.Series | None, graph: Graph | None) -> None:
-    """Refuse several publications of a group, or a schedule, that a run cannot play.
-
-    `sizes` has the sizes of groups, by number.
-    """
+    """Refuse several publications of a group, or a schedule, that a run cannot play."""
     for system in systems_of_run(config.trees.variants, config.trees.systems):
         if not system.from_root:
             refuse_recoding(config, system, "run")

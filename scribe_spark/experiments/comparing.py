@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +30,16 @@ from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.checks import check_local, check_out
 from scribe_spark.experiments.digests import text_digest
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST, version_of
-from scribe_spark.experiments.owner import COMPARISON, RUN, WORLD, Owner, owner_of, read_manifest
+from scribe_spark.experiments.manifest import (
+    COMPARISON,
+    MANIFEST,
+    RUN,
+    WORLD,
+    Owner,
+    owner_of,
+    read_manifest,
+    version_of,
+)
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
@@ -54,38 +62,45 @@ _ROUNDING = 1e-9
 _NAMED = 3
 
 
+def _limits(
+    texts: Iterable[str], field: str, form: str, number_of: Callable[[str, str], float | None]
+) -> dict[str, float]:
+    """Return the limits in texts of users, ``MEASURE=NUMBER`` or ``NUMBER`` (of measure "")."""
+    found: dict[str, float] = {}
+    for text in texts:
+        measure, _, value = text.rpartition("=")
+        number = number_of(measure, value)
+        if number is None:
+            raise InputError(field, text, f"must be {form}")
+        if measure in found:
+            raise InputError(field, text, "gives a second limit; leave one of them out")
+        found[measure] = number
+    return found
+
+
 @dataclass(frozen=True)
 class Limits:
-    """The allowed differences from the first folder, in per cent of its value.
+    """The allowed differences from the first folder, by measure, in per cent of its value.
 
-    `headlines` is the limit of every headline measure without its own limit in `measures`.
+    The limit of measure "" is that of every headline measure without its own limit.
     """
 
-    headlines: float | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Limits:
         """Return the limits in users' texts, such as ``5%`` or ``scribe.rad.median=2.5%``."""
-        headlines: float | None = None
-        measures: dict[str, float] = {}
-        for text in texts:
-            name, _, limit = text.rpartition("=")
-            share = parse_percentage(limit)
-            if share is None:
-                remedy = "must be a percentage, such as 5% or scribe.rad.median=5%"
-                raise InputError("fail_above", text, remedy)
-            if name in measures or (not name and headlines is not None):
-                raise InputError("fail_above", text, "gives a second limit; leave one of them out")
-            if name:
-                measures[name] = float(share * 100)
-            else:
-                headlines = float(share * 100)
-        return cls(headlines, measures)
+
+        def percent(measure: str, value: str) -> float | None:
+            share = parse_percentage(value)
+            return None if share is None else float(share * 100)
+
+        form = "a percentage, such as 5% or scribe.rad.median=5%"
+        return cls(_limits(texts, "fail_above", form, percent))
 
     def limit_of(self, row: Compared) -> float | None:
         """Return the limit of a compared measure in per cent; None if it has none."""
-        return self.measures.get(row.measure, self.headlines if row.headline else None)
+        return self.measures.get(row.measure, self.measures.get("") if row.headline else None)
 
 
 @dataclass(frozen=True)
@@ -125,10 +140,7 @@ class Comparison:
             raise RunError(f"{self._told(row, side, limit)}; {allowed}{more}; see {self.page}")
 
     def _told(self, row: Compared, side: int, limit: float = math.nan) -> str:
-        """Describe the difference of a measure between the base and a side.
-
-        There are as many digits as show that the difference is not the limit.
-        """
+        """Describe the difference of a measure between the base and a side."""
         percent = row.percent(side)
         apart = "from 0"
         if percent is not None and math.isfinite(percent):
@@ -303,7 +315,7 @@ def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Li
         raise InputError("folders", " ".join(folders), "have no measure in common")
     names = [row.measure for row in rows]
     for name in limits.measures:
-        if name not in names:
+        if name and name not in names:
             raise InputError(
                 "fail_above", name, f"is not a measure of these folders{meant(name, names)}"
             )
@@ -327,13 +339,9 @@ def _link(out: str, folder: str) -> str:
 
 
 def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
-    """Return the measures as CSV, a row for each measure and folder.
-
-    A base of 0 gives no percentage.
-    """
     cells = [
         {
-            **{"measure": row.measure, "unit": row.unit, "headline": row.headline},
+            **_names(row),
             **{"folder": folder, "value": row.values[at]},
             **{"difference": row.difference(at), "percent": _finite(row.percent(at))},
         }
@@ -357,7 +365,7 @@ def _as_json(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> str:
         ],
         "measures": [
             {
-                **{"measure": row.measure, "unit": row.unit, "headline": row.headline},
+                **_names(row),
                 "values": list(row.values),
                 "differences": [row.difference(at) for at in places],
                 "percent": [_finite(row.percent(at)) for at in places],
@@ -366,6 +374,10 @@ def _as_json(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> str:
         ],
     }
     return json.dumps(told, indent=1) + "\n"
+
+
+def _names(row: Compared) -> dict[str, Any]:
+    return {"measure": row.measure, "unit": row.unit, "headline": row.headline}
 
 
 def _finite(value: float | None) -> float | None:
@@ -386,17 +398,15 @@ class Floors:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Floors:
         """Return the least values in users' texts, such as ``scribe.within_800ms=99%``."""
-        least: dict[str, float] = {}
-        for text in texts:
-            measure, _, value = text.rpartition("=")
+
+        def least(measure: str, value: str) -> float | None:
             share = parse_percentage(value)
             if not measure or (share is None and not _NUMBER.fullmatch(value)):
-                remedy = "must be a measure and a number, such as scribe.within_800ms=99%"
-                raise InputError("fail_below", text, remedy)
-            if measure in least:
-                raise InputError("fail_below", text, "gives a second limit; leave one of them out")
-            least[measure] = float(value if share is None else share)
-        return cls(least)
+                return None
+            return float(value if share is None else share)
+
+        form = "a measure and a number, such as scribe.within_800ms=99%"
+        return cls(_limits(texts, "fail_below", form, least))
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         """Refuse names that are not among the known measures."""

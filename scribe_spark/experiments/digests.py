@@ -97,12 +97,7 @@ def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def file_digests(
     files: Files, url: str, recorded: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the length and CRC-32 of each file of a table that a reader may open, by name.
-
-    Of a file whose length is not as `recorded`, only the length is returned.  Hadoop's checksum
-    files (``.NAME.crc``) are included.  CRC-32 finds every damage of up to 32 adjacent bits, and
-    all but one in 2**32 of other damages.
-    """
+    """Return the length and CRC-32 of each file of a table that a reader may open, by name."""
     found = [status for status in files.list(url) if _is_read(status)]
     with ThreadPoolExecutor(_READERS) as readers:
         digests = readers.map(lambda status: _file_digest(files, status, recorded), found)

@@ -30,10 +30,7 @@ class Engine(NamedTuple):
 
 
 def engine_of(asked: str, spark: SparkSession, buckets: int) -> Engine:
-    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``.
-
-    `asked` is the setting, `buckets` the number of the world's buckets.
-    """
+    """Return the engine of a world's rounds for the setting ``auto``, ``tasks`` or ``jobs``."""
     if asked == "jobs":
         return Engine("jobs", "as asked for")
     reason = why_no_tasks(spark, buckets)
@@ -94,21 +91,7 @@ def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -
 
 
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
-    """Return the number of buckets for some nodes, all cores, and a machine's memory (bytes).
-
-    It is one, unless a bucket for each core is faster, or the nodes do not fit into one bucket.
-    Then it is so large that the nodes that are played at a time fit into memory.
-
-    Examples
-    --------
-    >>> with_groups, _ = COSTS["tasks"]
-    >>> choose_buckets(10_000, 2, 24 * 2**30, with_groups)
-    1
-    >>> choose_buckets(100_000, 2, 24 * 2**30, with_groups)
-    2
-    >>> choose_buckets(3_000_000, 2, 24 * 2**30, with_groups)
-    5
-    """
+    """Return the number of buckets for some nodes, all cores, and a machine's memory (bytes)."""
     room = _SHARE * memory
     is_faster = cores > 1 and costs.floor + costs.each * nodes / cores < costs.one * nodes
     if nodes * costs.bytes <= room and not is_faster:

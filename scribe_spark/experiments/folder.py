@@ -37,10 +37,12 @@ from scribe_spark.core.paths import (
 )
 from scribe_spark.experiments import digests
 from scribe_spark.experiments.lock import LOCK, Lock
-from scribe_spark.experiments.manifest import MANIFEST, inner_name, join
-from scribe_spark.experiments.owner import (
+from scribe_spark.experiments.manifest import (
+    MANIFEST,
     PAPER,
     Owner,
+    inner_name,
+    join,
     owner_of,
     points_of,
     read_manifest,
@@ -110,14 +112,16 @@ class StoredFolder:
             self._files.close()
 
     @contextmanager
-    def usable(self) -> Iterator[None]:
+    def usable(self, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
         """Return a context manager that turns errors of the file system into an InputError.
 
-        The error is about OUT; that of a full disk stays as it is.
+        Errors of the types `but` stay as they are.
         """
         try:
             yield
         except (InputError, RunError):
+            raise
+        except but:
             raise
         except Exception as error:
             self._refuse_full_disk(error, None)
@@ -135,18 +139,8 @@ class StoredFolder:
     def read_text(self, name: str) -> str:
         """Return a text of the folder."""
         most = MOST_MANIFEST if name == MANIFEST else MOST_BYTES
-        with self._usable_but_for_content():
+        with self.usable(_OF_CONTENT):
             return self._files.read(self._location(name), most).decode()
-
-    @contextmanager
-    def _usable_but_for_content(self) -> Iterator[None]:
-        try:
-            yield
-        except _OF_CONTENT:
-            raise
-        except Exception:
-            with self.usable():
-                raise
 
     def read_json(self, name: str) -> Any:
         """Return the value of a JSON file; raise the errors of `read_text` and `json.loads`."""
@@ -170,10 +164,7 @@ class StoredFolder:
         return [f"{each.name}/{run.name}" for each, of in runs for run in of if run.is_folder]
 
     def refuse_strange(self, owner: Owner, inner: Iterable[str] | None = None) -> None:
-        """Refuse to replace the folder if it has files that no command has written.
-
-        `inner` are the inner folders to look into, by default all of the owner.
-        """
+        """Refuse to replace the folder if it has files that no command has written."""
         self._refuse_strange(find_strange_file, owner.contents)
         for name in self.inner_folders(owner) if inner is None else inner:
             self._refuse_strange(find_link, name)
@@ -234,10 +225,7 @@ class StoredFolder:
                 yield _table_path(name), problem
 
     def clear(self, owner: Owner, inner: Iterable[str] = ()) -> None:
-        """Delete all output of a command but its manifest, which names the owner of the folder.
-
-        `inner` names further inner folders to delete.
-        """
+        """Delete all output of a command but its manifest, which names the owner of the folder."""
         names = list(dict.fromkeys([*inner, *self.inner_folders(owner)]))
         self.refuse_strange(owner, names)
         for name in names:
@@ -362,8 +350,11 @@ class Folder(StoredFolder):
             for url, table in tables.items()
             if can_write(columns[url], self.spark, url)
         }
-        with self._usable_but_for_jobs():
+        try:
             contents = write_parquet(in_tasks)
+        except OSError:  # other errors are those of Spark's jobs
+            with self.usable():
+                raise
         records = {}
         for url, table in tables.items():
             content: Mapping[str, Any] | None = contents.get(_local(url))
@@ -385,18 +376,6 @@ class Folder(StoredFolder):
         options = _ROW_BY_ROW if columns == schemas.ROWS else {}
         watched.write.mode("overwrite").options(**options).parquet(table_url(url))
         return seen.get
-
-    @contextmanager
-    def _usable_but_for_jobs(self) -> Iterator[None]:
-        """Return a context manager that turns an OSError into an InputError about OUT.
-
-        Errors of Spark's jobs stay as they are.
-        """
-        try:
-            yield
-        except OSError:
-            with self.usable():
-                raise
 
     def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
         """Return a table; with known columns, Spark does not open its files first."""
@@ -469,20 +448,7 @@ _FIGURE = re.compile(r"(?P<stem>figures/(?P<name>[\w-]+))\.(svg|png|csv)")
 
 
 def find_strange_file(files: Files, url: str, contents: Iterable[str]) -> str | None:
-    """Return the first file or link in a folder that no command of scribe-spark has written.
-
-    Parameters
-    ----------
-    url : str
-        The folder.
-    contents : iterable of str
-        The files and folders in it to look through, as paths below `url`.
-
-    Returns
-    -------
-    str or None
-        A path below `url`; None if commands have written all files.
-    """
+    """Return the first file or link in a folder that no command of scribe-spark has written."""
     for path in contents:
         link = find_link(files, url, path)
         if link is not None:
@@ -506,10 +472,7 @@ def find_link(files: Files, url: str, path: str) -> str | None:
 
 
 def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
-    """Yield `found` if it is a file or link, else the files and links in this folder.
-
-    No link is followed.
-    """
+    """Yield `found` if it is a file or link, else the files and links in this folder."""
     if not found.is_folder or found.is_link:
         yield found
         return
@@ -518,10 +481,7 @@ def _files_of(files: Files, found: FileStatus) -> Iterator[FileStatus]:
 
 
 def _is_written(files: Files, path: str, file: FileStatus) -> bool:
-    """Return True if commands write such a file; `path` is relative to the command's folder.
-
-    Temporary files count; a figure counts only if the SVG beside it has our label.
-    """
+    """Return True if commands write such a file; `path` is relative to the command's folder."""
     if is_temporary(file.name) or _NAMES.fullmatch(path):
         return True
     figure = _FIGURE.fullmatch(path)

@@ -103,10 +103,7 @@ def _started(pid: int) -> str:
 
 
 class Lock:
-    """The lock of the folder at `url`, which the user has written as `out`.
-
-    Its file is renewed `every` some seconds; ``note(line)`` is called when the lock has to wait.
-    """
+    """The lock of the folder at `url`, which the user has written as `out`."""
 
     def __init__(
         self,

@@ -1,24 +1,26 @@
-"""The manifest of OUT (``manifest.json``), and the locations in OUT that it names.
+"""The manifest of OUT (``manifest.json``): the commands, their settings, versions and records.
 
-It records the command, its settings, the versions and the completed steps.
+A command continues, replaces and deletes only its own files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.execution import PHASES
-from scribe_spark.core.errors import InputError
+from scribe_spark.core.errors import InputError, one_line
 from scribe_spark.core.inputs import is_local, local_path
 from scribe_spark.core.registry import imported
 from scribe_spark.runtime.sessions import abilities, java_version
@@ -45,10 +47,7 @@ def run_folder(experiment: str, seed: int | str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """Return the settings of execution for one of several runs, in the folder `name` of OUT.
-
-    This run resumes.
-    """
+    """Return the settings of execution for one of several runs, in the folder `name` of OUT."""
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)
 
 
@@ -93,10 +92,7 @@ def version_of(library: str) -> str | None:
 
 
 def input_digests(config: RunConfig | WorldConfig) -> dict[str, str]:
-    """Return the digests of the user's local tables, by flat name of the setting.
-
-    Tables on other machines have only their location.
-    """
+    """Return the digests of the user's local tables, by flat name of the setting."""
     flat = config.flat()
     tables = ("members", "capacities", "events", "access", "schedule", "weights")
     networks = ("node_routers", "nodes_file", "edges_file")
@@ -131,10 +127,7 @@ def phase_entry(
     texts: Mapping[str, str],
     registered: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """Return a phase's entry for the manifest.
-
-    `tables` and `texts` are records by name, `registered` the names of systems and measures.
-    """
+    """Return a phase's entry for the manifest."""
     rows = sum(record["rows"] for record in tables.values())
     return {
         "name": name,
@@ -162,3 +155,178 @@ def without_entries_from(manifest: Mapping[str, Any], phase: str) -> dict[str, A
     """Return the manifest without the entries of a phase and of later ones."""
     before = PHASES[: PHASES.index(phase)]
     return {**manifest, "phases": [e for e in manifest["phases"] if e["name"] in before]}
+
+
+# --- the commands that write folders, and the records in their manifests
+
+
+class Records(NamedTuple):
+    """The records of a manifest: tables and texts by name, and the folders of inner commands."""
+
+    finished: bool
+    tables: dict[str, dict[str, Any]]
+    texts: dict[str, str]
+    inside: list[str]
+
+
+class Owner(NamedTuple):
+    """A command that writes folders: what it writes, and what its manifest records."""
+
+    #: The result of the command, for messages.
+    noun: str
+    #: The files and folders in its folder, besides the manifest and the folders of `inner`.
+    contents: tuple[str, ...]
+    #: Returns the records of its manifest; see :func:`records_of`.
+    records: Callable[[Manifest], Records]
+    #: The owner of the inner folders: the points of a sweep, the runs of the paper.
+    inner: Owner | None = None
+
+
+def records_of(manifest: Manifest, owner: Owner) -> Records:
+    """Return what a manifest records of the folder of its command `owner`."""
+    for name in ("resolved", "inputs", "versions"):
+        if not isinstance(manifest.get(name, {}), Mapping):
+            raise TypeError(name)
+    return owner.records(manifest)
+
+
+def _of_run(manifest: Manifest) -> Records:
+    phases = manifest["phases"]
+    for phase in phases:
+        PHASES.index(phase["name"])
+        dict(phase.get("registered", {}))
+    tables, texts = (
+        {name: of for phase in phases for name, of in phase[kind].items()}
+        for kind in ("tables", "texts")
+    )
+    finished = any(phase["name"] == PHASES[-1] for phase in phases)
+    return _records(manifest, tables=tables, texts=texts, finished=finished)
+
+
+def _of_world(manifest: Manifest) -> Records:
+    tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
+    finished = "rounds" in tables
+    if saved is None:
+        return _records(manifest, tables=tables, finished=finished)
+    state, measures = names_of_save(saved)
+    tables, texts = {**tables, state: saved["state"]}, {measures: saved["measures"]}
+    return _records(manifest, tables=tables, texts=texts, finished=finished)
+
+
+def names_of_save(saved: Manifest) -> tuple[str, str]:
+    """Return the names of the table and of the text of a world's save.
+
+    Old saves have no slot; their round gives the names.
+    """
+    slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
+    return f"state_{slot}", f"measures_{slot}.json"
+
+
+def _of_reference_tree(manifest: Manifest) -> Records:
+    texts = {point_file(inner_name(name)): digest for name, digest in manifest["points"].items()}
+    found = _records(manifest)
+    return found._replace(texts=found.texts | texts)
+
+
+def point_file(name: str) -> str:
+    """Return the path, below OUT, of the JSON file with the measures of a point."""
+    return f"points/{name}.json"
+
+
+def _of_sweep(manifest: Manifest) -> Records:
+    inside = dict.fromkeys(map(inner_name, _listed(manifest["points"])))
+    return _records(manifest, inside=list(inside))
+
+
+def _of_paper(manifest: Manifest) -> Records:
+    runs = [run["name"].split(", seed ") for run in _listed(manifest["runs"])]
+    inside = [run_folder(inner_name(name), inner_name(seed)) for name, seed in runs]
+    return _records(manifest, inside=inside)
+
+
+def _records(
+    manifest: Manifest,
+    *,
+    tables: Mapping[str, Any] | None = None,
+    texts: Mapping[str, str] | None = None,
+    inside: list[str] | None = None,
+    finished: bool | None = None,
+) -> Records:
+    """Return what a manifest records of a folder, by default its ``tables`` and ``texts``."""
+    tables = manifest.get("tables", {}) if tables is None else tables
+    texts = manifest.get("texts", {}) if texts is None else texts
+    return Records(
+        "tables" in manifest if finished is None else finished,
+        {inner_name(name): dict(record) for name, record in tables.items()},
+        {inner_name(name): digest for name, digest in texts.items()},
+        inside or [],
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the value if it is a list; raise an error otherwise."""
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    return value
+
+
+_PAGE = ("report.html", "figures", "tables")
+
+RUN = Owner("a run", ("metrics.json", *_PAGE), _of_run)
+SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html", "figures"), _of_sweep, RUN)
+WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE), _of_world)
+WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, _of_sweep, WORLD)
+REFERENCE_TREE = Owner(
+    "experiments on the reference tree", ("metrics.json", "points", *_PAGE), _of_reference_tree
+)
+PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), _of_paper, RUN)
+COMPARISON = Owner(
+    "a comparison",
+    ("compare.html", "compare.csv", "compare.json", "figures"),
+    partial(_records, finished=True),
+)
+
+#: A setting of worlds that runs do not have.
+_OF_WORLDS = "lookups"
+
+OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER, COMPARISON)
+
+
+def owner_of(manifest: Any) -> Owner | None:
+    """Return the command that wrote the manifest, or None if no such command did.
+
+    The manifest of each command has a list of completed steps under a name of its own.  A sweep has
+    the list of a run, which stays empty, and a list of points.
+    """
+    if not (isinstance(manifest, Mapping) and "resolved" in manifest):
+        return None
+    if "compared" in manifest:
+        return COMPARISON
+    if "runs" in manifest:
+        return PAPER
+    if "world" in manifest:
+        return WORLD
+    if {"phases", "points"} <= manifest.keys():
+        fields = manifest["resolved"]
+        return WORLD_SWEEP if isinstance(fields, Mapping) and _OF_WORLDS in fields else SWEEP
+    if "points" in manifest:
+        return REFERENCE_TREE
+    return RUN if "phases" in manifest else None
+
+
+def points_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the folders of a sweep's points in a manifest, without names of paths."""
+    points = manifest.get("points")
+    names = [name for name in points if isinstance(name, str)] if isinstance(points, list) else []
+    return [name for name in names if "=" in name and not {"/", "\\"} & set(name)]
+
+
+def read_manifest(out: str, read: Callable[[str], str]) -> Any:
+    """Return the manifest of a folder; ``read(name)`` returns a text of the folder."""
+    try:
+        return json.loads(read(MANIFEST))
+    except InputError:  # the storage does not answer
+        raise
+    except (ValueError, RecursionError, OSError) as error:
+        remedy = f"its {MANIFEST} cannot be read ({one_line(error)}); name another OUT"
+        raise InputError("out", out, remedy) from None

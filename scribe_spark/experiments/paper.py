@@ -19,8 +19,7 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST, inside, run_folder
-from scribe_spark.experiments.owner import PAPER
+from scribe_spark.experiments.manifest import MANIFEST, PAPER, inside, run_folder
 from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run_sweep import play_inside
@@ -126,10 +125,7 @@ def _measure(of: _Measured, seed: int, done: Folder) -> None:
 
 
 def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:
-    """Write what all experiments have measured into OUT; return the location of the page.
-
-    OUT gets ``metrics.json``, the table ``metrics``, the manifest, the figures and the page.
-    """
+    """Write what all experiments have measured into OUT; return the location of the page."""
     drawn = _drawn(measured)
     known = {name: published(config) for name, config in paper.runs()[1].items()}
     metrics = [row for name, of in measured.items() for row in _rows(name, of, known[name])]

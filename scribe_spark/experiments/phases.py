@@ -180,7 +180,6 @@ def _metrics(simulation: Simulation) -> dict[str, Any]:
 
 
 def _run_tables(simulation: Simulation) -> RunTables:
-    """Return the tables of a run as measures read them."""
     config = simulation.config
     return RunTables(
         *(simulation.saved, simulation.asked_for, simulation.node_count, config.overlay.b),
@@ -217,7 +216,6 @@ def _pastry_routes(created: pa.Table) -> pa.Table:
 
 
 def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
-    """Return the table `extra_joins` of all variants."""
     sent = [
         variant.joins.withColumn("system", F.lit(system_of_variant(name)))
         for name, variant in simulation.variants.items()
@@ -229,7 +227,6 @@ def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
 
 
 def _overloaded(simulation: Simulation) -> pa.Table:
-    """Return the table `overloaded`, which has a row for each variant with limits of children."""
     variants = simulation.variants.items()
     rows = [
         (system_of_variant(name), variant.overloaded)

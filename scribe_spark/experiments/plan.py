@@ -20,12 +20,16 @@ from scribe_spark.core.paths import refuse_old
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
+    RUN,
     Manifest,
+    Owner,
     input_digests,
+    owner_of,
     provenance,
+    read_manifest,
+    records_of,
     version_of,
 )
-from scribe_spark.experiments.owner import RUN, Owner, owner_of, read_manifest, records_of
 from scribe_spark.topology import regions
 
 
@@ -145,7 +149,6 @@ def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
 
 
 def _refuse_other_version(library: str, version: str | None, out: str) -> None:
-    """Refuse the output of another version of a library."""
     ours = version_of(library)
     if version != ours:
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
@@ -155,11 +158,7 @@ def _refuse_other_version(library: str, version: str | None, out: str) -> None:
 def _refuse_other_inputs(
     ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
 ) -> None:
-    """Refuse the output of other input files; name the first setting whose digest differs.
-
-    `ours` has the digests of this command's files by setting, `digests` those in the manifest of
-    the folder `out`; `resolved` has all settings.
-    """
+    """Refuse the output of other input files; name the first setting whose digest differs."""
     for name, digest in ours.items():
         if digests.get(name) != digest:
             remedy = f"has changed since {out} was made; use --overwrite or another OUT"
@@ -167,10 +166,7 @@ def _refuse_other_inputs(
 
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
-    """Refuse the output of another config; name the first setting that differs.
-
-    `ours` are the settings of this command, `resolved` those in the manifest of the folder `out`.
-    """
+    """Refuse the output of another config; name the first setting that differs."""
     # as this version writes them, and as earlier versions did, with secrets
     ours, resolved = redacted(json.loads(json.dumps(ours))), redacted(resolved)
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]

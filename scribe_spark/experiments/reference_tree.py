@@ -26,8 +26,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Progress
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
-from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.owner import REFERENCE_TREE, point_file
+from scribe_spark.experiments.manifest import REFERENCE_TREE, Manifest, point_file
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
@@ -69,13 +68,7 @@ def _network(config: ReferenceTreeConfig) -> RunConfig:
 
 @dataclass(frozen=True)
 class TreeSweep:
-    """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`).
-
-    Examples
-    --------
-    >>> sweep = TreeSweep(ReferenceTreeConfig(hosts="10,20", children=[2, 3], connections=500))
-    >>> run_sweep(spark, sweep, Execution(out="out/reference-tree")).rows.show()
-    """
+    """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`)."""
 
     config: ReferenceTreeConfig
     folders: tuple[str, ...] = ()
@@ -161,10 +154,7 @@ def tidy(measured: Mapping[TreePoint, Counts]) -> pd.DataFrame:
 def measure_point(
     network: Simulation, point: TreePoint, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """Return the histograms of a point: measure -> value -> number of occurrences.
-
-    The order is ascending.
-    """
+    """Return the histograms of a point: measure -> value -> number of occurrences."""
     found = _measured(network, point, config, progress)
     # the order of collected rows depends on partitions and cores
     return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
@@ -187,11 +177,7 @@ def _measured(
 
 
 def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -> Counts:
-    """Let hosts connect and disconnect; see `reference_tree.event_measures`.
-
-    Names of measures end in the kind of event; the degrees and depths of hosts have no such end, as
-    they are measured between any two events.
-    """
+    """Let hosts connect and disconnect; see `reference_tree.event_measures`."""
     found: Counts = {}
     pairs = min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events)
     tree = ReferenceTree(point.bits, point.children)
@@ -206,7 +192,6 @@ def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -
 
 
 def _large(spark: SparkSession, point: TreePoint, seed: int, progress: Progress) -> Counts:
-    """Measure one tree of many hosts: degrees, depths, lookups."""
     placed = places(
         large_ids(spark, point.hosts, seed),
         bits=point.bits,

@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.core.arrays import depths, index_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN, Records, owner_of, records_of
+from scribe_spark.experiments.manifest import MANIFEST, RUN, Records, owner_of, records_of
 from scribe_spark.experiments.phases import REPORT
 from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import COLUMNS as PART_LATENCY_COLUMNS
@@ -97,10 +96,7 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
 def latency_of(
     collect: Callable[[str, tuple[str, ...]], pa.Table], manifest: Mapping[str, Any]
 ) -> Latency:
-    """Return the deliveries by their latency, with the deadlines of a manifest.
-
-    ``collect(table, columns)`` returns columns of a table of the run.
-    """
+    """Return the deliveries by their latency, with the deadlines of a manifest."""
     counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
     rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
@@ -187,10 +183,7 @@ def read_pictures(read: Callable[..., pa.Table]) -> list[tuple[str, GroupTree]]:
 
 
 def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> GroupTree:
-    """Return the tree of a system's picture: its roots, and the child of each edge.
-
-    A node may occur twice.
-    """
+    """Return the tree of a system's picture: its roots, and the child of each edge."""
     above, child = edges["parent"].to_numpy(), edges["child"].to_numpy()
     root, first = np.unique(above, return_index=True)
     is_root = ~np.isin(root, child)
@@ -205,7 +198,6 @@ def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> 
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
-    """Return the tree of a group, in which every node but the root is a child once."""
     ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
     node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
     router = np.r_[ends["parent_router"], ends["child_router"]][first]

@@ -126,10 +126,7 @@ def _is_played_with_trees(system: System, live: SystemOnBuckets) -> bool:
 
 
 def playing_silent(stages: Stages, groups: pa.Table) -> Callable[[Player, np.ndarray], None]:
-    """Return the function that plays silent systems in the tasks that have grown the trees.
-
-    `groups` are all groups, sorted.  The function is picklable.
-    """
+    """Return the function that plays silent systems in the tasks that have grown the trees."""
     every = [
         (system, live_system(system, stages.config))
         for system in stages.asked_for
@@ -157,7 +154,6 @@ def _of_network(stages: Stages) -> dict[str, Any]:
 
 
 def _of_groups(number: np.ndarray, hi: np.ndarray, lo: np.ndarray) -> dict[str, Any]:
-    """Return the fields of `LivingRound` with the numbers and the keys of groups."""
     return {"group": number, "key_hi": hi.view(np.uint64), "key_lo": lo.view(np.uint64)}
 
 

@@ -67,10 +67,7 @@ class Run:
         self.close()
 
     def table(self, name: str) -> DataFrame:
-        """Return a table of the run, for example ``deliveries``.
-
-        `docs/tables.md` lists all tables and their columns.
-        """
+        """Return a table of the run, for example ``deliveries``."""
         with self._folder() as folder:
             return folder.read_table(name)
 
@@ -301,5 +298,4 @@ class _Phases:
     def _write_tables(
         self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
     ) -> None:
-        """Write tables together, and put their records into `records`."""
         records |= self._work.write_tables(tables)

@@ -42,30 +42,28 @@ class Swept(NamedTuple):
 
 
 class PlanOfPoints(Protocol):
-    """The interface of plans of a sweep: its points, and what becomes of their results."""
+    """The interface of plans of a sweep: its points, and what becomes of their results.
 
-    #: The greatest number of nodes, if Spark's settings are for all points; None if each has its
-    #: own.  The names of the points that have folders in OUT.
+    `nodes` is the greatest number of nodes, if Spark's settings are for all points; None if each
+    has its own.  `folders` are the names of the points that have folders in OUT.
+    """
+
     @property
     def nodes(self) -> int | None: ...
     @property
     def folders(self) -> Iterable[str]: ...
 
-    def plan(self, execution: Execution) -> Plan:
-        """Return what the whole sweep writes into its manifest: settings, defaults, points."""
-        ...
+    #: Returns what the whole sweep writes into its manifest: settings, defaults, points.
+    def plan(self, execution: Execution) -> Plan: ...
 
-    def check(self, execution: Execution) -> None:
-        """Refuse bad input that can be found without Spark, other than OUT."""
-        ...
+    #: Refuses bad input that can be found without Spark, other than OUT.
+    def check(self, execution: Execution) -> None: ...
 
-    def play_points(self, work: Work, execution: Execution) -> Any:
-        """Play every incomplete point; return the results of all."""
-        ...
+    #: Plays every incomplete point; returns the results of all.
+    def play_points(self, work: Work, execution: Execution) -> Any: ...
 
-    def write(self, work: Work, results: Any) -> tuple[str, DataFrame]:
-        """Write the tables and the page; return the page's location, and the main table."""
-        ...
+    #: Writes the tables and the page; returns the page's location, and the main table.
+    def write(self, work: Work, results: Any) -> tuple[str, DataFrame]: ...
 
 
 def check_sweep(sweep: Sweep | PlanOfPoints, execution: Execution) -> None:
@@ -135,34 +133,30 @@ class _Grid:
         return results
 
     def write(self, work: Work, results: dict[str, PointResult]) -> tuple[str, DataFrame]:
-        return _write(work, self.sweep, results)
-
-
-def _write(work: Work, sweep: Sweep, results: dict[str, PointResult]) -> tuple[str, DataFrame]:
-    """Write the table and the page of a sweep; return the page's location, and the table."""
-    schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
-    cells = _tidy(sweep, results, schema.names)
-    manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
-    work.save(manifest)  # without the table until it is written again
-    frame = schemas.local_table(work.folder.spark, cells, schema)
-    table, record = work.folder.write_rows("sweep", frame)
-    units, names = sweep.units, [point.name for point in sweep.points]
-    rounds = {name: of for name in names if (of := results[name].rounds) is not None}
-    shown = [*_incomplete(sweep, results), *sweep.shown]
-    measures = dict.fromkeys(measure_of(name) for name in shown) if rounds else {}
-    page = render_sweep(
-        cells,
-        sweep.grid,
-        {name: units[name] for name in shown},
-        {point.name: tuple(point.values.values()) for point in sweep.points},
-        manifest,
-        sweep.kind.noun,
-        rounds,
-        {name: units[name] for name in measures},
-    )
-    location = work.folder.write_page(page, "sweep.html")
-    work.save({**manifest, "tables": {"sweep": record}})
-    return location, table
+        sweep = self.sweep
+        schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
+        cells = _tidy(sweep, results, schema.names)
+        manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
+        work.save(manifest)  # without the table until it is written again
+        frame = schemas.local_table(work.folder.spark, cells, schema)
+        table, record = work.folder.write_rows("sweep", frame)
+        units = sweep.units
+        rounds = {name: of for name in self.folders if (of := results[name].rounds) is not None}
+        shown = [*_incomplete(sweep, results), *sweep.shown]
+        measures = dict.fromkeys(measure_of(name) for name in shown) if rounds else {}
+        page = render_sweep(
+            cells,
+            sweep.grid,
+            {name: units[name] for name in shown},
+            {point.name: tuple(point.values.values()) for point in sweep.points},
+            manifest,
+            sweep.kind.noun,
+            rounds,
+            {name: units[name] for name in measures},
+        )
+        location = work.folder.write_page(page, "sweep.html")
+        work.save({**manifest, "tables": {"sweep": record}})
+        return location, table
 
 
 def _incomplete(sweep: Sweep, results: Mapping[str, PointResult]) -> list[str]:
@@ -181,10 +175,7 @@ def _incomplete(sweep: Sweep, results: Mapping[str, PointResult]) -> list[str]:
 
 
 def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:
-    """Return the sweep's table: a row for each metric of each point, in the order of the points.
-
-    `columns` are the names of :func:`sweep_rows`.
-    """
+    """Return the sweep's table: a row for each metric of each point, in the order of the points."""
     rows = []
     for point in sweep.points:
         at = {**point.values, "seed": point.config.seed}

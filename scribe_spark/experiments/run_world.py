@@ -21,8 +21,7 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
-from scribe_spark.experiments.manifest import Manifest
-from scribe_spark.experiments.owner import names_of_save
+from scribe_spark.experiments.manifest import Manifest, names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
@@ -56,6 +55,9 @@ from scribe_spark.worlds.world import World
 SAVE_EVERY = 20.0
 _QUICK = 2.0
 
+#: The tables of `World` with rows of each round; a save has those of all rounds.
+_BY_ROUND = ("publications", "watched_trees", "by_part")
+
 #: ``collect(table, columns)``: reads columns of a small table.
 Collect = Callable[[str, Sequence[str]], pa.Table]
 
@@ -68,11 +70,7 @@ def run_world(
     shares: Simulation | None = None,
     events: pa.Table | None = None,
 ) -> str:
-    """Play the remaining rounds of a world; return the location of its page.
-
-    `shares` is a simulation in the same session, whose routes are used if its network is the same;
-    `events` are those that `check_world_run` returned, so that they are not made again.
-    """
+    """Play the remaining rounds of a world; return the location of its page."""
     progress = progress or Silent()
     simulation = Simulation(spark, config, progress=progress, shares=shares)
     world = _WorldRun(simulation, config, execution, progress, events)
@@ -104,9 +102,7 @@ class _WorldRun:
         self.execution, self.progress = execution, progress
         self.buckets, self.engine = 1, Engine("tasks", "")
         self.measured: dict[int, dict[str, float]] = {}
-        self.publications: list[pd.DataFrame] = []
-        self.watched: list[pd.DataFrame] = []
-        self.by_part: list[pd.DataFrame] = []
+        self.tables: dict[str, list[pd.DataFrame]] = {name: [] for name in _BY_ROUND}
         self.costs: dict[str, dict[str, int]] = {}
         #: The page, which is drawn while the tables of the last round are written.
         self.page: Report | None = None
@@ -149,7 +145,6 @@ class _WorldRun:
         return Step("rounds", play, recorded, load=self._load)
 
     def _play_from(self, saved: int | None) -> None:
-        """Play the rounds after the saved one, or all."""
         if saved is None:
             world = self._starts()
         else:
@@ -164,7 +159,7 @@ class _WorldRun:
 
     def _starts(self) -> World:
         """Write the network and the events, and return the world before its first round."""
-        self.measured, self.publications, self.watched, self.by_part = {}, [], [], []
+        self.measured, self.tables = {}, {name: [] for name in _BY_ROUND}
         self.simulation.saved.pop("nodes", None)  # the nodes are written again
         with self.progress.phase("start"), self.work.timed("start"):
             for line in self.simulation.graph.notes:
@@ -198,16 +193,12 @@ class _WorldRun:
         return int(self.work.manifest["world"]["saved"]["number"])
 
     def _load(self, record: Manifest) -> None:
-        """Read the measures of a save, given by its record in the manifest."""
         (measures,) = record["texts"]
         read = self.work.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
-        self.publications = [pd.DataFrame(read["publications"])]
-        self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
-        self.by_part = [pd.DataFrame(read.get("by_part", {}))]
+        self.tables = {name: [pd.DataFrame(read.get(name, {}))] for name in _BY_ROUND}
 
     def _saved_world(self) -> World:
-        """Return the world of the last save."""
         state, _ = names_of_save(self.work.manifest["world"]["saved"])
         return World.of_save(
             self.work.folder.read_table(state),
@@ -236,9 +227,8 @@ class _WorldRun:
             self.work.seconds["rounds"] += in_rounds
             self.work.seconds["planning"] += max(0.0, time.monotonic() - began - in_rounds)
             self.measured |= {number: each.measures for number, each in played.items()}
-            self.publications.append(world.publications)
-            self.watched.append(world.watched_trees)
-            self.by_part.append(world.by_part)
+            for name, tables in self.tables.items():
+                tables.append(getattr(world, name))
             is_last = world.number == self.config.world.rounds
             if is_last or time.monotonic() - last_saved > pause:
                 self._save(world)
@@ -274,12 +264,9 @@ class _WorldRun:
             records = self.work.write_tables({state: world.to_save, **last})
         saved["state"] = records.pop(state)
         self.page = None if drawn is None else drawn.result()
-        publications = self._publications().to_dict("list")
-        watched = all_told(self.watched).to_dict("list")
-        read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
-        if self._is_split:
-            read["by_part"] = self._by_part().to_dict("list")
-        saved["measures"] = self.work.write_json(measures, read, indent=None)
+        tables = {name: table.to_dict("list") for name, table in self._so_far().items()}
+        texts = {"measures": self.measured, **tables}
+        saved["measures"] = self.work.write_json(measures, texts, indent=None)
         tables = {**self.work.manifest["world"]["tables"], **records}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         played |= self._costs()
@@ -319,17 +306,17 @@ class _WorldRun:
 
     def _small_tables(self) -> dict[str, pd.DataFrame]:
         """Return the tables of all rounds, which are on the driver."""
-        publications = self._publications()
+        so_far = self._so_far()
         measured = {number: dict(found) for number, found in self.measured.items()}
-        for number, found in publication_measures(publications).items():
+        for number, found in publication_measures(so_far["publications"]).items():
             measured[number] |= found
         tables = {"rounds": tidy(measured)}
         if self.config.groups.has_groups:
-            tables["publications"] = publications
+            tables["publications"] = so_far["publications"]
         if self.config.plays_scribe:
-            tables["watched_trees"] = all_told(self.watched)
-        if self._is_split:
-            tables["rounds_by_part"] = self._by_part()
+            tables["watched_trees"] = so_far["watched_trees"]
+        if "by_part" in so_far:
+            tables["rounds_by_part"] = so_far["by_part"]
         return tables
 
     def _draw(self, collect: Collect | None) -> Report:
@@ -360,15 +347,19 @@ class _WorldRun:
         of_trees = has_trees and self.config.bandwidth.several
         return of_trees or (measured and bool(self.simulation.node_parts))
 
-    def _by_part(self) -> pd.DataFrame:
-        """Return `schemas.ROUNDS_BY_PART` of all rounds so far."""
-        return _together(self.by_part, schemas.ROUNDS_BY_PART.names)
-
-    def _publications(self) -> pd.DataFrame:
-        """Return `schemas.PUBLICATIONS` of all publications that were due so far."""
-        found = _together(self.publications, schemas.PUBLICATIONS.names)
-        found = found.sort_values(["system", "round", "group"])
-        return found.astype(dict.fromkeys(("round", "group", *schemas.PUBLICATION_COUNTS), "int64"))
+    def _so_far(self) -> dict[str, pd.DataFrame]:
+        """Return the tables of :data:`_BY_ROUND` of all rounds so far."""
+        due = _together(self.tables["publications"], schemas.PUBLICATIONS.names)
+        due = due.sort_values(["system", "round", "group"])
+        whole = dict.fromkeys(("round", "group", *schemas.PUBLICATION_COUNTS), "int64")
+        found = {
+            "publications": due.astype(whole),
+            "watched_trees": all_told(self.tables["watched_trees"]),
+        }
+        if self._is_split:
+            names = schemas.ROUNDS_BY_PART.names
+            found["by_part"] = _together(self.tables["by_part"], names)
+        return found
 
 
 def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:

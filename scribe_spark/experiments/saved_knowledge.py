@@ -12,8 +12,7 @@ from scribe_spark import schemas
 from scribe_spark.config import ExperimentConfig
 from scribe_spark.core.errors import InputError, redacted, shown
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import RUN, WORLD, owner_of, records_of
+from scribe_spark.experiments.manifest import MANIFEST, RUN, WORLD, owner_of, records_of
 from scribe_spark.experiments.plan import used_settings
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.underlay.protocol import Underlay
@@ -63,10 +62,7 @@ def verify_saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> Non
 
 
 def saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> DataFrame | None:
-    """Return the saved tables (`schemas.KNOWLEDGE`) that a config names, or None.
-
-    The tables have been checked before.
-    """
+    """Return the saved tables (`schemas.KNOWLEDGE`) that a config names, or None."""
     if config.knowledge is None:
         return None
     with Folder(spark, config.knowledge) as folder:

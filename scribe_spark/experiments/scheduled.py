@@ -40,10 +40,7 @@ MOST_DELIVERIES = 2 * 10**9
 
 
 def schedule_of(run: Stages) -> Schedule | None:
-    """Return the messages of a run in which a group may have several; None for other runs.
-
-    These messages are publications, or parts of publications.
-    """
+    """Return the messages of a run in which a group may have several; None for other runs."""
     config = run.config.bandwidth
     return Parts.of(config).split(_publications(run)) if config.several else None
 

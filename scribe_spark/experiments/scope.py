@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.measures.measure import ReadsTables
+from scribe_spark.experiments.folder import Folder
 from scribe_spark.runtime.batches import EVERY, Among, Batches, rows_of
 from scribe_spark.runtime.blocks import materialise, persist, release
 
@@ -104,13 +105,7 @@ class stage(Generic[T]):
         return stages[self._name]
 
 
-class ReadsWritten(ReadsTables, Protocol):
-    """The interface of folders with written tables, which Spark reads, too."""
-
-    def read_table(self, name: str) -> DataFrame: ...
-
-
-class SavedTables(MutableMapping[str, DataFrame]):
+class SavedTables(UserDict[str, Any]):
     """The written tables of a run, by name.
 
     A value may be None, for a table that is in the folder, or the future of the write: a reader
@@ -119,33 +114,30 @@ class SavedTables(MutableMapping[str, DataFrame]):
     """
 
     def __init__(self) -> None:
-        self._tables: dict[str, DataFrame | Future[None] | None] = {}
+        super().__init__()
         #: The folder of the written tables; the run that has the folder sets it.
-        self.folder: ReadsWritten | None = None
+        self.folder: Folder | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         self._wait(name)
-        table = self._tables[name]
+        table = self.data[name]
         if table is None or isinstance(table, Future):
             assert self.folder is not None
-            table = self._tables[name] = self.folder.read_table(name)
+            table = self.data[name] = self.folder.read_table(name)
         return table
 
     def _wait(self, name: str) -> None:
-        table = self._tables[name]
+        table = self.data[name]
         if isinstance(table, Future):
             table.result()
 
     def has(self, name: str) -> bool:
         """Return True if a table can be read without waiting."""
-        table = self._tables.get(name, False)
+        table = self.data.get(name, False)
         return table is not False and (not isinstance(table, Future) or table.done())
 
     def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
-        """Return columns of a table for kernels.
-
-        `among` (column -> values) selects rows, by default all.
-        """
+        """Return columns of a table for kernels."""
         self._wait(name)
         if self.folder is None:
             return Batches.of(self[name], columns, among)
@@ -157,18 +149,3 @@ class SavedTables(MutableMapping[str, DataFrame]):
         if self.folder is None:
             return rows_of(self[name], columns, among)
         return self.folder.collect(name, columns, among)
-
-    def __setitem__(self, name: str, table: DataFrame | Future[None] | None) -> None:
-        self._tables[name] = table
-
-    def __delitem__(self, name: str) -> None:
-        del self._tables[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tables
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)

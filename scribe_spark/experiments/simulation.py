@@ -13,9 +13,8 @@ from scribe_spark import schemas
 from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.core.errors import check_names
 from scribe_spark.experiments import scheduled
-from scribe_spark.experiments.grown_trees import GrownTrees
+from scribe_spark.experiments.grown_trees import GrownTrees, Rounds, RoundsOfRun
 from scribe_spark.experiments.round_in_run import play_round_0
-from scribe_spark.experiments.rounds_of_run import Rounds, RoundsOfRun
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.scope import stage
 from scribe_spark.experiments.stages import Stages, on_driver
@@ -214,7 +213,6 @@ class Simulation(Stages):
         }
 
     def _trees_of(self, system: System) -> scribe_variants.Variant:
-        """Return the trees of the variant that a system stands for."""
         grown = self.grown.variant(system)
         if grown is not None:
             return grown

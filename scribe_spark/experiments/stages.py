@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.bandwidth.runs import RoundLinks
-from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
@@ -31,7 +30,6 @@ from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.registry import System, systems_of_run
 from scribe_spark.systems.scribe import groups as scribe_groups
-from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.topology.checks import MOST_ROUTERS, link_rates, refuse_network
 from scribe_spark.topology.graph import Graph
@@ -55,6 +53,13 @@ def on_driver(table: DataFrame | pa.Table) -> pa.Table:
 
 class Stages:
     """The stages of a run below its trees; the subclass `Simulation` adds trees and systems."""
+
+    # what `Simulation` defines, some as stages
+    grown: Any
+    schedule: Any
+    publications: Any
+    source_rows: Any
+    multicast_along: Any
 
     def __init__(
         self,
@@ -127,32 +132,6 @@ class Stages:
     def asked_for(self) -> tuple[System, ...]:
         """The systems that the run has, by its config."""
         return systems_of_run(self.config.trees.variants, self.config.trees.systems)
-
-    # --- what `Simulation` defines
-
-    @stage
-    def grown(self) -> Any:
-        """The nodes, groups and trees at the time when the sources publish."""
-        raise NotImplementedError
-
-    @stage
-    def schedule(self) -> Schedule | None:
-        """The publications of a run in which a group may have several; None for other runs."""
-        raise NotImplementedError
-
-    @stage
-    def publications(self) -> Schedule:
-        """The publications of the run: `schedule`, or one publication of each group at time 0."""
-        raise NotImplementedError
-
-    @stage
-    def source_rows(self) -> pa.Table:
-        """The rows of `multicast_groups`, on the driver."""
-        raise NotImplementedError
-
-    def multicast_along(self, trees: scribe_trees.Trees) -> Batches:
-        """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
-        raise NotImplementedError
 
     # --- the user's tables
 

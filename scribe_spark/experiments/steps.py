@@ -54,10 +54,7 @@ class Step:
 
 
 class Work:
-    """The folder of a command at work: locked, with the manifest that is there.
-
-    `before` has the seconds that the session's queries have taken for other commands, by part.
-    """
+    """The folder of a command at work: locked, with the manifest that is there."""
 
     def __init__(
         self,
@@ -119,10 +116,7 @@ class Work:
         return self.folder.write_json(name, value, indent)
 
     def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete, and all steps after one with new outputs.
-
-        By default all steps are `wanted`.
-        """
+        """Play the steps that are not complete, and all steps after one with new outputs."""
         before, same = self.manifest, True
         for step in steps:
             record = step.recorded(before)

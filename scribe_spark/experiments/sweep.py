@@ -30,8 +30,7 @@ from scribe_spark.config import (
 from scribe_spark.core.errors import InputError, check_names, redacted
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST
-from scribe_spark.experiments.owner import SWEEP, WORLD_SWEEP, Owner
+from scribe_spark.experiments.manifest import MANIFEST, SWEEP, WORLD_SWEEP, Owner
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.plan import settings_of
 from scribe_spark.experiments.world_setup import check_world_run

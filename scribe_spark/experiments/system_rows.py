@@ -1,8 +1,4 @@
-"""The rows of all systems of a run, and their checks before anything is measured.
-
-The checks are two kinds of jobs: one over the rows of each table, and one over the pairs of group
-and node in all tables.
-"""
+"""The rows of all systems of a run, and their checks before anything is measured."""
 
 from __future__ import annotations
 
@@ -68,10 +64,7 @@ def check_rows(
     saved: Mapping[str, DataFrame],
     known: Known,
 ) -> None:
-    """Refuse a system with an impossible row, or without a necessary one.
-
-    `systems` are the systems to check with their clocks, `saved` the tables of the run.
-    """
+    """Refuse a system with an impossible row, or without a necessary one."""
     mine = [one for one in made if one.system in systems]
     if not mine:
         return
@@ -94,21 +87,10 @@ def _among(column: str, values: Iterable[str]) -> Column:
 # --- rows
 
 
-def check_table(name: str, rows: DataFrame, known: Known) -> None:
-    """Refuse a system with an impossible row in a table, by an InputError.
-
-    See :func:`row_faults`.
-    """
-    _raise_first(row_faults(name, rows, known))
-
-
 def row_faults(
     name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
 ) -> dict[str, InputError]:
-    """Return each system's first impossible row in a table, as an error; one Spark job.
-
-    `name` is that of the table; systems in `untimed` may have copies without a time.
-    """
+    """Return each system's first impossible row in a table, as an error; one Spark job."""
     table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
     groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
     joined = rows.join(groups, "group", "left")
@@ -283,7 +265,8 @@ def checked_variant(system: str, built: Any, known: Known) -> Variant:
     edges, joins = _frame(system, "edges", built.edges, EDGES), built.joins
     if joins is not None:
         joins = _frame(system, "joins", joins, f"{EDGES}, probes bigint")
-    check_table("tree_edges", edges.withColumn("system", F.lit(system)), known)
+    rows = edges.withColumn("system", F.lit(system))
+    _raise_first(row_faults("tree_edges", rows, known))
     return dataclasses.replace(built, edges=edges, joins=joins)
 
 

@@ -15,19 +15,22 @@ from scribe_spark.core.inputs import is_local
 from scribe_spark.core.paths import local_contents
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST, join
-from scribe_spark.experiments.owner import PAPER, Owner, owner_of, read_manifest, records_of
+from scribe_spark.experiments.manifest import (
+    MANIFEST,
+    PAPER,
+    Owner,
+    join,
+    owner_of,
+    read_manifest,
+    records_of,
+)
 
 _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 
 
 @dataclass
 class Verified:
-    """The result of a verification of a folder and of its inner folders.
-
-    `noun` names the contents (``a run``), `tables` and `texts` are the numbers of verified ones,
-    and `damaged` has a line for each damaged one: ``tables/nodes: part-0.parquet is missing``.
-    """
+    """The result of a verification of a folder and of its inner folders."""
 
     noun: str
     finished: bool
@@ -45,15 +48,7 @@ def check_verify(out: str) -> None:
 
 
 def verify(out: str, spark: SparkSession | None = None, expected: Owner | None = None) -> Verified:
-    """Verify all tables and texts in a folder's manifest; a local folder needs no session.
-
-    A folder of another command than the `expected` one is refused.
-
-    Examples
-    --------
-    >>> verify("out/run").damaged
-    []
-    """
+    """Verify all tables and texts in a folder's manifest; a local folder needs no session."""
     with StoredFolder(spark, out) as folder:
         names = folder.names()
         if MANIFEST not in names:

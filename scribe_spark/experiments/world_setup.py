@@ -19,14 +19,11 @@ from scribe_spark.config import (
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.inputs import is_local
 from scribe_spark.experiments.checks import (
-    check_coverage,
-    check_knowledge,
     check_out,
-    known_graph,
+    check_tables,
     refuse_recoding,
 )
-from scribe_spark.experiments.manifest import Manifest, input_digests
-from scribe_spark.experiments.owner import WORLD
+from scribe_spark.experiments.manifest import WORLD, Manifest, input_digests
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.saved_knowledge import saved_knowledge
 from scribe_spark.experiments.scheduled import refuse_slow
@@ -44,11 +41,10 @@ from scribe_spark.systems.registry import (
     played_systems,
     plays_pastry,
 )
-from scribe_spark.systems.scribe.groups import check_capacities, limits_by_number, read_capacities
+from scribe_spark.systems.scribe.groups import limits_by_number, read_capacities
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
 from scribe_spark.systems.scribe.upcalls import Application
-from scribe_spark.underlay.protocol import withheld_nodes
 from scribe_spark.worlds.events import check_world, extent_of, world_events
 from scribe_spark.worlds.groups import RIGHTS, group_keys, world_groups
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
@@ -191,7 +187,6 @@ def live_groups_of(simulation: Stages, config: WorldConfig) -> LiveGroups | None
 
 
 def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMeasures:
-    """Return the measures of each round's publications, in the world of a config."""
     underlay, scribe = simulation.underlay, config.scribe
     network = underlay.links, len(underlay.routers), underlay.lan_us
     needs_delay = config.bandwidth.on or config.coverage.on
@@ -205,7 +200,6 @@ def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMea
 
 
 def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
-    """Return the systems of a config's world."""
     systems, capacities = played_systems(config), config.trees.capacities
     limits: np.ndarray | None = None
     if capacities is not None:
@@ -231,13 +225,11 @@ def check_world_run(config: WorldConfig, execution: Execution) -> pa.Table | Non
     check_out(plan_world(config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
-    check_knowledge(config, extent_of(config).initial)
-    withheld_nodes(config)
+    graph = check_tables(config, extent_of(config).initial)
     wants = {name: getattr(config, name) for name in ("write_knowledge", "write_routing_table")}
     for name, given in {**wants, "knowledge": config.knowledge}.items():
         if given and not plays_pastry(config):
             raise InputError(name, given, "has no effect without Pastry; add scribe to systems")
-    graph = known_graph(config)
     schedule = config.bandwidth.schedule
     if schedule is not None and is_local(schedule):
         given = check_schedule(schedule, config.overlay.nodes, config.bandwidth.size)
@@ -250,10 +242,6 @@ def check_world_run(config: WorldConfig, execution: Execution) -> pa.Table | Non
         if system.name != SCRIBE and not config.groups.has_groups:
             remedy = "has no effect without groups; give groups or members"
             raise InputError("systems", ",".join(config.trees.systems), remedy)
-    capacities = config.trees.capacities
-    if capacities is not None and is_local(capacities):
-        check_capacities(capacities, config.overlay.nodes)
-    check_coverage(config)
     return events
 
 

@@ -1,8 +1,6 @@
 """Runs and worlds beside each other, through the command line, with no Spark."""
 
 import json
-import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Limits
 from scribe_spark.experiments.digests import file_digests, text_digest
-from scribe_spark.report.compare import Compared, short_names
 from scribe_spark.runtime.filesystem import LocalFiles
 
 #: Measures of a run; `rad.max` and `hops` are no headline measures.
@@ -195,41 +192,6 @@ def test_an_earlier_comparison_is_replaced_and_nothing_else(call, base, tmp_path
     assert (out / "figures" / "mine.svg").exists()
 
 
-@pytest.mark.parametrize("folders", [("", "base"), ("base", "")])
-def test_an_empty_name_is_no_folder(call, base, tmp_path, monkeypatch, folders):
-    """It would be the working directory, which holds a run here."""
-    monkeypatch.chdir(run_folder(tmp_path / "here"))
-    (code, _, err) = call("compare", *(one and base for one in folders), "--out", tmp_path / "o")
-    assert (code, err) == (2, "scribe-spark: error: folder = '': must be a non-empty text\n")
-
-
-def test_words_stand_where_worlds_have_no_value(call, tmp_path):
-    """Publications of the second world are not due; flooding has no control messages in either."""
-    counts = {"expected": 4.0, "in_time": 3.0}
-    due, left = counts | {"due": 4.0, "lost": 1.0, "open": 0.0}, counts | {"due": 0.0, "open": 1.0}
-    one, two = (
-        world_folder(
-            tmp_path / name,
-            [2.0, 4.0],
-            {f"flooding.publications.{count}": value for count, value in found.items()},
-        )
-        for name, found in (("a", due), ("b", left))
-    )
-    code, _, _ = call("compare", one, two, "--out", tmp_path / "out")
-    assert code == 0
-    page = re.sub(r"<[^>]*>", "|", (tmp_path / "out" / "compare.html").read_text())
-
-    def row(measure: str) -> list[str]:
-        cells = [cell.strip() for cell in page.partition(f"|{measure}|")[2].split("|")]
-        return [cell for cell in cells if cell][:4]
-
-    assert row("flooding.control")[0] == row("flooding.control")[2] == "not simulated"
-    assert row("flooding.publications.lost")[0] == "1"
-    assert row("flooding.publications.lost")[2] == "none is due"
-    assert row("flooding.publications.open")[:4:2] == ["0", "1"]
-    assert "b: The publications of rounds 0, 1 are not due" in page.replace("|", "")
-
-
 def damaged(folder: Path) -> Path:
     (folder / "tables" / "distributions" / "part-0.parquet").write_bytes(b"PAR1")
     return folder
@@ -277,11 +239,6 @@ def test_the_named_measure_must_be_there(call, base, tmp_path):
     assert "did you mean 'scribe.rad.median'?" in err
 
 
-def test_one_folder_is_not_enough(call, base):
-    assert call("compare", base)[0] == 2
-    assert call("compare")[0] == 2
-
-
 @pytest.mark.parametrize("text", ["5", "-5%", "five%", "a=5", "%", "5%%"])
 def test_a_limit_is_a_percentage(text):
     with pytest.raises(InputError, match="must be a percentage, such as 5%"):
@@ -292,41 +249,6 @@ def test_a_limit_is_a_percentage(text):
 def test_a_limit_is_given_once(texts):
     with pytest.raises(InputError, match="gives a second limit"):
         Limits.of(texts)
-
-
-def test_differences():
-    row = Compared("a", "", True, (2.0, 1.0, None, 2.0))
-    assert [row.percent(side) for side in range(4)] == [0, -50, None, 0]
-    assert row.most == 50
-    assert Compared("a", "", True, (None, 1.0)).most == 0
-    assert Compared("a", "", True, (0.0, -1.0)).percent(1) == float("-inf")
-
-
-def test_axes_have_plain_numbers(base, tmp_path, call):
-    """Of a tail on logarithmic axes, too: no formula of matplotlib's is left as text."""
-    rows = pd.DataFrame(
-        [("10", "scribe", "link_stress", value, 10 - value) for value in (1, 9)],
-        columns=["figure", "system", "measure", "value", "count"],
-    )
-    for name, most in (("a", 9), ("b", 8)):
-        shutil.rmtree((folder := run_folder(tmp_path / name)) / "tables")
-        record = table(
-            folder, "distributions", rows[rows["value"] <= most].astype({"value": float})
-        )
-        manifest = json.loads((folder / "manifest.json").read_text())
-        manifest["phases"][0]["tables"]["distributions"] = record
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert call("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "out")[0] == 0
-    page = (tmp_path / "out" / "compare.html").read_text()
-    assert "Link stress: Scribe</h3>" in page
-    assert "mathdefault" not in page
-    assert "100%" in page
-
-
-def test_names_of_folders_tell_them_apart():
-    assert short_names(["out/a/", "out/b"]) == ["a", "b"]
-    assert short_names(["x/run", "y/run"]) == ["x/run", "y/run"]
-    assert short_names(["run", "y/run"]) == ["run", "y/run"]
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,20 @@
 """Sessions of Spark Connect, of a real server that is a process of its own, as classic ones."""
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from listening import LOOPBACK, listening
-from small_network import table
 
 from scribe_spark.experiments import PHASES
 from scribe_spark.runtime.connect_server import start_server
 
-from .conftest import FLAGS, ROOT, SMALL, command, flags, left, shell
+from .conftest import FLAGS, ROOT, command, left, shell
 
 pytest.importorskip("grpc", reason="the extra `connect` is not installed")
 
 DIGESTS = [sys.executable, str(ROOT / "tests" / "golden" / "digests.py")]
-
-PLUMTREE = {
-    **{"systems": "plumtree", "rounds": 3, "generator": "mass-failure+publications"},
-    **{"event_round": 1, "share": 0.2, "measures": "delay,node_stress"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -75,37 +68,6 @@ def test_variants_and_worlds_have_the_recorded_digests(server, session, names):
     done = shell([*DIGESTS, "--remote", server, *session, *chosen])
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"all {len(names)} are as recorded" in done.stdout
-
-
-@pytest.mark.slow
-def test_a_sweep_goes_on(server, tmp_path):
-    out = tmp_path / "out"
-    sweep = command("sweep", *flags(SMALL | {"nodes": 60}), "--set", "b=2,4", "--out", str(out))
-    done = shell([*sweep, "--remote", server])
-    assert done.returncode == 0, done.stderr
-    points = {folder.name: left(folder) for folder in sorted(out.glob("b=*"))}
-    assert len(points) == 2
-    shutil.rmtree(out / "b=4")
-    done = shell([*sweep, "--resume", "--remote", server])
-    assert done.returncode == 0, done.stderr
-    assert {folder.name: left(folder) for folder in sorted(out.glob("b=*"))} == points
-    classic = shell([*sweep, "--overwrite", "--master", "local[2]"])
-    assert classic.returncode == 0, classic.stderr
-    assert {folder.name: left(folder) for folder in sorted(out.glob("b=*"))} == points
-
-
-@pytest.mark.slow
-def test_a_world_of_plumtree_leaves_the_tables_of_a_classic_one(server, tmp_path):
-    shape = {key: value for key, value in SMALL.items() if key != "overlay"}
-    world = command("world", *flags(shape | PLUMTREE))
-    done = shell([*world, "--out", str(tmp_path / "connect"), "--remote", server])
-    assert done.returncode == 0, done.stderr
-    classic = shell([*world, "--out", str(tmp_path / "classic"), "--master", "local[2]"])
-    assert classic.returncode == 0, classic.stderr
-    for name in ("rounds", "publications"):
-        found, expected = (table(tmp_path / where, name) for where in ("connect", "classic"))
-        assert len(expected) > 0
-        assert found.equals(expected)
 
 
 @pytest.mark.slow

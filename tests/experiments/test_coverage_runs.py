@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from oracle.coverage import Questions, answers, coverage_measures, quorum_time
 
-from scribe_spark import RunConfig, WorldConfig, experiments
+from scribe_spark import RunConfig, experiments
 from scribe_spark.config import Execution
 
 #: Two regions, so that there are classes of delays.
@@ -115,34 +115,3 @@ def test_runs_equal_an_event_queue(spark, tmp_path, weights, more, weighted):
         total = sum(weight.get(n, 0) for _, n in due)
         assert row.count == len(due)
         assert row.mean == pytest.approx(float(sum(weight.get(n, 0) for _, n in kept) / total))
-
-
-def test_worlds_equal_their_deliveries_with_each_engine(spark, tmp_path, weights):
-    config = WorldConfig(
-        **{name: value for name, value in GIVEN.items() if name != "source"}, **weights,
-        rounds=3, generator="churn+publications", lifetime=15.0, lookups=0, initial=50,
-    )  # fmt: skip
-    found = []
-    for engine, buckets in (("tasks", 1), ("jobs", 2)):
-        out = tmp_path / engine
-        execution = Execution(out=str(out), master="local[2]", engine=engine, buckets=buckets)
-        experiments.check_world_run(config, execution)
-        experiments.run_world(spark, config, execution)
-        found.append(coverage_of_world(out))
-    pd.testing.assert_frame_equal(*found)
-
-
-def coverage_of_world(out: Path) -> pd.DataFrame:
-    """Compare Scribe's rows of the last round with its deliveries; return all rows."""
-    delivered, coverage, rounds = tables_of(out, "deliveries", "coverage", "rounds")
-    own = coverage[(coverage["system"] == "scribe") & (coverage["deadline_ms"] == 150.0)]
-    came = delivered[(delivered["system"] == "scribe") & (delivered["delay_ms"] <= 150.0)]
-    weight = came["node"].map(lambda node: float(WEIGHT.get(node, 0)))
-    for row in own.itertuples():
-        of_group = came["group"] == row.group
-        assert (row.publication, row.within) == (2, of_group.sum())
-        assert row.within_weight == pytest.approx(weight[of_group].sum())
-    last = rounds[(rounds["round"] == 2) & (rounds["measure"] == "scribe.within_150ms")]["value"]
-    assert [*last] == [own["within"].sum() / own["expected"].sum()]
-    assert {"scribe", "gossipsub"} == set(coverage["system"])
-    return coverage.sort_values(["system", "group", "deadline_ms"]).reset_index(drop=True)

@@ -22,20 +22,6 @@ EXECUTORS = {
     "PYSPARK_SUBMIT_ARGS": f"--conf 'spark.executor.extraJavaOptions={JAVA}' pyspark-shell",
 }
 
-#: Of the small run, by table: rows and digest.  They change only with a definition.
-GOLDEN = {
-    "routers": (28, "cbd57b8e3-e1c5e0cb7"),
-    "links": (64, "1b31575d78-1bee78d05c"),
-    "nodes": (200, "6a751cafd3-620643a966"),
-    "members": (451, "e34268aee7-e58712ef69"),
-    "groups": (8, "226aebe4f-29991c960"),
-    "tree_edges": (1382, "2b21d3a9737-2be1f3168a9"),
-    "deliveries": (1347, "29dd2315374-29bf3fde946"),
-    "node_stress": (600, "13778e4ed86-137f4338bdb"),
-    "link_stress": (806, "18f2cca9812-18be487e8c4"),
-    "group_delay": (24, "b6f878869-c384e4ef2"),
-}
-
 
 @pytest.mark.slow
 def test_partitions(make, grown, tmp_path):
@@ -102,21 +88,6 @@ def test_killed_in_every_phase(grown, tmp_path):
     # nothing of the JVM's own is said
     lines = [line for line in done.stderr.splitlines() if "incubator" not in line]
     assert all(": " in line and "WARN" not in line and "log4j" not in line for line in lines), lines
-
-
-@pytest.mark.slow
-def test_seed(make, small, tmp_path):
-    """Another seed is another world."""
-    out = tmp_path / "seed"
-    make(out, seed=2, phases=("topology", "overlay"))
-    ours = left(out)
-    assert all(ours[name] != left(small.out)[name] for name in ours)
-
-
-@pytest.mark.slow
-def test_golden(small):
-    kept = left(small.out)
-    assert {name: (kept[name]["rows"], kept[name]["digest"]) for name in GOLDEN} == GOLDEN
 
 
 @pytest.mark.slow

@@ -60,32 +60,22 @@ def check_refusal(done: subprocess.CompletedProcess[str], start: str) -> None:
     assert not any("ERROR" in line or "Traceback" in line for line in progress), done.stderr
 
 
+@pytest.mark.parametrize("full", ["out", "scratch"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_outs_disk_is_full(disk, name):
-    command, kib = COMMANDS[name]
-    program = (*command, "--master=local[1]", f"--out={disk}/x")
+def test_a_command_on_a_full_disk_goes_on_with_more_room(disk, name, full, tmp_path):
+    """The disk of OUT, or that of Spark's scratch folder."""
+    (command, kib), where, start = COMMANDS[name], {}, f"out = '{disk}/x"
+    out = f"{disk}/x"
+    if full == "scratch":
+        kib, out, where = SCRATCH, f"{tmp_path}/x", {"SPARK_LOCAL_DIRS": str(disk)}
+        start = f"SPARK_LOCAL_DIRS = '{disk}'"
+    program = (*command, "--master=local[1]", f"--out={out}")
     resize(disk, kib)
-    check_refusal(call(*program), f"out = '{disk}/x")
-    told = call("verify", f"{disk}/x")
+    check_refusal(call(*program, **where), start)
+    told = call("verify", out)
     assert told.returncode == 0, told.stderr  # what the manifest names is whole
     assert told.stdout.endswith("not finished: continue with --resume\n")
-    resize(disk, 16_000)
-    done = call(*program, "--resume")
-    assert done.returncode == 0, done.stderr
-    told = call("verify", f"{disk}/x")
-    assert told.stdout.endswith("all as written\n"), told.stderr
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_disk_of_sparks_scratch_folder_is_full(disk, name, tmp_path):
-    command, _ = COMMANDS[name]
-    program = (*command, "--master=local[1]", f"--out={tmp_path}/x")
-    resize(disk, SCRATCH)
-    check_refusal(call(*program, SPARK_LOCAL_DIRS=str(disk)), f"SPARK_LOCAL_DIRS = '{disk}'")
-    told = call("verify", f"{tmp_path}/x")
-    assert told.stdout.endswith("not finished: continue with --resume\n"), told.stderr
     resize(disk, 900_000)
-    done = call(*program, "--resume", SPARK_LOCAL_DIRS=str(disk))
+    done = call(*program, "--resume", **where)
     assert done.returncode == 0, done.stderr
-    told = call("verify", f"{tmp_path}/x")
-    assert told.stdout.endswith("all as written\n"), told.stderr
+    assert call("verify", out).stdout.endswith("all as written\n")

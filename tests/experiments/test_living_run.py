@@ -64,26 +64,6 @@ def told(out: Path | str, name: str, columns: str) -> list[tuple]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["root", "routed", "direct"])
-def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
-    config = RunConfig(**SIZE, source=source)
-    with (
-        Simulation(spark, config, engine="tasks") as plain,
-        Simulation(
-            spark, config.replace(delivery="reliable"), shares=plain, engine="tasks"
-        ) as reliable,
-    ):
-        assert reliable.has_rounds
-        assert handed_over(plain) == handed_over(reliable)
-        for name in ("nodes", "groups_with_root", "create_routes", "multicast_groups"):
-            ours, theirs = getattr(reliable, name), getattr(plain, name)
-            columns = [column for column in ours.columns if column in theirs.columns]
-            assert rows(ours.select(columns)) == rows(theirs.select(columns))
-        assert reliable.node_count == plain.node_count
-        assert len(rows(reliable.children)) == len(rows(plain.children)) > 100
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
 def test_an_access_list_that_admits_everybody_is_a_run_with_all_variants(spark, tmp_path, overlay):
     """Every table, JOINs that the remover adds too."""
@@ -225,9 +205,8 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["sizes", *(pytest.param(n, marks=pytest.mark.slow) for n in BY_HAND if n != "sizes")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_HAND)
 def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, name):
     config = RunConfig(**SIZE | EVENTFUL | BY_HAND[name])
     given = WorldConfig.of_run(config).replace(**BY_HAND[name])
@@ -314,25 +293,6 @@ def both_have_the_same_tables(stages: Simulation, world: World) -> None:
     assert rows(members.select(schemas.MEMBERS.names)) == rows(
         stages.members.select(schemas.MEMBERS.names)
     )
-
-
-@pytest.mark.slow
-def test_a_run_with_rounds_is_gone_on_with(spark, eventful, tmp_path):
-    """Trees are made anew of the rounds, which are played again."""
-    manifest = json.loads((eventful / "manifest.json").read_text())
-    config = RunConfig(**manifest["resolved"])
-    kept = {**manifest, "phases": manifest["phases"][:2]}
-    before = {name: saved(eventful, name) for name in ("tree_edges", "deliveries", "members")}
-    metrics = (eventful / "metrics.json").read_text()
-    (eventful / "manifest.json").write_text(json.dumps(kept))
-    experiments.run(spark, config, Execution(out=str(eventful), resume=True)).close()
-    assert (eventful / "metrics.json").read_text() == metrics
-    for name, was in before.items():
-        by = list(was.columns)
-        pd.testing.assert_frame_equal(
-            *[one.sort_values(by, ignore_index=True) for one in (was, saved(eventful, name))]
-        )
-    assert experiments.verify(str(eventful)).damaged == []
 
 
 @pytest.mark.slow

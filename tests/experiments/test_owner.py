@@ -15,7 +15,7 @@ from scribe_spark.core.paths import temporary_name
 from scribe_spark.experiments import Sweep, TreeSweep
 from scribe_spark.experiments.comparing import check_compare_out
 from scribe_spark.experiments.folder import Folder, StoredFolder, find_strange_file
-from scribe_spark.experiments.owner import (
+from scribe_spark.experiments.manifest import (
     COMPARISON,
     OWNERS,
     PAPER,
@@ -256,14 +256,6 @@ def test_what_is_cleared_is_the_commands_own(spark, owner, tmp_path):
     inner = f"{'arrivals/seed=1' if owner is PAPER else 'b=2'}/"
     ours = {name for name in before if name.split("/")[0] in owner.contents}
     assert gone == ours | {n for n in before if owner.inner is not None and n.startswith(inner)}
-
-
-@pytest.mark.parametrize("theirs", OWNERS, ids=lambda owner: owner.noun)
-def test_a_sweep_removes_points_that_are_runs_and_nothing_else(spark, theirs, tmp_path):
-    before = left_by(theirs, tmp_path)
-    with Folder(spark, str(tmp_path)) as folder:
-        folder.remove(RUN)
-    assert content(tmp_path) == ({"notes.txt": "mine"} if theirs is RUN else before)
 
 
 def test_the_calls_themselves_refuse(spark, copy, tmp_path):

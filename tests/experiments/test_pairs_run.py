@@ -2,11 +2,9 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark import RunConfig, Simulation, WorldConfig, experiments
-from scribe_spark.config import Execution
+from scribe_spark import RunConfig, Simulation
 from scribe_spark.core.arrays import rank_in_group
 from scribe_spark.core.pair_delay import PairDelay
 from scribe_spark.engine.losses import jitter_keys, late_us
@@ -106,23 +104,3 @@ def test_no_measure_of_links():
     """A network of pairs has no links."""
     names = {measure.name for measure in _measures_of(RunConfig(topology="pairs"))}
     assert names == {measure.name for measure in _measures_of(RunConfig())} - {"link_stress"}
-
-
-@pytest.mark.slow
-def test_a_world_is_the_same_in_any_number_of_buckets(spark, tmp_path):
-    config = WorldConfig(
-        **{**GIVEN, "rounds": 4, "generator": "churn+publications", "overlay": "arrivals"},
-        systems=("scribe", "gossipsub", "plumtree", "flooding"), measures="delay,node_stress",
-        initial=120,
-    )  # fmt: skip
-    found = []
-    for buckets, engine in ((1, "tasks"), (2, "tasks"), (7, "jobs")):
-        out = f"{tmp_path}/{buckets}"
-        experiments.run_world(spark, config, Execution(out=out, buckets=buckets, engine=engine))
-        found.append(
-            [pq.read_table(f"{out}/tables/{one}").to_pandas() for one in ("rounds", "publications")]
-        )
-    for tables in found[1:]:
-        for one, first in zip(tables, found[0], strict=True):
-            names = [name for name in first if name != "seconds"]
-            pd.testing.assert_frame_equal(one[names], first[names])

@@ -3,7 +3,6 @@
 import json
 import shutil
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,22 +106,6 @@ def together(out: Path) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------- what is left
 
 
-def test_each_run_is_a_run(done, spark):
-    for run in RUNS:
-        assert [e["name"] for e in manifest(done / run)["phases"]] == list(experiments.PHASES)
-        assert (done / run / "report.html").exists()
-    assert [r["name"] for r in manifest(done)["runs"]] == [
-        run.replace("/seed=", ", seed ") for run in RUNS
-    ]
-    assert manifest(done / RUNS[0])["resolved"]["nodes"] == 120
-
-
-def test_the_experiments_of_a_seed_share_the_network_and_seeds_do_not(done):
-    links = {run: left(done / run)["links"]["digest"] for run in RUNS}
-    assert links["main/seed=1"] == links["small_groups/seed=1"]
-    assert links["main/seed=1"] != links["main/seed=2"]
-
-
 def test_numbers_are_those_of_the_runs(done, spark):
     ours = {(row["experiment"], row["name"]): row for row in numbers(done)}
     assert len(ours) == len(numbers(done))
@@ -142,18 +125,6 @@ def test_numbers_are_those_of_the_runs(done, spark):
         assert ours["small_groups", metric]["value"] == row["value"]
         assert ours["small_groups", metric]["std"] is None
     assert ours["main", "scribe.rad.average_std"]["paper"] == 62
-
-
-def test_the_tidy_table(done, spark):
-    rows = spark.read.parquet(str(done / "tables" / "metrics")).collect()
-    found = {(r["experiment"], r["seed"], r["name"]): r["value"] for r in rows}
-    expected = {
-        (row["experiment"], int(seed), row["name"]): value
-        for row in numbers(done)
-        for seed, value in row["seeds"].items()
-    }
-    assert len(rows) == len(found)
-    assert found == expected
 
 
 def test_the_page(done):
@@ -193,24 +164,6 @@ def test_only_what_is_not_whole_is_made_again(spark, copy, done):
     assert together(copy) == together(done)
 
 
-def test_fewer_seeds_and_experiments_of_what_is_there(spark, copy):
-    before = made(copy)
-    go_on(spark, copy, Paper(seeds=1, experiments="main"))
-    assert {row["experiment"] for row in numbers(copy)} == {"main"}
-    assert {tuple(row["seeds"]) for row in numbers(copy)} == {("1",), ()}
-    assert all(row["std"] is None for row in numbers(copy))
-    assert made(copy) == before
-
-
-def test_an_experiment_may_be_for_some_seeds_only():
-    runs = Paper(seeds=3, experiments="small_groups, main").runs()
-    assert {seed: list(of) for seed, of in runs.items()} == {
-        1: ["small_groups", "main"],
-        2: ["main"],
-        3: ["main"],
-    }
-
-
 # --------------------------------------------------------------------------------------- refusals
 
 
@@ -219,10 +172,6 @@ def refusal(out: Path, whole: Paper = WHOLE, **how: bool) -> str:
         check_sweep(PaperSweep(whole), Execution(out=str(out), **how))
     assert "\n" not in str(caught.value)
     return str(caught.value)
-
-
-def test_what_exists_is_not_touched_unasked(done):
-    assert "exists; use --resume" in refusal(done)
 
 
 def test_another_scale_or_config_is_refused(done, monkeypatch):
@@ -234,50 +183,9 @@ def test_another_scale_or_config_is_refused(done, monkeypatch):
     assert text.startswith(f"b = 2: {done}/small_groups/seed=1 was made with b = 4")
 
 
-def test_scale():
-    runs = Paper(seeds=1, experiments=BOTH, scale=0.25).runs()[1]
-    assert [(run.overlay.nodes, run.groups.count) for run in runs.values()] == [(30, 1), (15, 1)]
-    # a group has to find its members
-    tiny = Paper(seeds=1, experiments="small_groups", scale=0.001).runs()[1]["small_groups"]
-    assert tiny.overlay.nodes == 6
-
-
-def test_another_version_is_refused(copy):
-    record = manifest(copy)
-    record["versions"]["scribe_spark"] = "0.0.1"
-    (copy / "manifest.json").write_text(json.dumps(record))
-    assert "was made by 0.0.1" in refusal(copy, resume=True)
-    (copy / "manifest.json").write_text(json.dumps({"resolved": {}, "runs": []}))
-    assert "cannot be read; use --overwrite" in refusal(copy, resume=True)
-
-
-@pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}, {}])
-def test_a_run_is_no_paper_and_a_paper_no_run(done, how):
-    assert "holds a run, not the whole paper" in refusal(done / RUNS[0], **how)
-    with pytest.raises(InputError, match="holds the whole paper, not a run"):
-        experiments.check(RunConfig(), Execution(out=str(done), **how))
-
-
 def test_somebody_elses_folder_is_refused(tmp_path):
     (tmp_path / "mine.txt").touch()
     assert "is not empty" in refusal(tmp_path, resume=True)
-
-
-def test_overwrite_starts_over(spark, copy, monkeypatch):
-    """All that the paper left is gone before its first run begins; what lies beside it stays."""
-
-    def interrupted(*_, **how):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules[run_sweep.__module__], "run", interrupted)
-    (copy / "notes.txt").write_text("mine")
-    sweep = PaperSweep(Paper(seeds=1, experiments=BOTH))
-    check_sweep(sweep, how := Execution(out=str(copy), overwrite=True))
-    with pytest.raises(KeyboardInterrupt):
-        run_sweep(spark, sweep, how)
-    assert {path.name for path in copy.iterdir()} == {"manifest.json", "notes.txt"}
-    # and what is left can be gone on with
-    check_sweep(sweep, Execution(out=str(copy), resume=True))
 
 
 # ---------------------------------------------------------------------------------------- sharing

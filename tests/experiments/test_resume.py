@@ -5,7 +5,7 @@ import json
 import shutil
 import struct
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,34 +108,12 @@ def test_a_flipped_bit_in_the_statistics_is_found(folder, copy):
     assert "has changed" in folder.verify_table("deliveries", records(copy)["deliveries"])
 
 
-def test_foreign_files_are_found(folder, copy):
-    """A Parquet file of somebody else's in a table's folder; and a table in another's place."""
-    shutil.copy(parts(copy, "nodes")[-1], copy / "tables" / "members" / "part-x.parquet")
-    assert "does not belong to this table" in folder.verify_table(
-        "members", records(copy)["members"]
-    )
-    shutil.rmtree(copy / "tables" / "nodes")
-    shutil.copytree(copy / "tables" / "links", copy / "tables" / "nodes")
-    assert folder.verify_table("nodes", records(copy)["nodes"])
-
-
 def test_missing_markers_and_checksums_are_no_damage(folder, copy):
     """Not every committer writes them, nor does every copy bring them along."""
     for file in (copy / "tables" / "links").iterdir():
         if file.name.startswith(("_", ".")):
             file.unlink()
     assert folder.verify_table("links", records(copy)["links"]) is None
-
-
-def test_a_damaged_checksum_file_is_found(spark, small, copy, monkeypatch):
-    """Spark, which writes one, would refuse to read the table: that is as good as damaged."""
-    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "-arrow_writer")
-    with Folder(spark, str(small.out)) as whole, Folder(spark, str(copy)) as folder:
-        record = folder.write_tables({"links": whole.read_table("links")})["links"]
-        assert folder.verify_table("links", record) is None
-        file = parts(copy, "links")[-1]
-        cut(file.parent / f".{file.name}.crc")
-        assert folder.verify_table("links", record)
 
 
 # ------------------------------------------------------- storage that does not answer, Ctrl-C
@@ -193,39 +171,6 @@ def test_a_record_goes_just_before_its_table(make, copy, monkeypatch):
 
 # ------------------------------------------------------------------- lost executors
 
-LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!"
-
-
-def lose_executors(monkeypatch, times: int) -> None:
-    """Make the writing of the tree edges fail as it does without an executor's blocks."""
-    left_to_lose, write = [None] * times, Folder.write_tables
-
-    def write_or_lose(folder: Folder, tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        if "tree_edges" in tables and left_to_lose:
-            left_to_lose.pop()
-            raise RuntimeError(f"Job aborted:\n{LOST}\n\tat org.apache...")
-        return write(folder, tables)
-
-    monkeypatch.setattr(Folder, "write_tables", write_or_lose)
-
-
-@pytest.mark.slow
-def test_a_phase_is_computed_again_after_a_loss(make, copy, small, monkeypatch):
-    cut(parts(copy, "members")[-1])
-    lose_executors(monkeypatch, 1)
-    notes = Notes()
-    make(copy, resume=True, write_routing_table=True, progress=notes)
-    assert "trees: an executor was lost; computed again" in notes.lines
-    assert left(copy) == left(small.out)
-
-
-def test_a_run_may_be_closed_twice(make, copy):
-    run = make(copy, resume=True, write_routing_table=True)
-    assert run.simulation.members.count()
-    run.close()
-    run.close()
-    assert run.table("links").count()
-
 
 def test_damaged_tables_are_made_again(make, copy, small):
     """Those phases alone whose tables are not whole; the later ones still are, to the bit."""
@@ -280,26 +225,6 @@ def test_a_system_that_was_not_registered_is_built(make, copy):
     assert "trees: the saved tables are of other systems; computed again" in notes.lines
 
 
-@pytest.mark.slow
-def test_a_table_from_damaged_ones_is_made_again(make, copy, small):
-    """Where a phase comes out otherwise than recorded, all that was made from it goes."""
-    file = copy / "manifest.json"
-    record = json.loads(file.read_text())
-    record["phases"][2]["tables"]["members"] |= {"digest": "0-0", "files": {}}
-    file.write_text(json.dumps(record))
-    notes = Notes()
-    make(copy, resume=True, write_routing_table=True, progress=notes)
-    assert notes.lines[:2] == ["topology: complete, skipped", "overlay: complete, skipped"]
-    assert [line.split(" ")[0] for line in notes.lines[2:]] == ["trees:"]
-    assert left(copy) == left(small.out)
-
-
-def test_a_gap_is_told(make, copy):
-    shutil.rmtree(copy / "tables" / "nodes")
-    with pytest.raises(InputError, match="missing or damaged; run --phase overlay"):
-        make(copy, resume=True, write_routing_table=True, phases=("measures",))
-
-
 # ---------------------------------------------------------------------- going on, starting over
 
 
@@ -312,24 +237,6 @@ def test_a_whole_run_is_left_as_it_is(make, copy):
     assert len(notes.lines) == 4
     assert {p: p.stat().st_mtime_ns for p in (copy / "tables").rglob("*")} == before
     assert (copy / "report.html").read_text() == page
-
-
-def test_overwrite_deletes_only_what_a_run_left(make, copy):
-    """What lies beside it is the user's, and what lies in its folders keeps it."""
-    (copy / "notes.txt").write_text("mine")
-    (copy / "tables" / "mine.csv").write_text("mine")
-    with pytest.raises(InputError, match=r"holds 'tables/mine.csv', which"):
-        make(copy, overwrite=True, seed=2, phases=("topology",))
-    assert (copy / "figures" / "tree-largest.svg").exists()
-    (copy / "tables" / "mine.csv").unlink()
-    make(copy, overwrite=True, seed=2, phases=("topology",))
-    assert (copy / "notes.txt").read_text() == "mine"
-    names = {path.name for path in copy.iterdir()}
-    assert names == {"notes.txt", "manifest.json", "tables"}
-    assert {path.name for path in (copy / "tables").iterdir()} == {"routers", "links"}
-    assert manifest(copy)["seed"] == 2
-    # and the folder is still a run's, notes or no notes
-    make(copy, resume=True, seed=2, phases=("topology",))
 
 
 @pytest.mark.parametrize("place", ["plain", "url", "odd"])
@@ -408,13 +315,6 @@ def test_a_url_of_no_file_system_or_one_that_cannot_be_listed(make, out):
     assert "\n" not in str(caught.value)
 
 
-def test_texts_are_written_whole(folder, copy):
-    for text in ("a", "longer, with ü", ""):
-        folder.write_text("deep/in/it.txt", text)
-        assert (copy / "deep/in/it.txt").read_text("utf-8") == text
-    assert [path.name for path in (copy / "deep").rglob("*") if path.is_file()] == ["it.txt"]
-
-
 def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
     with pytest.raises(ValueError, match="table members has columns"):
         folder.write_tables({"members": spark.range(3)})
@@ -423,30 +323,7 @@ def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
     assert folder.verify_table("members", records(copy)["members"]) is None
 
 
-@pytest.mark.parametrize("place", ["", "file://", "hdfs://host"])
-def test_a_name_that_no_file_system_takes(make, tmp_path, place):
-    with pytest.raises(InputError, match="has a name of 256 bytes; must be at most 255"):
-        make(f"{place}{tmp_path}/{128 * 'ü'}/run")
-
-
 # ------------------------------------------------------------------------------- one at a time
-
-
-def test_two_runs_at_once(spark, make, copy):
-    """The second is refused in one line, resumed or not; the folder stays as it is."""
-    with Folder(spark, str(copy)) as folder, folder.lock(print).acquired():
-        before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
-        for how in ("resume", "overwrite"):
-            with pytest.raises(InputError, match=r"is in use by another run \(process \d+ on "):
-                make(copy, write_routing_table=True, **{how: True})
-        with pytest.raises(InputError, match="is in use"):
-            experiments.run(
-                spark,
-                RunConfig(**SMALL, write_routing_table=True),
-                Execution(out=str(copy), resume=True),
-            )
-        assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
-    make(copy, resume=True, write_routing_table=True, phases=("report",))
 
 
 # ---------------------------------------------------------------------------------- the report

@@ -87,17 +87,6 @@ def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):
     assert figures == ["tree-largest", "tree-median", "tree-smallest"]
 
 
-def test_groups_too_large_for_the_driver_are_left_out_and_it_is_said(spark, small, monkeypatch):
-    sizes = table(Path(small.out), "groups")["size"].sort_values(ascending=False).to_numpy()
-    monkeypatch.setattr("scribe_spark.experiments.reporting.MOST_MEMBERS", int(sizes[3]))
-    found = read_trees(reader(spark, Path(small.out)))
-    too_large = int((sizes > sizes[3]).sum())
-    assert found.left_out.startswith(f"{too_large} groups with more than {sizes[3]:,} members")
-    assert found.trees[-1][1].size == sizes[3]
-    monkeypatch.setattr("scribe_spark.experiments.reporting.MOST_MEMBERS", 0)
-    assert read_trees(reader(spark, Path(small.out))).trees == []
-
-
 # --- a graph that the caller has in hand ----------------------------------------------------------
 
 
@@ -171,20 +160,6 @@ def test_delays_between_nodes_are_the_matrix(tables_of_parts):
     assert np.allclose(sent["delay_ms"], matrix.us[ends] / 1000 + 2 * 1.0)
     core = tables_of_parts["link_stress"].query("kind == 'core' and system == 'naive_unicast'")
     assert core["packets"].sum() == (ends[0] != ends[1]).sum()
-
-
-def test_the_nearest_node_is_by_the_matrix(tables_of_parts):
-    """A node of the own region is as far as the diagonal says, and not at no distance."""
-    us = read_matrix("continents").us
-    nodes = tables_of_parts["nodes"].sort_values("node", ignore_index=True)
-    key = nodes["id_hi"].to_numpy().view(np.uint64)
-    router, digit = nodes["router"].to_numpy(), key >> np.uint64(60)
-    entries = tables_of_parts["routing_table"].query("row == 0")
-    assert len(entries) > 1_000
-    for node, col, entry in entries[["node", "col", "entry"]].itertuples(index=False):
-        among = np.flatnonzero(digit == col)
-        nearest = min(among, key=lambda one: (us[router[node], router[one]], key[one]))
-        assert entry == nearest
 
 
 @pytest.mark.parametrize("by", ["class", "region"])
@@ -266,8 +241,8 @@ def counted(table: pd.DataFrame) -> Counter:
     return Counter(table.where(table.notna(), None).itertuples(False, None))
 
 
-#: A tree from the root, copies along edges of each source, and a mesh; in slow tests all systems.
-FEW = {"systems": ("scribe", "flooding", "gossipsub")}
+#: A tree from the root, and copies along edges of each source; in slow tests all systems.
+FEW = {"systems": ("scribe", "flooding")}
 ALL = {"systems": tuple(SYSTEMS), "variants": tuple(VARIANTS)}
 
 
@@ -318,9 +293,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_others_are_told_apart(frame, other):
-    assert not same_content(content(frame), content(OTHERS[other](frame)))
+def test_others_are_told_apart(frame):
+    ours = content(frame)
+    for name, other in OTHERS.items():
+        assert not same_content(ours, content(other(frame))), name
 
 
 def test_where_nothing_is_null_only_values_count(frame):

@@ -20,7 +20,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
-from scribe_spark.experiments.scope import SavedTables, Scope, stage
+from scribe_spark.experiments.scope import SavedTables, stage
 from scribe_spark.experiments.steps import Step, Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
@@ -129,14 +129,6 @@ def test_only_wanted_steps_are_played(command):
     assert command.played == []
 
 
-def test_the_manifest_is_kept_as_a_reader_gets_it(tmp_path):
-    with Folder(None, str(tmp_path)) as folder:
-        work = Work(folder, NoLock(), Notes())
-        work.save({"members": "s3a://user:secret@bucket/a.csv", "seeds": (1, 2)})
-        assert work.manifest == json.loads((tmp_path / "manifest.json").read_text())
-        assert "secret" not in str(work.manifest)
-
-
 # --- what is gone on with
 
 
@@ -209,14 +201,6 @@ def test_a_step_is_repeated_after_a_loss_but_twice_only_if_more_is_saved(losses,
     assert len(released) == losses
 
 
-def test_other_errors_of_a_step_are_raised_at_once():
-    def attempt(_: None) -> None:
-        raise RuntimeError("no loss")
-
-    with pytest.raises(RuntimeError, match="no loss"):
-        Work(None, NoLock(), Notes()).until_played("trees", attempt, lambda: None)
-
-
 # --- one run at a time in a folder ----------------------------------------------------------------
 
 
@@ -258,15 +242,6 @@ def test_only_one_has_it(tmp_path):
         again.check()
 
 
-def test_released_where_something_raises_and_once(tmp_path):
-    one = lock(tmp_path)
-    with pytest.raises(KeyboardInterrupt), one.acquired():
-        raise KeyboardInterrupt
-    with lock(tmp_path).acquired():
-        one.release()
-        assert (tmp_path / LOCK).exists()
-
-
 def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     owner = replace(LockOwner.here(), pid=child.pid, started=_started(child.pid))
@@ -288,12 +263,6 @@ def _started(pid: int) -> str:
     return started(pid)
 
 
-def test_a_process_id_that_is_used_again_is_another_process(tmp_path):
-    left_by(tmp_path, replace(LockOwner.here(), pid=1, started="before"))
-    with lock(tmp_path).acquired():
-        pass
-
-
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"owner": {"pid": 1}}', "\udcff"])
 def test_a_lock_that_is_not_renewed_is_taken_over(tmp_path, text):
     """Of another machine, or of nobody who can be told."""
@@ -306,13 +275,6 @@ def test_a_lock_that_is_not_renewed_is_taken_over(tmp_path, text):
         assert len(notes) == 1
         assert "sign of life" in notes[0]
         assert LockOwner.read((tmp_path / LOCK).read_text()).pid == LockOwner.here().pid
-
-
-def test_a_link_in_the_place_of_a_lock_is_refused_at_once(tmp_path):
-    """A lock that cannot be read seems to be given back; one that is a link never is."""
-    (tmp_path / LOCK).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(OSError, match="is a symbolic link"):
-        lock(tmp_path).acquire()
 
 
 def test_a_lock_that_is_renewed_is_not(tmp_path):
@@ -336,66 +298,7 @@ def test_whoever_was_taken_for_dead_stops(tmp_path):
     assert (tmp_path / LOCK).read_text() == text  # it is theirs now
 
 
-def test_a_release_while_somebody_waits(tmp_path):
-    left_by(tmp_path, elsewhere())
-    notes: list[str] = []
-
-    class Released(list):
-        def append(self, text: str) -> None:
-            notes.append(text)
-            (tmp_path / LOCK).unlink()
-
-    with lock(tmp_path, Released()).acquired():
-        assert len(notes) == 1
-
-
 # --- resources ------------------------------------------------------------------------------------
-
-
-class Resource:
-    def __init__(self, log: list[str], name: str, fails: bool = False) -> None:
-        self.log, self.name, self.fails = log, name, fails
-
-    def release(self) -> None:
-        self.log.append(self.name)
-        if self.fails:
-            raise RuntimeError(self.name)
-
-
-def test_the_newest_is_released_first_and_once():
-    log: list[str] = []
-    with Scope() as scope:
-        for name in "abc":
-            assert scope.own(Resource(log, name)).name == name
-    assert log == ["c", "b", "a"]
-    scope.close()
-    assert log == ["c", "b", "a"]
-    scope.own(Resource(log, "d"))
-    scope.close()
-    assert log[3:] == ["d"]
-
-
-def test_one_failure_does_not_keep_the_others():
-    log: list[str] = []
-    scope = Scope()
-    for name in "abc":
-        scope.own(Resource(log, name, fails=name == "b"))
-    with pytest.raises(RuntimeError):
-        scope.close()
-    assert log == ["c", "b", "a"]
-
-
-def test_released_where_something_raises():
-    log: list[str] = []
-
-    def work() -> float:
-        with Scope() as scope:
-            scope.own(Resource(log, "a"))
-            return 1 / 0
-
-    with pytest.raises(ZeroDivisionError):
-        work()
-    assert log == ["a"]
 
 
 def test_stages_are_computed_once_until_they_are_forgotten():

@@ -15,7 +15,7 @@ from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
 from scribe_spark.experiments.run_sweep import _incomplete
 from scribe_spark.experiments.sweep import PointResult
 
-from .conftest import SMALL, Notes, left, manifest
+from .conftest import SMALL, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,17 +83,6 @@ def test_members_that_are_not_reached_are_shown_beside_delays():
     given = {"nodes": 500, "groups": 5, "rounds": 2, "generator": "publications"}
     worlds = Sweep(WorldConfig(**given), {"b": (2, 4)}, ("scribe.latency.p99.last",))
     assert _incomplete(worlds, results) == ["scribe.multicasts.reached.least"]
-
-
-def test_values_keep_their_kinds():
-    sets = ["zipf_exponent=1,1.25", "gtitm_quirk=true,false", 'variants=plain, "collapse,lazy"']
-    grid = Sweep.of({}, {}, sets).grid
-    assert grid["zipf_exponent"] == (1.0, 1.25)
-    assert grid["gtitm_quirk"] == (True, False)
-    assert grid["variants"] == ("plain", "collapse,lazy")
-    assert (
-        repr(Sweep.of({"sweep": {"zipf_exponent": [1]}}, {}, []).grid["zipf_exponent"]) == "(1.0,)"
-    )
 
 
 def test_fields_are_swept_by_dotted_names_and_lists_as_lists():
@@ -210,42 +199,11 @@ def test_rows_are_those_of_the_runs(whole):
     assert table.groupby(["leaf_set", "seed"]).ngroups == 2
 
 
-def test_table_entries_are_those_of_the_routing_table(small):
-    entries = small.table("routing_table").count()
-    assert small.table("table_entries").toPandas().values.tolist() == [[SMALL["nodes"], entries]]
-    (told,) = [m for m in small.metrics() if m["name"] == "pastry.table_entries.mean"]
-    assert told["value"] == entries / SMALL["nodes"]
-
-
 def test_the_page(whole):
     page = (whole / "sweep.html").read_text()
     assert page.count("<figure") == 10
     for name in NAMES:
         assert f'href="{name}/report.html"' in page
-
-
-@pytest.mark.slow
-def test_going_on(spark, whole, copy):
-    """One point is gone: it alone is run, apart from the others, and its numbers are the same."""
-    shutil.rmtree(copy / NAMES[1])
-    shutil.rmtree(copy / "sweep")
-    swept, notes = Sweep.of(FEW, {}, GRID), Notes()
-    check_sweep(swept, where(copy, resume=True))
-    done = run_sweep(spark, swept, where(copy, resume=True), notes)
-    phases = [
-        f"{phase}: complete, skipped" for phase in ("topology", "overlay", "trees", "measures")
-    ]
-    told = [
-        line for n, name in enumerate(NAMES) for line in (f"point {n + 1} of 2: {name}", *phases)
-    ]
-    assert notes.lines == told[:-4]
-    before, after = rows(whole), rows(copy)
-    redone = (before["leaf_set"] == 16) & before["metric"].str.startswith("cost.")
-    assert redone.sum() == 5
-    pd.testing.assert_frame_equal(after[~redone], before[~redone])
-    assert done.rows.count() == len(before)
-    for name in NAMES:  # the one that is run again has routes of its own now
-        assert left(copy / name) == left(whole / name)
 
 
 def test_folders_refused(whole):
@@ -265,12 +223,6 @@ def test_folders_refused(whole):
     ):
         with pytest.raises(InputError, match=error):
             check_sweep(other, where(whole, resume=True))
-
-
-def test_a_point_of_something_else_is_refused(copy):
-    shutil.copytree(copy / NAMES[0], copy / NAMES[1], dirs_exist_ok=True)
-    with pytest.raises(InputError, match=r"leaf_set=16,seed=2 was made with leaf_set = 8"):
-        check_sweep(Sweep.of(FEW, {}, GRID), where(copy, resume=True))
 
 
 def test_bad_points_leave_no_trace(tmp_path):

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scribe_spark import experiments
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core import inputs
 from scribe_spark.core.errors import InputError
@@ -41,23 +40,15 @@ def refused(refused, no_spark):
 #: Command and flags, where PIPE is a pipe of this ending.
 COMMANDS = [
     ("topology PIPE", "csv"),
-    ("topology PIPE", "csv.gz"),
     ("topology PIPE", "gml"),
-    ("topology PIPE", "graphml"),
     ("topology --regions PIPE", "json"),
-    ("run --regions PIPE", "csv"),
-    ("run --node-routers PIPE", "csv"),
     ("run --members PIPE", "parquet"),
     ("run --schedule PIPE --message-size 1KB", "csv"),
     ("run --classes PIPE", "toml"),
     ("run --config PIPE", "toml"),
     ("run --variants lazy --capacities PIPE", "csv"),
-    ("sweep --set b=2,4 --members PIPE", "csv"),
     ("world --nodes 100 --groups 3 --events PIPE", "csv"),
-    ("world --nodes 100 --members PIPE", "csv"),
     ("world --nodes 100 --groups 3 --access PIPE", "csv"),
-    ("world --config PIPE", "toml"),
-    ("reference-tree --config PIPE", "toml"),
 ]
 
 
@@ -259,14 +250,6 @@ def test_a_manifest_without_an_end(refused, tmp_path, command, spoil):
     says = "has no readable manifest.json" if "--knowledge" in command else SPOILT[spoil]
     assert f" = '{tmp_path}/out': " in line
     assert says in line
-
-
-@pytest.mark.parametrize("spoil", SPOILT)
-def test_a_report_of_a_manifest_without_an_end(spark, tmp_path, spoil):
-    (tmp_path / "manifest.json").write_text("{}")
-    spoil(tmp_path / "manifest.json")
-    with pytest.raises(InputError, match=r"^out = .*: holds no finished run: its manifest.json"):
-        experiments.report(spark, str(tmp_path))
 
 
 @pytest.mark.parametrize("spoil", SPOILT)

@@ -9,7 +9,6 @@ from damage import assert_all_damage_is_told, places
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import report, verify
-from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.runtime.filesystem import LocalFiles
 
 from .conftest import copied, left, manifest
@@ -48,12 +47,6 @@ def test_a_line_for_each_damaged_table_and_exit_1(call, out):
     assert err.startswith(f"scribe-spark: error: {out}: a run; tables: ")
     assert "damaged: 3; make them again by their command with --resume" in err
     assert err.count("\n") == 1
-
-
-def test_a_folder_in_place_of_a_text(out):
-    (out / "metrics.json").unlink()
-    (out / "metrics.json").mkdir()
-    assert verify(str(out)).damaged == ["metrics.json: it is not a text file"]
 
 
 def test_an_unfinished_run_says_so(call, out):
@@ -122,13 +115,6 @@ def test_a_name_in_a_manifest_is_that_of_one_folder(tmp_path, what, name):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=r"^a name in manifest.json = .*must be the name of one"):
         verify(str(tmp_path))
-
-
-def test_a_name_that_leads_elsewhere_is_not_followed_on_resume_either(tmp_path):
-    with StoredFolder(None, str(tmp_path)) as folder:
-        for look in (folder.verify_text, folder.verify_table):
-            with pytest.raises(InputError, match="must be the name of one file or folder"):
-                look("../x", {})
 
 
 @pytest.mark.parametrize("points", [["."], ["b=2"]])

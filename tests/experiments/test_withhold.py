@@ -1,6 +1,7 @@
 """The option withhold: what is refused; and runs and worlds whose nodes forward nothing."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -70,22 +71,26 @@ THIN = {
 }
 
 
-@pytest.mark.parametrize("sizes", [{}, SIZES])
+def play_trees(spark, config: RunConfig, out: Path) -> None:
+    """Write the tables of a run but for measures."""
+    how, phases = Execution(out=str(out), engine="tasks"), ("topology", "overlay", "trees")
+    run(spark, config, how, phases=phases).close()
+
+
+@pytest.mark.parametrize("sizes", [pytest.param({}, marks=pytest.mark.slow), SIZES])
 def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     """What is reached is what a walk down the trees of the same run without the option reaches."""
     silent = set(range(0, 60, 4))
     pd.DataFrame({"node": sorted(silent)}).to_csv(tmp_path / "nodes.csv", index=False)
-    config = RunConfig(**GROWN | {"variants": "collapse", "systems": "scribe,bayeux"}, **sizes)
+    config = RunConfig(**GROWN | {"variants": "plain", "systems": "scribe,bayeux"}, **sizes)
     for name, given in (
         ("all", config),
         ("some", config.replace(withhold=str(tmp_path / "nodes.csv"))),
     ):
-        phases = "topology", "overlay", "trees"
-        run(spark, given, Execution(out=str(tmp_path / name)), phases=phases).close()
+        play_trees(spark, given, tmp_path / name)
     edges, wanted = table(tmp_path / "all", "tree_edges"), table(tmp_path / "all", "deliveries")
     found = table(tmp_path / "some", "deliveries")
-    systems = ("scribe", "scribe_collapse", "bayeux")
-    for system in systems:
+    for system in ("scribe", "bayeux"):
         below = defaultdict(list)
         for row in edges[edges["system"] == system].itertuples():
             below[row.group, row.parent].append(row.child)
@@ -113,9 +118,8 @@ def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes
     silent = withheld_nodes(config)
     sent = {}
     for kind in ("payload", "all"):
-        given, out = config.replace(withhold_kind=kind), tmp_path / kind
-        phases = "topology", "overlay", "trees"
-        run(spark, given, Execution(out=str(out), engine="tasks"), phases=phases).close()
+        out = tmp_path / kind
+        play_trees(spark, config.replace(withhold_kind=kind), out)
         copies, sources = table(out, "copies"), table(out, "groups").set_index("group")["root"]
         own = copies["sender"] == copies["group"].map(sources)
         others = copies[silent.of_nodes(copies["sender"].to_numpy()) & ~own]

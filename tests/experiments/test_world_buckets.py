@@ -6,7 +6,7 @@ from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import engines
 from scribe_spark.experiments.engines import COSTS, buckets_of, choose_buckets
-from scribe_spark.experiments.owner import names_of_save
+from scribe_spark.experiments.manifest import names_of_save
 from scribe_spark.experiments.run_world import other_slot
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
 from scribe_spark.worlds.save import VERSION
@@ -14,13 +14,6 @@ from scribe_spark.worlds.save import VERSION
 GIB = 2**30
 
 WITH_GROUPS, _ = COSTS["jobs"]
-
-
-@pytest.mark.parametrize("costs", COSTS["jobs"])
-def test_one_bucket_where_nodes_are_few_and_on_one_core(costs):
-    assert choose_buckets(1_000, 64, 24 * GIB, costs) == 1
-    for nodes in (1_000, 100_000, 300_000):
-        assert choose_buckets(nodes, 1, 24 * GIB, costs) == 1
 
 
 def test_a_bucket_for_each_core_from_where_that_is_faster():
@@ -32,15 +25,6 @@ def test_a_bucket_for_each_core_from_where_that_is_faster():
     costs = WITH_GROUPS
     gained = [(costs.one - costs.each / 32) * at * 10_000 for at in (crossing - 1, crossing)]
     assert gained[0] <= costs.floor < gained[1]
-
-
-@pytest.mark.parametrize("cores", [1, 2, 8])
-def test_as_many_as_have_room(cores):
-    """What is played at a time, a bucket a core, takes its share of the memory at most."""
-    for nodes in (2_000_000, 10_000_000):
-        buckets = choose_buckets(nodes, cores, 24 * GIB, WITH_GROUPS)
-        assert buckets >= max(2, cores)
-        assert cores * nodes / buckets * WITH_GROUPS.bytes <= 0.75 * 24 * GIB
 
 
 @pytest.mark.parametrize(
