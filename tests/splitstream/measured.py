@@ -152,7 +152,7 @@ class Net:
 
     def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
         """The next hops of live nodes to all ids, as `routes.FindRoutes` hands them over."""
-        ids = ids_of(key, S, spare=spare)
+        ids = ids_of(SplitStreamConfig(policy=SPARE if spare else FREEPASTRY), key)
         live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
         states = self.states
         if len(live) < self.nodes:
@@ -180,7 +180,8 @@ class Net:
 
     def scribe_trees(self, key: Keys) -> np.ndarray:
         """Return the parents in the package's own Scribe trees of the ids of stripes."""
-        ids, facts = ids_of(key, S, spare=False), RingInMemory(self.ring)
+        ids = ids_of(SplitStreamConfig(policy=FREEPASTRY), key)
+        facts = RingInMemory(self.ring)
         bounds = np.array([0, self.nodes])
         engine = InTask([Tables.of(self.states.tables())])
         rule = PastryNextHop(facts)

@@ -8,15 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.arrays import least_of, run_starts
 from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.channels import Setting, open_channels
-from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.channels import Channels
+from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.systems.splitstream.routes import Routes
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream.played import Case, Rules, Seen, of_all, play, random_case
 
@@ -176,14 +177,14 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
     number, none = np.array([0]), (key[:0], key[:0])
     id = number.astype(np.uint64)
     period = Period(0, 0, True, True, number, id, id, (key * 0, key), none, key[:0], every, network)
-    begun = open_channels({}, setting := Setting(Rules(), 4, period))
+    begun = Channels(Rules(), {}, period)
     expected = (
         pytest.raises(InputError, match=r"mean of capacities = 17\.4.*: must be 18")
         if few
         else nullcontext()
     )
     with expected:
-        Forest(begun, setting)
+        Forest(begun, 4, Routes())
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

@@ -7,12 +7,21 @@ row of e has the cells of e, ascending by position.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    least_of,
+    offsets_of,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns
 
@@ -41,18 +50,16 @@ class Meshes:
     ----------
     size : int
         The number of all nodes, K.
-    group, node : ndarray of int64, shape (E,)
-        The entries, ascending: the index of the group and the position of the node.
-    is_in : ndarray of bool, shape (E,)
-        True for members; the other entries have died or quit.
-    a, b : ndarray of int64, shape (L,)
-        The links, each in both directions: indices of entries, ascending.
-    since, distance : ndarray of int64, shape (L,)
-        The period in which the link began, and the distance of its ends in microseconds.
-    heard, number, cost, next : ndarray of int32, shape (cells,)
-        What an entry knows of another: the period in which it last received a higher refresh number
-        (NONE: it does not know the other), that number, the cost in microseconds, and the position
-        of the neighbour on the way (NONE: there is no way).
+    group, node, is_in : ndarray, shape (E,)
+        The entries, ascending: the index of the group, the position of the node, and True for
+        members (the others have died or quit).
+    a, b, since, distance : ndarray of int64, shape (L,)
+        The links, each in both directions, ascending: indices of entries, the period in which the
+        link began, and the distance of its ends in microseconds.
+    cells : dict of str to ndarray of int32
+        What an entry knows of another: in ``heard`` the period in which it last received a higher
+        refresh number (NONE: never), in ``number`` that number, in ``cost`` the
+        cost in microseconds, and in ``next`` the position of the neighbour on the way, or NONE.
     key, top, width, start : ndarray of int64, shape (E,)
         The key (group, node) of each entry, the first entry of its group, the length of its row of
         cells (the number of entries of the group), and the first of these cells.
@@ -137,10 +144,7 @@ class Meshes:
         self.keep_links(kept)
 
     def add_links(self, a: np.ndarray, b: np.ndarray, period: int, distance: np.ndarray) -> None:
-        """Add the links from `a` to `b` that are new, in both directions.
-
-        Their links begin in `period`; `distance` is that of each row, in microseconds.
-        """
+        """Add the links from `a` to `b` that are new in a `period`, in both directions."""
         new = self.find_links(a, b) < 0
         a, b, distance = a[new], b[new], distance[new]
         since = np.full(len(a), period)
@@ -149,24 +153,21 @@ class Meshes:
         _, first = np.unique(key_of([*ends], len(self.node)), return_index=True)
         self.a, self.b, self.since, self.distance = (column[first] for column in (*ends, *more))
 
-    def by_slot(self, readers: np.ndarray) -> list[np.ndarray]:
-        """Return the links of the entries that `readers` (a mask) marks, in several arrays.
-
-        The first array has the first link of each entry, the second one the second link, and so on.
-        """
-        links = np.flatnonzero(readers[self.a])
-        slot = links - np.searchsorted(self.a, self.a[links])
-        order = np.argsort(slot, kind="stable")
-        ends = np.cumsum(np.bincount(slot))
-        return np.split(links[order], ends[:-1]) if len(links) else []
+    def squares(self, readers: np.ndarray) -> Iterator[Squares]:
+        """Yield groups with equal numbers of entries, and the links of `readers` (a mask)."""
+        for width in distinct(self.width).tolist():
+            some = self.width == width
+            links = np.flatnonzero((readers & some)[self.a])
+            slot = links - np.searchsorted(self.a, self.a[links])
+            order = np.argsort(slot, kind="stable")
+            ends = np.cumsum(np.bincount(slot))
+            slots = np.split(links[order], ends[:-1]) if len(links) else []
+            yield Squares(self, np.flatnonzero(some), width, slots)
 
     # --- entries
 
     def replaced(self, kept: np.ndarray, more: np.ndarray) -> Meshes:
-        """Return meshes of the entries that `kept` (a mask) marks, and of new ones.
-
-        `more` has the new keys (group, node).
-        """
+        """Return meshes of the entries that `kept` (a mask) marks, and of new ones (keys)."""
         key = np.sort(np.r_[self.key[kept], more])
         is_in = np.zeros(len(key), dtype=bool)
         here = np.flatnonzero(kept)
@@ -191,12 +192,40 @@ class Meshes:
             self.cells[name][cells] = unknown
 
 
-class CellRows:
-    """The rows of cells of the entries `e`, one after the other.
+class Squares:
+    """The cells of groups with the same number of entries, as a matrix with a row for each entry.
 
-    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` the cell's index in
-    all cells of the meshes.
+    ``e`` has the entries; ``slots`` the first link of each entry, the second link, and so on.
     """
+
+    def __init__(self, meshes: Meshes, e: np.ndarray, width: int, slots: list[np.ndarray]) -> None:
+        self.e, self.slots = e, slots
+        self._cells: Any = (meshes.start[e][:, None] + np.arange(width)).ravel()
+        self._shape, self._row = (len(e), width), np.full(len(meshes.node), NONE)
+        self._row[e] = np.arange(len(e))
+        if len(e) == len(meshes.node):
+            self._cells = slice(None)
+
+    def rows(self, e: np.ndarray) -> np.ndarray:
+        """Return the rows of entries."""
+        return self._row[e]
+
+    def take(self, cells: np.ndarray) -> np.ndarray:
+        """Return values by cell as a matrix."""
+        return cells[self._cells].reshape(self._shape)
+
+    def any_row(self, marks: np.ndarray) -> np.ndarray:
+        """Return for each entry whether one row of its group marks its column."""
+        width = self._shape[1]
+        return marks.reshape(-1, width, width).any(axis=1).ravel()
+
+    def put(self, cells: np.ndarray, values: np.ndarray) -> None:
+        """Write a matrix of values."""
+        cells[self._cells] = values.ravel()
+
+
+class CellRows:
+    """The rows of cells of the entries `e`: ``of`` has the row, ``cell`` the index of each cell."""
 
     def __init__(self, meshes: Meshes, e: np.ndarray) -> None:
         self._meshes, self.e = meshes, e
@@ -204,7 +233,7 @@ class CellRows:
         self.of, self.cell = expand(meshes.start[e], meshes.start[e] + meshes.width[e])
 
     def column(self, place: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return the entries that cells are about, for indices of cells in these rows."""
+        """Return the entries that cells (by their `place` in these rows) are about."""
         meshes = self._meshes
         return self.cell[place] + (meshes.top[self.e] - meshes.start[self.e])[self.of[place]]
 
@@ -217,18 +246,9 @@ class CellRows:
         return np.add.reduceat(values, self.starts, dtype=np.int64)
 
     def least(self, place: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the entry with the least value in each row.
-
-        `values` belong to the cells `place`, ascending. The first of equal values wins; a row
-        without values has NONE.
-        """
-        found, of = np.full(len(self.e), NONE), self.of[place]
-        if len(place):
-            begins = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
-            least = np.minimum.reduceat(values, begins)
-            ties = np.flatnonzero(values == np.repeat(least, np.diff(np.r_[begins, len(of)])))
-            row, first = np.unique(of[ties], return_index=True)
-            found[row] = self.column(place[ties[first]])
+        """Return the entry with the (first) least of the `values` at `place`, or NONE, by row."""
+        found, first = np.full(len(self.e), NONE), place[least_of(self.of[place], values)]
+        found[self.of[first]] = self.column(first)
         return found
 
 

@@ -103,9 +103,8 @@ class NicePeriod:
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
         """Count messages of a kind between keys, and their bytes with `entries` entries each."""
-        if len(sender):
-            self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
-            self._counts["control_bytes"] += MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
+        self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
+        self._counts["control_bytes"] += MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
         """Return True for nodes that are neither silent (dead, not noticed) nor departing."""

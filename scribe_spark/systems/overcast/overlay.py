@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import NONE, depths, distinct, find_sorted, whole_
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
+from scribe_spark.rounds.grown_overlays import MEASURED, GrownOverlays, Period, entry_tables
 from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS, Members
 from scribe_spark.systems.overcast.tree import ADOPT, CHECK_IN, PROBE, Round
@@ -21,9 +21,6 @@ from scribe_spark.underlay.protocol import narrowest
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.overcast.config import OvercastConfig
-
-#: The table of the measures of trees at the end of a round of the world.
-_MEASURED = "measured"
 
 #: Measure of a round -> the sums of which it is the quotient.
 QUOTIENTS = {
@@ -48,7 +45,7 @@ class Overcast(GrownOverlays):
     rules: OvercastConfig
 
     notes_failures: ClassVar[bool] = True
-    tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, _MEASURED)
+    tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, MEASURED)
     structure: ClassVar[tuple[str, ...]] = (MEMBERS, "group", "node", "parent", "alive")
     counted: ClassVar[tuple[str, ...]] = ("moves", "certificates", "certificates.news")
     control: ClassVar[tuple[str, ...]] = (PROBE, ADOPT, CHECK_IN)
@@ -72,7 +69,7 @@ class Overcast(GrownOverlays):
         )
         state.update(round.tables())
         if period.ends_round:
-            state[_MEASURED] = measured(state, period.network)
+            state[MEASURED] = measured(state, period.network)
         return sent
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
@@ -115,11 +112,6 @@ class Overcast(GrownOverlays):
         rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
         ends = {"parent": members["node"][parent], "child": members["node"][child]}
         return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
-
-    def sums(self, state: Mapping[str, Columns]) -> Columns:
-        """See `GrownOverlays.sums`."""
-        rows = state.get(_MEASURED, {})
-        return {name: column for name, column in rows.items() if name != "group"}
 
 
 def _owners(state: Mapping[str, Columns], name: str, size: int) -> np.ndarray:

@@ -1,13 +1,8 @@
 """The answers of full nodes to newcomers, and the next nodes of refused requests: L6 to L8.
 
-The two published policies answer the same questions.  Requests at one node are answered one after
-the other: a *turn* has one request of each node.
-
-References
-----------
-M. Castro et al.: SplitStream, SOSP 2003, Section 3.3.  FreePastry (``SplitStreamScribePolicy``);
-Mace (``splitstream.mac``), which has the paper's spare-capacity group.  Recalled: no text could be
-had.
+The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
+(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).  Requests at one
+node are answered one after the other: a *turn* has one request of each node.
 """
 
 from __future__ import annotations
@@ -24,14 +19,13 @@ from scribe_spark.core.arrays import (
     distinct,
     divided,
     expand,
+    least_of,
     offsets_of,
 )
 from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.lists import Lists
-from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import SPARE_JOIN, SPARE_LEAVE
-from scribe_spark.systems.splitstream.forest import Forest, least_of
-from scribe_spark.systems.splitstream.routes import Routes
+from scribe_spark.systems.splitstream.forest import Forest
 
 #: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
 #: list is empty; as an anycast.
@@ -68,9 +62,8 @@ class FullNodes:
 class Turn:
     """One request at each of some full nodes, with the children of these nodes.
 
-    Arrays are by request, or by child. ``children`` has the numbers of children by request and
-    stripe, ``own`` is True for the stripes that the node is there for: those rooted there, and the
-    primary one.
+    ``children`` has their numbers by request and stripe; ``own`` is True for the stripes that the
+    node is there for: those rooted there, and the primary one.
     """
 
     def __init__(self, forest: Forest, full: FullNodes, asks: Requests, some: Any) -> None:
@@ -87,10 +80,7 @@ class Turn:
 
 
 class FreePastry:
-    """The policy of FreePastry: full nodes replace children by newcomers to their own stripes.
-
-    Own stripes are the primary one and those whose root the node is; rule L6.
-    """
+    """The policy of FreePastry: newcomers to own stripes of full nodes replace children: L6."""
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
@@ -118,11 +108,9 @@ class FreePastry:
         return chosen
 
     def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
-        """Return the stripe of which a node drops a child for a newcomer, or NONE.
+        """Return the stripe of which a node that `frees` a place drops a child, or NONE.
 
-        It is drawn from the stripes that are not the node's own; if there are none, it is the
-        stripe with most children, at least two.  Nodes that `frees` (a mask) does not mark drop no
-        child.
+        It is drawn from those that are not the node's own, or it has most children, at least two.
         """
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0
@@ -135,8 +123,7 @@ class FreePastry:
     def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
         """Return the visited nodes, and the nodes that refused requests ask first and last.
 
-        These are the node's children in the stripe and its parent; children with the stripe as
-        primary one are first, the parent is between.
+        Children in the stripe are first if it is their primary one; the parent is between.
         """
         forest, count, mine = self.forest, len(asks), self.forest.asked(asks.pair, asks.at)
         who, stripe = np.divmod(asks.pair, forest.stripes)
@@ -171,17 +158,14 @@ class SpareCapacity:
     row; ``inside`` is True for the nodes in the tree.
     """
 
-    def __init__(self, forest: Forest, routes: Routes, sent: Sent) -> None:
-        self.forest, self._routes, self._sent = forest, routes, sent
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
         self.inside, self.parent = np.zeros(len(forest), dtype=bool), np.full(len(forest), NONE)
         primary = forest.primary[:, None] == np.arange(forest.stripes)
         self._in_primary = (primary & forest.alive[:, None]).ravel()
 
     def choose(self, turn: Turn) -> np.ndarray:
-        """Return the child (a place) that makes room for each newcomer.
-
-        NONE: the newcomer itself is pushed down.
-        """
+        """Return the child (a place) that makes room for each newcomer; NONE: the newcomer."""
         forest, index, stripe, row = self.forest, turn.index, turn.stripe, turn.row
         # 1. the first stripe from this one on that is not the node's own, or its largest own one
         cyclic = (stripe[:, None] + np.arange(forest.stripes)) % forest.stripes
@@ -205,10 +189,7 @@ class SpareCapacity:
         return chosen
 
     def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Return the sibling that a dropped pair asks for its primary stripe: a row, or NONE.
-
-        `pair` was dropped by the pair `by`.
-        """
+        """Return a sibling (row or NONE) in its primary stripe, for pairs that `by` has dropped."""
         forest, found = self.forest, np.full(len(pair), NONE)
         row, child = children_in(np.where(self._in_primary, forest.holder, NONE), by)
         child //= forest.stripes
@@ -217,7 +198,7 @@ class SpareCapacity:
         return found
 
     def decider(self, asks: Requests) -> np.ndarray:
-        """Return NONE for each request: if an anycast finds nobody, no other node may accept it."""
+        """Return NONE for each request: if an anycast finds nobody, it fails."""
         return np.full(len(asks), NONE)
 
     # --- the tree of the spare group
@@ -227,7 +208,7 @@ class SpareCapacity:
         forest = self.forest
         rows = np.flatnonzero(forest.alive & forest.entered & ~forest.spare_root)
         to_spare = np.full(len(rows), forest.stripes)
-        self.parent[rows] = self._routes.entries(forest, rows, to_spare, rows)[0]
+        self.parent[rows] = forest.entries(rows, to_spare, rows)[0]
 
     def end_hop(self) -> None:
         """Let nodes join and leave the spare group's tree, at the end of a hop."""
@@ -245,7 +226,7 @@ class SpareCapacity:
         row = np.flatnonzero(here & (to != forest.spare_parent))
         for kind, parent in ((SPARE_LEAVE, forest.spare_parent[row]), (SPARE_JOIN, to[row])):
             some = row[parent >= 0]
-            self._sent.note(kind, forest.group[some], forest.node[some], parent[parent >= 0])
+            forest.sent.note(kind, forest.group[some], forest.node[some], parent[parent >= 0])
         forest.spare_parent[row] = to[row]
 
     def may_adopt(self, asks: Requests) -> np.ndarray:
@@ -254,10 +235,10 @@ class SpareCapacity:
         return self.inside[asks.at] & other & forest.is_attached(forest.asked(asks.pair, asks.at))
 
     def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
-        """Return the visited nodes, and the nodes that anycasts ask first and last.
+        """Return the visited nodes, and those to ask first (children) and last (the parent).
 
-        These are the children in the tree, and the parent. A node outside of the tree does not
-        count as visited (NONE); an anycast climbs from it, unless it has been in the tree.
+        A node outside of the tree does not count as visited (NONE); an anycast climbs from it,
+        unless it has been in the tree.
         """
         forest, count, inside = self.forest, len(asks), self.inside[asks.at]
         who, parent = asks.pair // forest.stripes, self.parent[asks.at]

@@ -16,13 +16,15 @@ from scribe_spark.core.arrays import (
     distinct,
     find_sorted,
     index_in_run,
+    least_of,
     turns,
+    whole_numbers,
 )
 from scribe_spark.core.lists import Lists, pieces, visit
-from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import (
     ACK,
     ANYCAST,
+    CONTROL,
     DROP,
     FAIL,
     LEAVE,
@@ -30,7 +32,7 @@ from scribe_spark.systems.splitstream import (
     SPARE,
     SUBSCRIBE,
 )
-from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.forest import Forest
 from scribe_spark.systems.splitstream.policies import (
     BY_ROUTE,
     FINAL,
@@ -42,7 +44,6 @@ from scribe_spark.systems.splitstream.policies import (
     SpareCapacity,
     Turn,
 )
-from scribe_spark.systems.splitstream.routes import Routes
 
 #: After so many FAILs, a node asks again more slowly, and then no more in the period (settled).
 QUICK_TRIES, TRIES = 5, 30
@@ -62,11 +63,12 @@ _ROOTWARDS, _ANYBODY = -1, -2
 
 @dataclass(frozen=True)
 class Replies(Rows):
-    """Messages between nodes that are no requests: the pairs of the receiver and of the sender.
+    """Messages that are no requests: kind (in `CONTROL`), and pairs of receiver and sender.
 
     ``next`` is the sibling that a DROP names, a row, or NONE.
     """
 
+    kind: np.ndarray
     to: np.ndarray
     by: np.ndarray
     next: np.ndarray
@@ -78,14 +80,13 @@ class Hops:
     ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
     """
 
-    def __init__(self, forest: Forest, routes: Routes, policy: str, sent: Sent) -> None:
-        self.forest, self.routes, self.sent = forest, routes, sent
-        self.spare = SpareCapacity(forest, routes, sent) if policy == SPARE else None
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self.spare = SpareCapacity(forest) if forest.rules.policy == SPARE else None
         self.policy = self.spare or FreePastry(forest)
-        self._requests = list[Requests]()
+        self._requests, self._replies = list[Requests](), [Replies(*[whole_numbers()] * 4)]
         #: by pair: the hop in which it asks, or NONE, and whom: a row, or one of the values above
         self._due, self._whom = np.full((2, len(forest.parent)), NONE)
-        self._replies = self._none_of_each_kind()
         self._fails = np.zeros(len(forest.parent), dtype=np.int64)
         self._last_hop = np.zeros(forest.channels, dtype=np.int64)
         self.counts = {"orphans": 0, "anycasts": 0, "cycles": 0}
@@ -119,7 +120,7 @@ class Hops:
         """Return True if a channel still moves; let the next wave enter channels at rest: L10."""
         forest = self.forest
         moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
-        moving += [one.to for replies in self._replies.values() for one in replies]
+        moving += [one.to for one in self._replies]
         busy = np.zeros(forest.channels, dtype=bool)
         busy[forest.of[np.concatenate(moving) // forest.stripes]] = True
         self._last_hop[busy] = forest.hop + 1
@@ -128,25 +129,18 @@ class Hops:
             first = outside[least_of(forest.of[outside], forest.wave[outside])]
             wave = np.full(forest.channels, NONE)
             wave[forest.of[first]] = forest.wave[first]
-            enters = ~forest.entered & (forest.wave == wave[forest.of])
-            self._enter(enters, forest.hop + 1)
+            self._enter(~forest.entered & (forest.wave == wave[forest.of]), forest.hop + 1)
         return bool(len(outside) or busy.any())
 
     # --- messages
 
-    def _none_of_each_kind(self) -> dict[str, list[Replies]]:
-        none = np.empty(0, dtype=np.int64)
-        return {kind: [Replies(none, none, none)] for kind in (LEAVE, ACK, DROP, PATH, FAIL)}
-
     def _send(
         self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
     ) -> None:
-        """Send replies of a kind to pairs, from the pairs `by` of the same stripes.
-
-        `next` is the column of that name of :class:`Replies`.
-        """
-        self._note(kind, by // self.forest.stripes, to // self.forest.stripes)
-        self._replies[kind].append(Replies(to, by, np.broadcast_to(next, len(to))))
+        """Send replies of a kind to pairs, from the pairs `by` of the same stripes."""
+        self.forest.note(kind, by // self.forest.stripes, to // self.forest.stripes)
+        rows = np.broadcast_arrays(CONTROL.index(kind), to, by, next)
+        self._replies.append(Replies(*rows))
 
     def _reply(self, kind: str, asks: Requests) -> None:
         """Let nodes reply to the requests that are at them."""
@@ -161,26 +155,13 @@ class Hops:
         hops: int | np.ndarray = 1,
         lists: tuple[Lists, Lists] | None = None,
     ) -> Requests:
-        """Return requests of pairs for parents, from the nodes `sender`.
-
-        `how` is the kind of request.  The requests reach the nodes `at` after `hops` hops; `lists`
-        has the nodes to ask, if any.
-        """
+        """Return requests that reach the nodes `at` after `hops`; `lists` has nodes to ask."""
         due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
         empty = Lists.empty(len(pair))
         return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
-    def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
-        """Count messages of a kind; `sender` and `to` are rows of the forest's nodes."""
-        forest = self.forest
-        self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
-
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask for a parent in hop `due`.
-
-        `whom` is the node to ask, :data:`_ROOTWARDS` to ask along the route to the root, or
-        :data:`_ANYBODY` to ask by anycast.
-        """
+        """Let pairs ask `whom` for a parent in hop `due`: a row, `_ROOTWARDS` or `_ANYBODY`."""
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
@@ -193,34 +174,27 @@ class Hops:
 
     def hear(self) -> np.ndarray:
         """Handle the replies of the hop before; return pairs whose ancestors have changed: L3."""
-        forest, came = self.forest, self._replies
-        self._replies = self._none_of_each_kind()
-        self.on_leave(Replies.join(*came.pop(LEAVE)))
+        forest, came = self.forest, Replies.join(*self._replies)
+        self._replies = [came.take(slice(0))]
+        leaves, *others = (
+            came.take(came.kind == CONTROL.index(kind)) for kind in (LEAVE, ACK, DROP, PATH, FAIL)
+        )
+        forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
         acks, drops, paths, fails = (
-            rows.take(forest.alive[rows.to // forest.stripes])
-            for rows in (Replies.join(*came[kind]) for kind in (ACK, DROP, PATH, FAIL))
+            rows.take(forest.alive[rows.to // forest.stripes]) for rows in others
         )
         told, changed = (forest.paths_of(one.by) for one in (acks, paths))
         heard = distinct(np.r_[acks.to, drops.to, paths.to])
         before = forest.ancestors[heard]
-        self.on_ack(acks, told)
+        forest.parent[acks.to], forest.ancestors[acks.to], self._fails[acks.to] = acks.by, told, 0
         self.on_drop(drops)
-        self.on_path(paths, changed)
+        from_parent = forest.parent[paths.to] == paths.by
+        forest.ancestors[paths.to[from_parent]] = changed[from_parent]
         self._leave_rings(heard)
         self.on_fail(fails)
         heard = heard[(before != forest.ancestors[heard]).any(axis=1)]
         forest.keep_column_free(heard)
         return heard
-
-    def on_leave(self, leaves: Replies) -> None:
-        """Remove children that have left from their parents."""
-        forest = self.forest
-        forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
-
-    def on_ack(self, acks: Replies, path: np.ndarray) -> None:
-        """Let orphans note their new parents, and the paths of these parents to the root."""
-        self.forest.parent[acks.to], self.forest.ancestors[acks.to] = acks.by, path
-        self._fails[acks.to] = 0
 
     def on_drop(self, drops: Replies) -> None:
         """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
@@ -234,11 +208,6 @@ class Hops:
         without = _ANYBODY if self.spare else _ROOTWARDS
         self._wait(drops.to, forest.hop, np.where(drops.next < 0, without, drops.next))
 
-    def on_path(self, paths: Replies, path: np.ndarray) -> None:
-        """Let children note the new ancestors (paths) of their parents."""
-        from_parent = self.forest.parent[paths.to] == paths.by
-        self.forest.ancestors[paths.to[from_parent]] = path[from_parent]
-
     def on_fail(self, fails: Replies) -> None:
         """Let nodes whose requests found nobody ask again, after longer and longer: rule L9."""
         self._fails[fails.to] += 1
@@ -247,9 +216,9 @@ class Hops:
         self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Cut the ancestors of pairs after the pair's own node: that list is a cycle of parents.
+        """Let the least node of each ring of parents leave its parent.
 
-        The least node of a cycle leaves its parent.
+        A ring is a list of ancestors up to the pair's own node, after which the list is cut.
         """
         forest = self.forest
         own, lists = forest.node[pairs // forest.stripes], forest.ancestors[pairs]
@@ -307,10 +276,7 @@ class Hops:
         return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
 
     def _replace_children(self, asks: Requests) -> Requests:
-        """Let newcomers take the places of other children at full nodes.
-
-        Return the requests that go on to other nodes.
-        """
+        """Let newcomers take the places of children at full nodes; return what goes on."""
         forest, full = self.forest, FullNodes(self.forest, asks.at)
         placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
         for some in turns(asks.at):
@@ -338,14 +304,13 @@ class Hops:
         for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
             asks = refused.take(some)
             at, front, back = self.policy.neighbours(asks)
-            size = len(self.forest)
-            visited, todo = visit(asks.visited, asks.todo, at, front, back, size)
+            visited, todo = visit(asks.visited, asks.todo, at, front, back, len(self.forest))
             to, todo = todo.popped()
             how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
             to = np.where(to < 0, self.policy.decider(asks), to)
             self._reply(FAIL, asks.take(to < 0))
             onward = self._request(how, asks.pair, asks.at, to, lists=(visited, todo)).take(to >= 0)
-            self._note(ANYCAST if self.spare else SUBSCRIBE, onward.sender, onward.at)
+            self.forest.note(ANYCAST if self.spare else SUBSCRIBE, onward.sender, onward.at)
             self._requests.append(onward)
 
     # --- 5. nodes that wait
@@ -359,7 +324,7 @@ class Hops:
         by_route, direct, seeks = whom == _ROOTWARDS, whom >= 0, whom == _ANYBODY
         self._route(pair[by_route], who[by_route])
         self._requests.append(self._request(FROM_LIST, pair[direct], who[direct], whom[direct]))
-        self._note(SUBSCRIBE, who[direct], whom[direct])
+        self.forest.note(SUBSCRIBE, who[direct], whom[direct])
         self.counts["anycasts"] += int(np.count_nonzero(seeks))
         self.go_on(self._request(SEEKING, pair[seeks], who[seeks], who[seeks]))
         if self.spare:
@@ -367,12 +332,10 @@ class Hops:
 
     def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
-        forest = self.forest
-        who, stripe = np.divmod(pair, forest.stripes)
+        who, stripe = np.divmod(pair, self.forest.stripes)
         to_root = (self._fails[pair] > 0) & (self.spare is not None)
-        entry, hops, passed = self.routes.entries(forest, start, stripe, who, to_root)
-        self.sent.note(SUBSCRIBE, forest.group[who[passed["row"]]], passed["sender"], passed["to"])
+        entry, hops = self.forest.entries(start, stripe, who, to_root, counts=True)
         some, lost = entry >= 0, (entry < 0) & (start != who)
         ends = pair[some], start[some], entry[some], hops[some]
         self._requests.append(self._request(BY_ROUTE, *ends))
-        self._send(FAIL, pair[lost], forest.asked(pair[lost], start[lost]))
+        self._send(FAIL, pair[lost], self.forest.asked(pair[lost], start[lost]))
