@@ -18,9 +18,7 @@ from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, laye
 if TYPE_CHECKING:
     from scribe_spark.systems.nice.config import NiceConfig
 
-# --- the split of clusters into halves: rule V5
-
-#: The most numbers in an array of pairs of centres and members.
+#: The most numbers in an array of pairs of centres and members (rule V5).
 _NUMBERS = 1 << 22
 
 
@@ -103,8 +101,9 @@ class NicePeriod:
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
         """Count messages of a kind between keys, and their bytes with `entries` entries each."""
-        self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
-        self._counts["control_bytes"] += MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
+        if len(sender):
+            self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
+            self._counts["control_bytes"] += MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
         """Return True for nodes that are neither silent (dead, not noticed) nor departing."""
@@ -131,7 +130,7 @@ class NicePeriod:
         silent.keep(~(late | again))
         self._mute = distinct(np.r_[silent.key, self._departs])  # they do not answer
         self._give_up(dead)
-        # 2. who waits; those who depart leave their seats first
+        # 2. who waits
         waiting = self._waiting
         changes = find_sorted(np.sort(np.r_[join, quit]), waiting.key) >= 0
         waiting.keep(period.alive[waiting.key % size] & ~changes)
