@@ -298,10 +298,7 @@ class Dial(TopicsProgram):
         return space.key(place[of], peer)
 
     def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
-        """Return the links (keys) to dial in this heartbeat; store the others for later ones.
-
-        `drawn` are links that have been drawn just now.
-        """
+        """Return the links (keys) to dial in this heartbeat; store the others for later ones."""
         space, topics = self.topics.space, self.topics
         to_dial = read_table(SortedTable, tables, TO_DIAL)
         to_dial.insert(drawn)
@@ -402,10 +399,7 @@ class Meet(TopicsProgram):
 
 
 def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
-    """Add connections to a table; a connection that exists already gets the additional `way`.
-
-    `key` has the links, `way` which end dialled (`Links`).
-    """
+    """Add connections to a table; a connection that exists already gets the additional `way`."""
     key, links = np.sort(key), read_table(Links, tables, name)
     row = links.find(key)
     links.way = links.way.copy()
@@ -471,10 +465,7 @@ class Maintain(TopicsProgram):
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
     def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE.
-
-        The links are already added to, or removed from, the nodes' own meshes.
-        """
+        """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE."""
         if self.joins:
             members = read_table(Subscribers, tables, SUBSCRIBERS)
             place = members.key[self._joined(members) == self.heartbeat]

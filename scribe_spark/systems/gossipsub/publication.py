@@ -310,11 +310,7 @@ class SpreadMessages(PublicationProgram):
         sender: np.ndarray,
         way: np.ndarray,
     ) -> np.ndarray:
-        """Let nodes keep the earliest of the copies that reach them, as their first copy.
-
-        A copy of the key (message, node) comes from `sender` at a time, after some hops and a
-        `way`.  Return the keys whose first copy has another time or number of hops than before.
-        """
+        """Let nodes keep the earliest of the copies that reach them, as their first copy."""
         row = arrivals.find(key)
         some = np.flatnonzero(self._may_be_first(arrivals, row, at))
         some = some[first_of_each(key[some], (at[some], hops[some], sender[some]))]
@@ -338,11 +334,7 @@ class SpreadMessages(PublicationProgram):
         return key[anew]
 
     def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return True for copies that may be the first ones of their nodes.
-
-        `row` has the row of `arrivals` with the node's first copy so far, or NONE; one of an
-        earlier heartbeat is not replaced.
-        """
+        """Return True for copies that may be the first ones of their nodes."""
         if not len(arrivals):
             return np.ones(len(row), dtype=bool)
         no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
@@ -433,10 +425,7 @@ class SendCopies(PublicationProgram):
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
-        """Record the copies `came` that nodes received, and which of them are first copies.
-
-        By the clock of time, a copy that its sender held back because of an IDONTWANT is left out.
-        """
+        """Record the copies `came` that nodes received, and which of them are first copies."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         node, sender, message = came[AT], came["sender"], came["message"]
         row = arrivals.find(message * self._size + node)
@@ -461,10 +450,7 @@ class SendCopies(PublicationProgram):
         }
 
     def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
-        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10.
-
-        `row` has the row in `arrivals` of the first copy at the receiver of each copy in `came`.
-        """
+        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10."""
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
         back, copy_back = (
@@ -566,11 +552,7 @@ class _LostCopies(Lost):
 def _links(
     clock: Clock, topics: Topics, messages: Messages, new: np.ndarray, tables: Tables, inbox: Inbox
 ) -> Columns:
-    """Return the links on which copies of the messages `new` may go, for the clock with bandwidth.
-
-    These are the links of the meshes of the messages' topics (``mesh`` is True), and other links on
-    which the sources of the messages send.
-    """
+    """Return the links of meshes (``mesh``) and of sources on which copies of `new` may go."""
     space, key = topics.space, read_table(Links, tables, MESH).key
     has = np.zeros(len(topics.number), dtype=bool)
     has[messages.topic[new]] = True
@@ -602,10 +584,7 @@ def _of_sources(
 def _write(
     copies: SendCopies, new: np.ndarray, publish: Publishing, announced: np.ndarray, tables: Tables
 ) -> None:
-    """Add the clock's results to the tables of `publication`; the dead receive no copies.
-
-    Times count from the publications (us).
-    """
+    """Add the clock's results to the tables of `publication`; the dead receive no copies."""
     topics, heartbeat = copies.topics, copies.heartbeat
     came, sent = tables.pop(CLOCK_ARRIVALS), tables.pop(CLOCK_COPIES)
     if not topics.all_live:

@@ -142,10 +142,7 @@ class CountCopies(PublicationProgram):
         return np.bincount(message, minlength=len(self.messages.topic))
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
-        """Count payloads.
-
-        Return first copies and duplicates by message, and the number of first copies by IWANT.
-        """
+        """Count payloads."""
         firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
         by_iwant, noted = 0, list[Columns]()
         for name in (COPIES, ANSWERS):
@@ -314,10 +311,7 @@ class _Heartbeat:
         return SystemRound({}, Publications(), counts, measured, Begun(), self._goes_on())
 
     def _know_subscribers(self) -> None:
-        """Share the directory of subscribers after the events of the world's round.
-
-        All buckets read it.
-        """
+        """Share the directory of subscribers after the events of the world's round."""
         size, now = self.topics.space.size, self.now
 
         def gather() -> dict[str, np.ndarray]:
@@ -383,10 +377,7 @@ class _Heartbeat:
         return Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
-        """Return the measured publications: the first of each topic in the world's round.
-
-        With a schedule, all publications are measured.
-        """
+        """Return the measured publications: the first of each topic in the world's round."""
         published, now = self.published, self.now
         is_new = published.round == now.own.first(now.world_round)
         message = np.flatnonzero(is_new | now.in_run)
@@ -525,10 +516,7 @@ class Go(TopicsProgram):
         return self.number + self.topics.rules.unsubscribe_backoff
 
     def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
-        """Return the messages of nodes that leave, or quit topics.
-
-        `quits` has the places (topic, node).
-        """
+        """Return the messages of nodes that leave, or quit topics."""
         space, connections = self.topics.space, router.connections
         leaves = self._places_of(tables, self._marked(self.leave))
         goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
@@ -541,11 +529,7 @@ class Go(TopicsProgram):
         }
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove connections and mesh links that end; note connections to dead nodes.
-
-        Links end if their node is dead or quits (`quits` are places), or knows that the peer is
-        dead.
-        """
+        """Remove connections and mesh links that end; note connections to dead nodes."""
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
@@ -628,10 +612,7 @@ class CountRound(PublicationProgram):
         return {}
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
-        """Count expected receivers of each publication, and those that got it in time or late.
-
-        A publication in parts has the counts of its first part.
-        """
+        """Count expected receivers of each publication, and those that got it in time or late."""
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.counted[of]

@@ -89,11 +89,7 @@ _MANY = 2**16
 
 
 def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return candidates that include the `count` smallest rows of each owner: int64, ascending.
-
-    See :func:`least` for the arguments. The candidates of an owner are the rows below a bound that
-    is likely to select `count` of them; if it selects fewer, all rows of the owner are candidates.
-    """
+    """Return candidates that include the `count` smallest rows of each owner: int64, ascending."""
     rows = np.bincount(of, minlength=len(count))
     share = np.minimum((count + 2.5 * np.sqrt(count) + 1) / np.maximum(rows, 1), 1.0)
     most = (share * (2.0**64 - 2.0**11)).astype(np.uint64)
@@ -310,10 +306,9 @@ class Router:
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:
-        """Add drawn eligible peers to meshes, ``wanted[i]`` for ``place[i]``; return the new links.
+        """Add ``wanted[i]`` drawn eligible peers to the mesh of ``place[i]``; return the new links.
 
         With a `way` (`Links.way`), only peers are eligible whose connection was made in that way.
-        `purpose` names the draw.
         """
         of, row = self._eligible(place, heartbeat)
         if way:

@@ -240,10 +240,7 @@ class Round(Members):
         return row[lives], at[lives]
 
     def _evaluating(self) -> np.ndarray:
-        """Return members that evaluate their position now, and have a living parent.
-
-        A member that was listed anew does not: a round has one certificate of a node.
-        """
+        """Return members that evaluate their position now, and have a living parent."""
         due = np.flatnonzero(self.alive & (self.next_evaluation == self.now))
         self.next_evaluation[due] += self.rules.evaluation
         return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
@@ -264,10 +261,7 @@ class Round(Members):
         return goes, above[better]
 
     def _best_child(self, actor: np.ndarray, of: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return the child of the node `of` to which each member `actor` moves, or NONE.
-
-        It is the nearest of those whose bandwidth to the root is about `least` (bit/s) or more.
-        """
+        """Return the child of the node `of` to which each member `actor` moves, or NONE."""
         index, row = self.children.below(self.key[of], self.size)
         child = self.children.key[row] % self.size
         other = child != self.node[actor[index]]

@@ -182,10 +182,7 @@ class Channels:
         return self.root != before
 
     def _remove(self, gone: np.ndarray, told: np.ndarray) -> None:
-        """Remove the nodes that `gone` marks; their children lose their parents.
-
-        Nodes that `told` marks tell their parents and children, who give up the others.
-        """
+        """Remove the nodes that `gone` marks; their children lose their parents."""
         nodes, size, sent = self.nodes, self.size, self.sent
         group, node = divided(nodes.key, size)
         row, stripe = np.nonzero(nodes.parent >= 0)
@@ -241,7 +238,7 @@ class Channels:
     def _measured(self) -> dict[str, np.ndarray]:
         """Return ``since``, and the sums over the nodes of each channel.
 
-        These are live nodes, those interior in at most one stripe, and the pairs (node, stripe) in
+        They are live nodes, those interior in at most one stripe, and the pairs (node, stripe) in
         which they are interior; stripes; pairs without a parent; pairs that no publication reaches,
         nodes with such pairs; 1 if there are some; 1 if the period before was the last one with
         some, and the number of periods with some.

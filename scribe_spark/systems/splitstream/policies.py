@@ -108,10 +108,7 @@ class FreePastry:
         return chosen
 
     def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
-        """Return the stripe of which a node that `frees` a place drops a child, or NONE.
-
-        It is drawn from those that are not the node's own, or it has most children, at least two.
-        """
+        """Return the stripe of which a node that `frees` a place drops a child, or NONE."""
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0
         found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), NONE)

@@ -216,10 +216,7 @@ class Hops:
         self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Let the least node of each ring of parents leave its parent.
-
-        A ring is a list of ancestors up to the pair's own node, after which the list is cut.
-        """
+        """Cut lists of ancestors to rings; the least node of a ring leaves its parent: L3."""
         forest = self.forest
         own, lists = forest.node[pairs // forest.stripes], forest.ancestors[pairs]
         found = lists == own[:, None]
