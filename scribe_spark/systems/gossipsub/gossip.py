@@ -187,10 +187,7 @@ class Recall(Lacking):
 
 
 def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
-    """Return `Arrivals.way` (us) of first copies of earlier heartbeats by the clock of hops, or 0.
-
-    `key` has the keys (publication, node), `size` is the number of nodes.
-    """
+    """Return `Arrivals.way` (us) of earlier first copies, by key (publication, node), or 0."""
     way = np.zeros(len(key), dtype=np.int64)
     if DELIVERED in tables:
         noted = tables[DELIVERED]
@@ -325,11 +322,10 @@ class Gossip(Lacking):
         mesh: Links,
         places: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the draws of the peers outside of the meshes of some places, ascending.
+        """Return the peers outside of meshes, and how many of each place get IHAVE.
 
-        A place is a key (topic, node). The arrays are the index of the place, the link and the bits
-        (uint64) of each peer, and the number of peers of each place that get IHAVE, those with the
-        smallest draws. `rows` has the row ranges of the places in `connections`.
+        The arrays are the index in `places`, the link and the draw of each peer, and the number of
+        each place; those with the smallest draws get IHAVE. `rows` are rows of `connections`.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -375,15 +371,9 @@ class Gossip(Lacking):
         if self.messages.clock == TIME:
             sent += (self.heartbeat - self.messages.published[message]) * rules.heartbeat_us
             sent += self.delay(node, asker) + self.delay(asker, node)
-        return {
-            AT: asker,
-            "message": message,
-            "sender": node,
-            "sent": sent,
-            "hops": hops + 1,
-            "way": self.way(arrivals.way[row], hops, node, asker),
-            "lost": self.lost(message, node, asker),
-        }
+        copies = {AT: asker, "message": message, "sender": node, "sent": sent, "hops": hops + 1}
+        copies["way"] = self.way(arrivals.way[row], hops, node, asker)
+        return copies | {"lost": self.lost(message, node, asker)}
 
 
 def _distinct(rows: Columns) -> Columns:

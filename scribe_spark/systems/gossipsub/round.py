@@ -1,6 +1,6 @@
-"""GossipSub in rounds: each own round of a world, or of a run, is a heartbeat.
+"""GossipSub in rounds: each own round of a world, or of a run, is a heartbeat (G16).
 
-A heartbeat plays programs on buckets, in the order of rule G16:
+A heartbeat plays programs on buckets:
 
 1. nodes die, leave, quit and join, and detected deaths end connections (:class:`Go`; G17, G18);
 2. subscribers with few connections dial others (`mesh.Dial`; G19);
@@ -10,17 +10,13 @@ A heartbeat plays programs on buckets, in the order of rule G16:
 5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
 The orchestrator keeps the list of publications that are still announced or not yet due; all other
-state is in the buckets.  Only the first heartbeat of a world's round has events.  In later ones,
-steps 1 and 2 change nothing and are skipped, because after step 2 every subscriber has as many
-connections as it wants.  (If dials are spread over heartbeats, subscribers continue to dial.)  Step
-3 is limited to places that may not be settled, and step 4 is skipped if no node announces anything.
+state is in the buckets.  Only the first heartbeat of a world's round has events; later ones skip
+steps 1 and 2, unless dials are spread over heartbeats, limit step 3 to places that may not be
+settled, and skip step 4 if no node announces anything.
 
-A run is a round without end: all subscribers join in its first heartbeat, meshes are built as rule
-G4 says, and then they stay as they are.  The publications follow in the next heartbeat, whose
-number in draws is 0, and heartbeats with gossip follow until no node lacks a publication, or none
-announces one (G13).
-
-Rules: docs/rules.md, G1 to G22.
+A run is a round without end: all subscribers join in its first heartbeat, and meshes are built as
+rule G4 says.  The publications follow in the next heartbeat, whose number in draws is 0, and then
+heartbeats with gossip until no node lacks a publication, or none announces one (G13).
 """
 
 from __future__ import annotations
@@ -522,11 +518,8 @@ class Go(TopicsProgram):
         goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
         pruned = space.at(router.mesh, quits)
         router.take_back_off(pruned, self._until)
-        return {
-            _GOODBYE: self.send(tables, _GOODBYE, goodbyes),
-            _PRUNE: self.send(tables, _PRUNE, pruned),
-            _UNSUBSCRIBE: self.send(tables, _UNSUBSCRIBE, ended),
-        }
+        sent = {_GOODBYE: goodbyes, _PRUNE: pruned, _UNSUBSCRIBE: ended}
+        return {kind: self.send(tables, kind, keys) for kind, keys in sent.items()}
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
         """Remove connections and mesh links that end; note connections to dead nodes."""

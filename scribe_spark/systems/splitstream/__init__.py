@@ -15,8 +15,8 @@ message          meaning                                                      ha
 ``spare_join``   the sender is a child in the spare group's tree; and no more  `SpareCapacity`
 ===============  ===========================================================  =================
 
-Read `channels` (who comes and goes), `forest` (the trees), `routes` (where SUBSCRIBEs enter a
-channel), `policies` (what full nodes do) and `protocol` (the messages, hop by hop).
+Read `channels` (who comes and goes), `routes` (where SUBSCRIBEs enter a channel), `forest` (the
+trees) and `protocol` (what full nodes do, and the messages, hop by hop).
 
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
