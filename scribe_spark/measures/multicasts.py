@@ -440,13 +440,14 @@ class MulticastMeasures:
         self, taken: Mapping[str, Columns], counted: Counted, of: SystemTables
     ) -> dict[int, dict[str, Histogram]]:
         """Return RAD, RMD, node stress and link stress of each tree, by tree and measure."""
-        found, live = dict[int, dict[str, Histogram]](), counted.total(_LIVE)
+        found, nodes = dict[int, dict[str, Histogram]](), counted.total(_LIVE)
         for tree, _ in of.in_trees(whole_numbers()):
             name = f"{of.name}{_IN_TREE}{tree}"
             found[tree] = {LINK_STRESS.name: counted.histogram(packets_of(name))}
             if "node_stress" in self.names:
-                nodes = ((one, counted.histogram(f"{one}{_IN_TREE}{tree}")) for one in CHILDREN)
-                found[tree] |= {one: values.with_zeros(live) for one, values in nodes}
+                for one in CHILDREN:
+                    values = counted.histogram(f"{one}{_IN_TREE}{tree}")
+                    found[tree][one] = values.with_zeros(nodes)
         if _IN_TREES in taken:
             sums = add_delays(taken[_IN_TREES])
             in_tree = sums["group"] % (1 + max(found))

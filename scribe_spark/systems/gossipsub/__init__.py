@@ -22,10 +22,7 @@ docs/rules.md, "GossipSub".
 
 from __future__ import annotations
 
-from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.rounds.declaration import MESH, TIME, System, function_at
-
-_GOSSIPSUB = function_at("scribe_spark.systems.gossipsub.round:live_gossipsub")
 
 GOSSIPSUB = System(
     "gossipsub",
@@ -35,7 +32,7 @@ GOSSIPSUB = System(
     config="scribe_spark.systems.gossipsub.config:GossipSubConfig",
     clock=lambda config: TIME if config is None else config.gossipsub.clock,
     control=True,
-    world=lambda config: _GOSSIPSUB(config.gossipsub, NodeClasses.of(config)),
+    world=function_at("scribe_spark.systems.gossipsub.round:system_of"),
     round_seconds=lambda config: config.gossipsub.value("heartbeat_ms") / 1000,
     world_measures={
         "mesh": "links per membership",

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -275,6 +275,11 @@ class LiveGossipSub(SystemOnBuckets):
 def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) -> LiveGossipSub:
     """Return the system with the rules of a config and the classes of nodes."""
     return LiveGossipSub(with_classes(config, classes), config.clock)
+
+
+def system_of(config: Any) -> LiveGossipSub:
+    """Return the system of a run's or world's config."""
+    return live_gossipsub(config.gossipsub, NodeClasses.of(config))
 
 
 @dataclass

@@ -225,7 +225,7 @@ class Channels:
 
     # --- the end of the period
 
-    def tables(self) -> dict[str, Columns]:
+    def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Return the tables of the state, in a world with the measures."""
         channels = {"group": self.group, "root": self.root}
         tables = {NODES: self.nodes.to_state(self.size), CHANNELS: channels}
