@@ -203,10 +203,10 @@ def compare(wanted, tables, sent, ring, numbers, number, dials) -> None:
     assert sent.lost == sum((seen.lost for seen in all_seen), Counter()), number
 
 
-@pytest.mark.parametrize("seed", [*range(0, 200, 40), 5, 9])
+@pytest.mark.parametrize("seed", [*range(40, 200, 40), 5, 9])
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds; in the last two, nodes withhold copies, or announcements, too."""
-    check(seed, (1, 2, 7)[seed // 20 % 3], measured=seed % 100 > 0)
+    check(seed, (1, 2, 7)[seed // 20 % 3], measured=seed != 80)
 
 
 @pytest.mark.parametrize("seed", [20, 80])

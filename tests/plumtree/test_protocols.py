@@ -61,7 +61,7 @@ def test_living_nodes_get_publications_again_after_failures(grown, share, breaks
 
 @pytest.mark.parametrize(
     ("what", "messages", "most_rmr", "most_ldh"),
-    [("one sender", 30, 0.2, 15), ("random senders", 30, 1, 18), ("all at once", 1, 3, 30)],
+    [("one sender", 12, 0.2, 15), ("random senders", 12, 1, 18), ("all at once", 1, 3, 30)],
 )
 @pytest.mark.parametrize("rules", ["iroh", pytest.param("paper", marks=pytest.mark.slow)])
 def test_redundancy_and_hops_are_within_the_bounds_of_iroh(
