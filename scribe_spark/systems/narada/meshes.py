@@ -7,8 +7,9 @@ row of e has the cells of e, ascending by position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from scribe_spark.core.arrays import (
     distinct,
     expand,
     find_sorted,
-    least_of,
     offsets_of,
     whole_numbers,
 )
@@ -113,6 +113,15 @@ class Meshes:
         """Return the indices of the cells (e, f): what the entries `e` know of the entries `f`."""
         return self.start[e] + f - self.top[e]
 
+    def reader(self, cell: np.ndarray) -> np.ndarray:
+        """Return the entries that know what cells (by index) say."""
+        return np.searchsorted(self.start, cell, side="right") - 1
+
+    def rows_of(self, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the cells of entries: index in `e`, cell, and the entry that it is about."""
+        row, cell = expand(self.start[e], self.start[e] + self.width[e])
+        return row, cell, cell + (self.top[e] - self.start[e])[row]
+
     # --- links
 
     @property
@@ -153,16 +162,11 @@ class Meshes:
         _, first = np.unique(key_of([*ends], len(self.node)), return_index=True)
         self.a, self.b, self.since, self.distance = (column[first] for column in (*ends, *more))
 
-    def squares(self, readers: np.ndarray) -> Iterator[Squares]:
-        """Yield groups with equal numbers of entries, and the links of `readers` (a mask)."""
-        for width in distinct(self.width).tolist():
-            some = self.width == width
-            links = np.flatnonzero((readers & some)[self.a])
-            slot = links - np.searchsorted(self.a, self.a[links])
-            order = np.argsort(slot, kind="stable")
-            ends = np.cumsum(np.bincount(slot))
-            slots = np.split(links[order], ends[:-1]) if len(links) else []
-            yield Squares(self, np.flatnonzero(some), width, slots)
+    @cached_property
+    def squares(self) -> list[Squares]:
+        """The groups with equal numbers of entries, for each number."""
+        of_width = ((width, self.width == width) for width in distinct(self.width).tolist())
+        return [Squares(self, np.flatnonzero(some), width) for width, some in of_width]
 
     # --- entries
 
@@ -177,13 +181,13 @@ class Meshes:
         last = kept[self.a] & kept[self.b]
         links = to[self.a[last]], to[self.b[last]], self.since[last], self.distance[last]
         made = Meshes(self.size, *np.divmod(key, self.size), is_in, *links)
-        rows = CellRows(self, here)
-        column = to[rows.column()]
+        row, cells, about = self.rows_of(here)
+        column = to[about]
         stays = np.flatnonzero(column >= 0)
-        cell = made.cell(to[here][rows.of[stays]], column[stays])
+        cell = made.cell(to[here][row[stays]], column[stays])
         for name, unknown in _UNKNOWN.items():
             made.cells[name] = np.full(int(made.width.sum()), unknown, dtype=np.int32)
-            made.cells[name][cell] = self.cells[name][rows.cell[stays]]
+            made.cells[name][cell] = self.cells[name][cells[stays]]
         return made
 
     def forget(self, cells: np.ndarray) -> None:
@@ -193,63 +197,44 @@ class Meshes:
 
 
 class Squares:
-    """The cells of groups with the same number of entries, as a matrix with a row for each entry.
+    """The cells of groups with the same number of entries: a matrix, with a row for each entry."""
 
-    ``e`` has the entries; ``slots`` the first link of each entry, the second link, and so on.
-    """
-
-    def __init__(self, meshes: Meshes, e: np.ndarray, width: int, slots: list[np.ndarray]) -> None:
-        self.e, self.slots = e, slots
-        self._cells: Any = (meshes.start[e][:, None] + np.arange(width)).ravel()
-        self._shape, self._row = (len(e), width), np.full(len(meshes.node), NONE)
+    def __init__(self, meshes: Meshes, e: np.ndarray, width: int) -> None:
+        self._meshes, self.e, self._width = meshes, e, width
+        self._cells: Any = slice(None)
+        if len(e) < len(meshes.node):
+            self._cells = (meshes.start[e][:, None] + np.arange(width)).ravel()
+        self._row = np.full(len(meshes.node), NONE)
         self._row[e] = np.arange(len(e))
-        if len(e) == len(meshes.node):
-            self._cells = slice(None)
+
+    def slots(self, readers: np.ndarray) -> list[np.ndarray]:
+        """Return the first link of each entry that `readers` marks, the second link, and so on."""
+        e = self.e[readers[self.e]]
+        first, end = (np.searchsorted(self._meshes.a, e, side) for side in ("left", "right"))
+        of, links = expand(first, end)
+        slot = links - first[of]
+        order = np.argsort(slot, kind="stable")
+        return np.split(links[order], np.cumsum(np.bincount(slot))[:-1]) if len(links) else []
 
     def rows(self, e: np.ndarray) -> np.ndarray:
-        """Return the rows of entries."""
+        """Return the rows of entries, or NONE."""
         return self._row[e]
+
+    def columns(self, values: np.ndarray) -> np.ndarray:
+        """Return values by entry, in each row those of the columns."""
+        return np.repeat(values[self.e].reshape(-1, self._width), self._width, axis=0)
 
     def take(self, cells: np.ndarray) -> np.ndarray:
         """Return values by cell as a matrix."""
-        return cells[self._cells].reshape(self._shape)
+        return cells[self._cells].reshape(-1, self._width)
 
     def any_row(self, marks: np.ndarray) -> np.ndarray:
         """Return for each entry whether one row of its group marks its column."""
-        width = self._shape[1]
-        return marks.reshape(-1, width, width).any(axis=1).ravel()
+        return marks.reshape(-1, self._width, self._width).any(axis=1).ravel()
 
     def put(self, cells: np.ndarray, values: np.ndarray) -> None:
         """Write a matrix of values."""
         cells[self._cells] = values.ravel()
-
-
-class CellRows:
-    """The rows of cells of the entries `e`: ``of`` has the row, ``cell`` the index of each cell."""
-
-    def __init__(self, meshes: Meshes, e: np.ndarray) -> None:
-        self._meshes, self.e = meshes, e
-        self.starts = offsets_of(meshes.width[e])[:-1]
-        self.of, self.cell = expand(meshes.start[e], meshes.start[e] + meshes.width[e])
-
-    def column(self, place: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return the entries that cells (by their `place` in these rows) are about."""
-        meshes = self._meshes
-        return self.cell[place] + (meshes.top[self.e] - meshes.start[self.e])[self.of[place]]
-
-    def beside(self, f: np.ndarray) -> np.ndarray:
-        """Return the cell (f, x) beside each cell (e, x); `f` has an entry for each row."""
-        return self.cell + (self._meshes.start[f] - self._meshes.start[self.e])[self.of]
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum over each row of values by cell: int64."""
-        return np.add.reduceat(values, self.starts, dtype=np.int64)
-
-    def least(self, place: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the entry with the (first) least of the `values` at `place`, or NONE, by row."""
-        found, first = np.full(len(self.e), NONE), place[least_of(self.of[place], values)]
-        found[self.of[first]] = self.column(first)
-        return found
 
 
 def state_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
