@@ -237,7 +237,7 @@ class NaradaPeriod:
         ways = np.zeros(len(of.a), dtype=np.int64)
         for squares in of.squares:
             next = squares.take(of.cells["next"])
-            for link in squares.slots(of.is_in | True):
+            for link in squares.slots(np.ones_like(of.is_in)):
                 over = next[squares.rows(of.a[link])] == of.node[of.b[link], None]
                 ways[link] = np.count_nonzero(over, axis=1)
         return ways
