@@ -31,10 +31,9 @@ from scribe_spark.core.arrays import (
     index_in_run,
     offsets_of,
     read_table,
-    run_starts,
     whole_numbers,
 )
-from scribe_spark.core.keys import order_of
+from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import TIME
@@ -231,7 +230,9 @@ class Gossip(Lacking):
         if self.topics.in_run:
             message = self.parts.publication(came["message"])
             told = {"message": message, "node": came[AT], "sender": came["sender"]}
-            tables[f"{kind} {self.heartbeat}"] = told if self.parts.sent == 1 else _distinct(told)
+            if self.parts.sent > 1:
+                told = take(told, distinct_rows(*told.values())[0])
+            tables[f"{kind} {self.heartbeat}"] = told
         elif kind == IWANT:
             space = self.topics.space
             place = self.messages.topic[came["message"]] * self._size + came[AT]
@@ -374,12 +375,6 @@ class Gossip(Lacking):
         copies = {AT: asker, "message": message, "sender": node, "sent": sent, "hops": hops + 1}
         copies["way"] = self.way(arrivals.way[row], hops, node, asker)
         return copies | {"lost": self.lost(message, node, asker)}
-
-
-def _distinct(rows: Columns) -> Columns:
-    """Return the rows of a table without repeats, sorted by all columns."""
-    rows = take(rows, order_of(*rows.values()))
-    return take(rows, run_starts(*rows.values()))
 
 
 def _of_least(
