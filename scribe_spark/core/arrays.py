@@ -180,6 +180,14 @@ def last_of_runs(*columns: np.ndarray) -> np.ndarray:
     return np.flatnonzero(ends)
 
 
+def least_of(group: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the index of the first least value of each run of equal groups: int64."""
+    starts = run_starts(group)
+    least = np.minimum.reduceat(values, starts) if len(group) else values
+    found = np.flatnonzero(values == np.repeat(least, np.diff(starts, append=len(group))))
+    return found[run_starts(group[found])]
+
+
 def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
     """Return an index for each turn: the r-th holds the r-th occurrence of each key."""
     if (keys[1:] > keys[:-1]).all():

@@ -12,7 +12,7 @@ docs/rules.md, S25 to S27, W11; JSAC 2002, Section IV.B to IV.D.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -74,6 +74,7 @@ from scribe_spark.measures.parts import (
     count_coverage,
     count_in_parts,
     coverage_rows_of_parts,
+    numbers_of_values,
     rows_of_parts,
 )
 from scribe_spark.measures.stress import (
@@ -161,6 +162,19 @@ class SystemTables:
         """The division of deliveries by the numbers of trees; none without several trees."""
         names = () if self.tree is None else tuple(map(str, range(1 + self.tree.max(initial=0))))
         return (NodeParts("tree", names, np.asarray),) if names else ()
+
+    def in_trees(self, of: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each tree, and which copies of the multicasts `of` are its stress, by index.
+
+        They are copies of the first multicast of each group in the tree.
+        """
+        if self.tree is None:
+            return
+        place = np.column_stack([self.multicasts.group, self.tree])
+        is_first = np.zeros(len(self.tree), dtype=bool)
+        is_first[np.unique(place, axis=0, return_index=True)[1]] = True
+        for tree in distinct(self.tree).tolist():
+            yield tree, np.flatnonzero((is_first & (self.tree == tree))[of])
 
     @property
     def publications(self) -> int:
@@ -404,13 +418,43 @@ class MulticastMeasures:
         return found
 
     def by_part(self, taken: Mapping[str, Columns], of: SystemTables) -> list[dict[str, Any]]:
-        """Return delays, hops and coverage by class, region and tree: rows of `schemas.BY_PART`."""
+        """Return measures by class, region and tree: rows of `schemas.BY_PART`.
+
+        They are delays, hops and coverage; and RAD, RMD, node stress and link stress of trees.
+        """
         counted = Counted(taken.get(_COUNTED, {}))
         units = {"delay_ms": MICROSECONDS, "hops": 1}
         rows = rows_of_parts(counted, (*self.parts, *of.trees), of.name, units)
+        for tree, found in self._of_trees(taken, counted, of).items():
+            key = {"by": "tree", "part": str(tree), "system": of.name}
+            rows += [
+                {**key, "measure": name, **numbers_of_values(values)}
+                for name, values in found.items()
+                if values
+            ]
         if self.asked is not None:
             rows += coverage_rows_of_parts(counted, self.parts, of.name, self.asked)
         return rows
+
+    def _of_trees(
+        self, taken: Mapping[str, Columns], counted: Counted, of: SystemTables
+    ) -> dict[int, dict[str, Histogram]]:
+        """Return RAD, RMD, node stress and link stress of each tree, by tree and measure."""
+        found, nodes = dict[int, dict[str, Histogram]](), counted.total(_LIVE)
+        for tree, _ in of.in_trees(whole_numbers()):
+            name = f"{of.name}{_IN_TREE}{tree}"
+            found[tree] = {LINK_STRESS.name: counted.histogram(packets_of(name))}
+            if "node_stress" in self.names:
+                for one in CHILDREN:
+                    values = counted.histogram(f"{one}{_IN_TREE}{tree}")
+                    found[tree][one] = values.with_zeros(nodes)
+        if _IN_TREES in taken:
+            sums = add_delays(taken[_IN_TREES])
+            in_tree = sums["group"] % (1 + max(found))
+            for name, ratios in ratios_of_groups(sums).items():
+                for tree in distinct(in_tree).tolist():
+                    found[tree][name] = Histogram.of(ratios[in_tree == tree])
+        return found
 
     def coverage_tables(
         self,
@@ -441,11 +485,12 @@ class MulticastMeasures:
 #: The tables that :class:`MeasureMulticasts` writes: counts (`Counts`), sums of the delays of each
 #: multicast, ratios of the delays in the largest group, parts beyond (`parts_beyond`), latencies.
 _COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
+_IN_TREES = "delays in trees"
 _BEYOND = "parts beyond"
 _LATENCIES_IN = {unit: f"latencies in {unit}" for unit in UNITS}
 _COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in UNITS}
 MULTICASTS_MEASURED = (
-    *(_COUNTED, _DELAYS, _RATIOS, _BEYOND),
+    *(_COUNTED, _DELAYS, _IN_TREES, _RATIOS, _BEYOND),
     *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
 )
 
@@ -464,6 +509,9 @@ _MEMBERS, _SENT, _CAME, _PARTS_SENT, _LATENCY, _EXPECTED = (
     *("latency", "expected deliveries"),
 )
 
+
+#: Before the number of a tree, in the names of what is counted for the tree alone.
+_IN_TREE = " in tree "
 
 #: The columns with names of publications.
 _NAMES = "publication", "number"
@@ -504,6 +552,9 @@ class MeasureMulticasts(NodeProgram):
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, mine, counts)
             outbox[_CAME] = self._send_receipts(mine)
+            for tree, some in self.of.in_trees(mine.copies["of"]):
+                sent = mine.by_place(take(mine.copies, some), "sender")
+                outbox[f"{_SENT}{_IN_TREE}{tree}"] = sent
         if not superstep and "bytes" in names and self.of.parts.sent > 1:
             outbox[_PARTS_SENT] = self._send_parts(mine)
         if not superstep and len(self.of.multicasts):
@@ -513,6 +564,9 @@ class MeasureMulticasts(NodeProgram):
                 self._put_on_links(mine, packets)
         if _SENT in inbox:
             self._count_children(bucket, inbox[_SENT]["place"], inbox[_SENT]["copies"], counts)
+        for kind in sorted(kind for kind in inbox if kind.startswith(_SENT + _IN_TREE)):
+            sent, of = inbox[kind], kind.removeprefix(_SENT)
+            self._count_children(bucket, sent["place"], sent["copies"], counts, of)
         if _CAME in inbox:
             self._count_duplicates(inbox[_CAME], counts)
         if _PARTS_SENT in inbox:
@@ -553,8 +607,11 @@ class MeasureMulticasts(NodeProgram):
             everyone = ring.node[mine.expected[1]]
             count_coverage(counts, self.measured.parts, asked, everyone, number, found.delay_us)
         if len(found):
-            delays = delay_sums(multicasts.group[found.of], found.delay_us, self._base_us(found))
-            append(mine.tables, _DELAYS, delays)
+            group, us = multicasts.group[found.of], (found.delay_us, self._base_us(found))
+            append(mine.tables, _DELAYS, delay_sums(group, *us))
+            if self.of.tree is not None:
+                in_tree = group * (1 + self.of.tree.max()) + self.of.tree[found.of]
+                append(mine.tables, _IN_TREES, delay_sums(in_tree, *us))
             latencies = {MS: found.delay_us}
             if self.of.by_hops:
                 latencies[IN_HOPS] = found.hops * THOUSANDTHS
@@ -674,6 +731,9 @@ class MeasureMulticasts(NodeProgram):
             of, member = copies["of"], copies["to"]
         else:
             packets.carry(self.of.name, router, copies["sender"], copies["to"])
+            for tree, some in self.of.in_trees(copies["of"]):
+                ends = copies["sender"][some], copies["to"][some]
+                packets.carry(f"{self.of.name}{_IN_TREE}{tree}", router, *ends)
             if not self.of.beside:
                 return
             of, member = mine.others
@@ -697,18 +757,18 @@ class MeasureMulticasts(NodeProgram):
         return {}
 
     def _count_children(
-        self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts
+        self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts, of: str = ""
     ) -> None:
         """Count nodes by the number of their children tables, and of all entries in them.
 
         A key (group, node) in `place` may occur several times; it has a number of `entries` each
-        time.
+        time.  Names of counts end with `of`.
         """
         first, last = self.bounds[bucket : bucket + 2].tolist()
         group, node = divided(place, len(self.environment.facts.ring))
         of_nodes = count_children(group, node - first, entries, last - first)
         for name, of_node in of_nodes.items():
-            counts.add(name, of_node[of_node > 0])
+            counts.add(name + of, of_node[of_node > 0])
 
 
 # --- the sums over all buckets

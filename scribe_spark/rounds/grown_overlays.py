@@ -28,6 +28,7 @@ from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows
+from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
@@ -66,6 +67,9 @@ _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums o
 
 
 _NONE = whole_numbers()
+
+#: The table of the state with the sums of a system over each ``group``: `GrownOverlays.sums`.
+MEASURED = "measured"
 
 #: The beginning of the names of the tables of the state in a bucket.
 _STATE = "state: "
@@ -126,6 +130,12 @@ class Period:
         if size[largest]:
             given = int(self.group_number[largest]), int(size[largest])
             refuse_large_group(system, *given, most, why)
+
+    def keys(self, group: np.ndarray) -> Keys:
+        """Return the groupIds of groups."""
+        assert self.key_hi is not None
+        assert self.key_lo is not None
+        return Keys(self.key_hi[group], self.key_lo[group])
 
     def give_up(self, group: np.ndarray, node: np.ndarray, neighbour: np.ndarray) -> None:
         """Note that nodes count neighbours as dead; users' applications are told."""
@@ -261,9 +271,11 @@ class GrownOverlays(GroupOverlays):
         """Return numbers by name, from a builder's state; the world adds up those of all builders.
 
         The world asks for these numbers at the end of a round.  Fractions are an array with one
-        number for each group, so that the sum does not depend on the builders of the groups.
+        number for each group, so that the sum does not depend on the builders of the groups.  By
+        default, the numbers are the columns of the table :data:`MEASURED`.
         """
-        return {}
+        rows = state.get(MEASURED, {})
+        return {name: column for name, column in rows.items() if name != "group"}
 
     def measures_of(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Return the measures of a round from sums over builders.

@@ -1,22 +1,9 @@
-"""Meshes of one topic, worked by hand: cases that the oracle and the kernels play."""
+"""Meshes of one topic, worked by hand: cases that the oracle plays."""
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pytest
 from oracle.gossipsub.topic import Settings, Topic
-
-from scribe_spark.systems.gossipsub.router import (
-    DIALLED,
-    BackOff,
-    LinkNames,
-    Links,
-    LinkSpace,
-    Router,
-    turned_way,
-)
-
-from .played import config_of, other_ends
 
 COUNT, DEGREES = 30, Settings(d=2, d_low=1, d_high=3, d_out=0)
 
@@ -114,55 +101,3 @@ def test_the_oracle(case: Case) -> None:
         topic.heartbeat(case.heartbeat, acting=[0])
     assert topic.mesh_links() == case.links_after()
     assert topic.backoffs(case.heartbeat) == case.backing_off
-
-
-class EqualDraws(LinkNames):
-    """Draws that say nothing."""
-
-    def bits(self, purpose, heartbeat, topic, *nodes):
-        """See `LinkNames`."""
-        return np.zeros(len(topic), dtype=np.uint64)
-
-    def bits_of_peers(self, purpose, heartbeat, topic, node, of, peer):
-        """See `LinkNames`."""
-        return np.zeros(len(peer), dtype=np.uint64)
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_kernels(case: Case) -> None:
-    space, number, at = LinkSpace(COUNT), np.arange(COUNT), case.heartbeat
-    ways: dict[int, int] = {}
-    for a, b in case.dialled():
-        for key, way in ((a * COUNT + b, DIALLED), (b * COUNT + a, turned(DIALLED))):
-            ways[key] = ways.get(key, 0) | way
-    mesh = [a * COUNT + b for a, peers in case.meshes().items() for b in peers]
-    off = {node * COUNT + peer: until for (node, peer), until in case.back_off.items()}
-    connections, meshes, back_off = Links(), Links(), BackOff()
-    connections.insert(keys(ways), way=np.array([ways[key] for key in sorted(ways)]))
-    meshes.insert(keys(mesh), way=np.array([ways[key] for key in sorted(mesh)]))
-    back_off.insert(keys(off), until=np.array([off[key] for key in sorted(off)]))
-    names = EqualDraws(np.array([1]), number, 0)
-    router = Router(config_of(case.settings).filled(), names, space, connections, meshes, back_off)
-    grafted, pruned = keys(a * COUNT + b for a, b in case.grafts), keys([])
-    if not case.grafts:
-        grafted, pruned = router.heartbeat(np.array([0]), at)
-    until = at + router.rules.prune_backoff
-    router.take_prunes(other_ends(space, pruned), until)
-    way = turned_way(connections.way[connections.find(grafted)])
-    refused = router.take_grafts(other_ends(space, grafted), way, at)
-    router.take_prunes(other_ends(space, refused), until)
-    ends = set(zip(*(part.tolist() for part in np.divmod(meshes.key, COUNT)), strict=True))
-    assert ends == case.links_after()
-    holds = back_off.until > at
-    rows = (*np.divmod(back_off.key[holds], COUNT), back_off.until[holds])
-    assert set(zip(*(part.tolist() for part in rows), strict=True)) == case.backing_off
-
-
-def turned(way: int) -> int:
-    """Return a way as the other end has it."""
-    return int(turned_way(np.array([way], dtype=np.int8))[0])
-
-
-def keys(numbers) -> np.ndarray:
-    """Return keys, ascending."""
-    return np.array(sorted(numbers), dtype=np.int64)

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from .measured import SCHEDULES, WAKU, WAKU_DEGREES, WHILE_DIALLING, lines, receivers_by_hop
+from .measured import SCHEDULES, WAKU, WAKU_DEGREES, WHILE_DIALLING, receivers_by_hop
 
 
 def test_meshes_that_form_while_nodes_dial_are_wakus():
     """Degrees within 0.35, by D_high, and receivers by hop within 1.5 standard deviations."""
     degrees = {}
     for high, published in WAKU_DEGREES.items():
-        counts, degrees[high] = receivers_by_hop(range(1, 11), **WHILE_DIALLING, d_high=high)
+        counts, degrees[high] = receivers_by_hop(range(1, 6), **WHILE_DIALLING, d_high=high)
         assert abs(degrees[high] - published) <= 0.35
         away = (counts.mean(axis=0)[:4] - WAKU) / counts.std(axis=0)[:4]
         assert np.abs(away).max() <= 1.5
@@ -24,11 +24,3 @@ def test_receivers_by_hop_are_wakus():
     for found, published in zip(mean[:3], WAKU, strict=False):
         assert abs(found / published - 1) < 0.15
     assert 50 <= mean[3] <= 140
-
-
-def test_the_table_has_a_row_for_each_published_number():
-    rows = [line for line in lines(1, (200,)) if line.startswith("| ")]
-    # the head, receivers of three schedules, two degrees, duplicates of 200 nodes, failures
-    assert len(rows) == 1 + 3 + 2 + 1 + 1
-    assert rows[6].startswith("| duplicates per node, 200 nodes, D = 8 | 4.7 | 4.7 with a ")
-    assert "50% of 200 nodes fail" in rows[7]

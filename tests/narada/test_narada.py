@@ -1,10 +1,7 @@
-"""Narada in process: quiet meshes, failures, rules by hand, and the same state on any buckets."""
+"""Narada in process: refusals, and the same state on any buckets."""
 
-from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 
-import networkx
 import numpy as np
 import pytest
 from arriving import Kernel
@@ -18,12 +15,9 @@ from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems.narada import NARADA
 from scribe_spark.systems.narada.config import NaradaConfig
-from scribe_spark.systems.narada.meshes import TABLES, UNREACHABLE
+from scribe_spark.systems.narada.meshes import TABLES
 
 SLOW = pytest.mark.slow
-
-#: Members neither add nor drop links, but repair the mesh.
-STILL = {"threshold": 0.0, "degree": 1, "many_links": 1024}
 
 
 def delays(size: int, seed: int) -> np.ndarray:
@@ -31,199 +25,6 @@ def delays(size: int, seed: int) -> np.ndarray:
     found = np.random.default_rng(seed).integers(2_000, 90_000, (size, size))
     np.fill_diagonal(found, 0)
     return found
-
-
-def everybody(size: int, groups: int = 1) -> list[tuple[int, int]]:
-    return [(group, node) for group in range(groups) for node in range(group, size, group + 1)]
-
-
-def quiet(size: int, seed: int, periods: int = 40, groups: int = 1, **settings) -> Played:
-    """Return groups whose members have joined long ago."""
-    numbers = tuple(range(7, 7 + groups))
-    played = Played(delays(size, seed), seed, numbers, **{"join_periods": 5, **settings})
-    played.play(join=everybody(size, groups))
-    for _ in range(periods - 1):
-        played.play()
-    return played
-
-
-def rest(played: Played) -> Played:
-    """Let members neither add nor drop links for some periods."""
-    played.system = replace(played.system, rules=NaradaConfig(**STILL).for_tasks())
-    for _ in range(20):
-        played.play()
-    return played
-
-
-def receivers(played: Played, group: int, source: int) -> Counter:
-    """Return how often nodes receive a publication that live nodes forward once."""
-    edges = played.edges([(group, source)])
-    tree = networkx.DiGraph(zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True))
-    tree.add_node(source)
-    living = tree.subgraph(node for node in tree if played.alive[node])
-    from_source = networkx.descendants(living, source) | {source}
-    return Counter(to for node, to in living.edges if node in from_source and to != source)
-
-
-# --- exact bars
-
-
-@pytest.mark.parametrize(
-    ("size", "seeds", "groups"),
-    [
-        (2, range(1), 1),
-        (3, range(2), 1),
-        (24, range(2), 3),
-        pytest.param(24, range(2, 9), 3, marks=SLOW),
-        pytest.param(150, range(5), 2, marks=SLOW),
-    ],
-)
-def test_a_quiet_mesh_is_one_part_and_each_member_is_reached_once(size, seeds, groups):
-    for seed in seeds:
-        played = rest(quiet(size, seed, groups=groups))
-        meshes = played.meshes
-        links = set(zip(meshes.a.tolist(), meshes.b.tolist(), strict=True))
-        assert {(b, a) for a, b in links} == links
-        assert meshes.degree.max() <= 14
-        for group in range(groups):
-            members = np.flatnonzero(meshes.group == group)
-            mesh = networkx.Graph([ends for ends in links if meshes.group[ends[0]] == group])
-            assert set(mesh) == set(members.tolist())
-            assert networkx.is_connected(mesh)
-            nodes = meshes.node[members].tolist()
-            for source in nodes[:6]:
-                others = [node for node in nodes if node != source]
-                assert receivers(played, group, source) == Counter(others)
-        assert (meshes.known == meshes.width).all()
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 9))])
-def test_costs_of_a_mesh_at_rest_are_those_of_shortest_ways(seed):
-    played = rest(quiet(20, seed))
-    meshes = played.meshes
-    mesh = networkx.Graph()
-    ends = zip(meshes.a.tolist(), meshes.b.tolist(), meshes.distance.tolist(), strict=True)
-    mesh.add_weighted_edges_from(ends)
-    shortest = dict(networkx.all_pairs_dijkstra_path_length(mesh))
-    expected = [[shortest[a][b] for b in range(20)] for a in range(20)]
-    assert meshes.cells["cost"].reshape(20, 20).tolist() == expected
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 9))])
-def test_after_failures_the_living_are_reached_and_the_dead_forgotten(seed):
-    """A member forgets one silent member at most in a period, and the last ones late."""
-    played = quiet(20, seed, 30)
-    dead = np.random.default_rng(seed).choice(20, 4, replace=False).tolist()
-    played.play(died=dead)
-    living = sorted({*range(20)} - {*dead})
-    for _ in range(40):
-        played.play()
-    for source in living:
-        assert sorted(receivers(played, 0, source)) == [node for node in living if node != source]
-    assert played.meshes.node.tolist() != living
-    for _ in range(250):
-        played.play()
-    assert played.meshes.node.tolist() == living
-
-
-# --- rules by hand
-
-
-def line(distances: list[int], **settings) -> Played:
-    """Return members 0, 1, ... who each link the one before, so that ways are a line."""
-    at = np.cumsum([0, *distances])
-    played = Played(abs(at[:, None] - at), join_periods=1, contacts=1, **settings)
-    for node in range(len(at)):
-        while True:  # the draw decides whom a newcomer links
-            state, number = dict(played.state), played.number
-            played.play(join=[(0, node)])
-            links = played.meshes
-            if (
-                not node
-                or links.b[links.a == links.find(np.array([0]), np.array([node]))[0]] == node - 1
-            ):
-                break
-            played.state, played.number = state, number
-            played.network = played.network.__class__(
-                *(played.network.ring, played.network.kernel, 0, played.network.seed + 1)
-            )
-    return played
-
-
-def cell(played: Played, a: int, b: int) -> dict[str, int]:
-    meshes = played.meshes
-    ends = (meshes.find(np.array([0]), np.array([one])) for one in (a, b))
-    where = int(meshes.cell(*ends)[0])
-    return {name: int(column[where]) for name, column in meshes.cells.items()}
-
-
-def test_vectors_carry_news_by_a_link_a_period():
-    played = line([10, 20, 30], **STILL)
-    began = played.number - 1
-    for period in range(1, 4):
-        played.play()
-        found = cell(played, 0, 3)
-        if period < 3:
-            assert found == {"heard": -1, "number": -1, "cost": UNREACHABLE, "next": -1}
-    assert found == {"heard": began + 3, "number": began, "cost": 60, "next": 1}
-
-
-def test_poisoned_reverse_leaves_no_way_back_over_the_asker():
-    """The end of a line dies: its neighbour has no way, and takes none from the others."""
-    played = line([10, 20, 30], **STILL, neighbour_periods=3)
-    for _ in range(4):
-        played.play()
-    played.play(died=[3])
-    costs = []
-    for _ in range(3):
-        played.play()
-        costs.append([cell(played, node, 3)["cost"] for node in range(3)])
-    ends = [60, 50, 30], [60, 50, 30], [60, 50, UNREACHABLE]
-    assert costs == list(ends)
-    played.play()
-    assert [cell(played, node, 3)["cost"] for node in range(3)] == [60, UNREACHABLE, UNREACHABLE]
-
-
-def test_members_say_goodbye_and_come_back():
-    played = line([10, 20], **STILL)
-    for _ in range(3):
-        played.play()
-    sent = played.play(quit=[(0, 2)]).sent
-    ends = zip(*(sent["unlink"][one].tolist() for one in ("sender", "to")), strict=True)
-    assert list(ends) == [(2, 1)]
-    assert 2 not in played.meshes.node[played.meshes.is_in]
-    played.play(join=[(0, 2)])
-    for _ in range(3):
-        played.play()
-    assert cell(played, 0, 2)["cost"] < UNREACHABLE
-
-
-def test_a_source_that_is_no_member_sends_to_the_nearest_one():
-    played = line([10, 20], **STILL)
-    for _ in range(3):
-        played.play()
-    played.play(quit=[(0, 0)])
-    for _ in range(12):
-        played.play()
-    edges = played.edges([(0, 0)])
-    assert sorted(zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True)) == [
-        (0, 1),
-        (1, 2),
-    ]
-
-
-def test_all_links_between_two_parts_break_and_probes_mend_them():
-    """Members of two parts fall silent to each other; one probes the other and links it."""
-    played = line([10, 20, 30, 40], **STILL, neighbour_periods=2)
-    for _ in range(6):
-        played.play()
-    played.play(died=[2])
-    parts = []
-    for _ in range(40):
-        played.play()
-        parts.append(len(receivers(played, 0, 0)))
-    assert parts[2] == 1
-    assert parts[-1] == 3
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,6 @@ class Events:
     alive: set[int]
     members: Pairs
 
-    def of(self, group: int) -> Events:
-        """The events of one group."""
-        join, quit, members = (
-            {pair for pair in pairs if pair[0] == group}
-            for pairs in (self.join, self.quit, self.members)
-        )
-        return Events(join, quit, self.fail, self.back, self.alive, members)
-
 
 def events(seed: int, nodes: int, groups: int, periods: int, calm: int) -> Iterator[Events]:
     """The events of periods; in the last `calm` ones nothing happens."""

@@ -13,7 +13,7 @@ from overcast.played import Played, drawn_changes, small_network
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.system import OwnRounds
 
-NODES, GROUPS, ROUNDS, PERIODS = 40, 5, 6, 12
+NODES, GROUPS, ROUNDS, PERIODS = 40, 5, 4, 12
 
 
 def test_a_world_is_the_kernel_in_one_builder():

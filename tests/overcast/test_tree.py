@@ -1,21 +1,13 @@
-"""Overcast's trees: what always holds, and what holds when all is quiet."""
+"""Overcast: flows on links, groups that are too large, and pictures."""
 
-import random
-from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from periods import pairs_of
 
-from overcast.played import NOBODY, Played, drawn_changes, small_network
+from overcast.played import Played, small_network
 from scribe_spark.core.errors import InputError
-from scribe_spark.rounds.group_overlays import Overlays
 from scribe_spark.underlay.flows import Flows
-
-NODES, GROUPS, BUSY = 40, 3, 40
-
-SETTINGS = [{}, {"decide": "bottleneck"}, {"linear": 2}, {"lease": 5, "evaluation": 4}]
 
 
 def parents(played: Played) -> dict[tuple[int, int], int]:
@@ -23,125 +15,6 @@ def parents(played: Played) -> dict[tuple[int, int], int]:
     rows = played.state["members"]
     columns = (rows[name].tolist() for name in ("group", "node", "parent", "alive"))
     return {(group, node): up for group, node, up, alive in zip(*columns, strict=True) if alive}
-
-
-def roots(played: Played) -> dict[int, int]:
-    """The root of each group."""
-    rows = played.state["members"]
-    top = rows["rank"] == 0
-    return dict(zip(rows["group"][top].tolist(), rows["node"][top].tolist(), strict=True))
-
-
-def depth(above: dict, group: int, node: int) -> int:
-    """The number of living ancestors; a ring has no end."""
-    steps = 0
-    while (node := above.get((group, node), -1)) >= 0:
-        steps += 1
-        assert steps <= NODES, "a node has adopted its ancestor"
-    return steps
-
-
-def known_to(played: Played, group: int, root: int) -> dict[int, int]:
-    """The parents that the root knows."""
-    rows = played.state.get("certificates", {"key": NOBODY})
-    size = len(played.router)
-    table = {}
-    for row, key in enumerate(rows["key"].tolist()):
-        if key // size == group * size + root and rows["alive"][row]:
-            table[key % size] = int(rows["parent"][row])
-    view, found = {}, {root}
-    while found:
-        found = {n for n, up in table.items() if up in found and n not in view}
-        view |= {n: table[n] for n in found}
-    return view
-
-
-@pytest.mark.parametrize("rules", SETTINGS, ids=str)
-def test_trees_grow_and_mend(rules):
-    seen = Counter()
-    for seed in range(3):
-        seen += grow(seed, rules)
-    assert min(seen[name] for name in ("dead", "quits", "moves", "new roots", "deep")) > 0, seen
-
-
-def grow(seed: int, rules: dict) -> Counter:
-    """Play busy rounds, then quiet ones until nothing changes."""
-    drawn, seen = random.Random(seed), Counter()
-    router = np.random.default_rng(seed).integers(0, 12, NODES)
-    played = Played(small_network(seed), router, rules, GROUPS, seed)
-    members, alive, tops, quiet, dead = set(), set(range(NODES)), {}, 0, set()
-    for number in range(900):
-        busy = number < BUSY
-        join, quit, died = drawn_changes(drawn, members, alive, GROUPS, busy)
-        join -= dead  # who has quit stays away: no comebacks
-        dead |= quit | {pair for pair in members if pair[1] in died}
-        members = {pair for pair in members if pair[1] not in died} - quit | join
-        alive -= died
-        played.play(join, quit, died, measure=False)
-        above = parents(played)
-        assert set(above) == members
-        deepest = max((depth(above, *one) for one in above), default=0)
-        seen += Counter(dead=len(died), quits=len(quit), moves=played.counts["moves"])
-        seen["deep"] += deepest > 4
-        tops, before = roots(played), tops
-        seen["new roots"] += sum(tops.get(group) != top for group, top in before.items())
-        check_tables(played)
-        still = not busy and not played.counts["moves"] and not unsettled(played, members, tops)
-        quiet = quiet + 1 if still else 0
-        if quiet == 2:
-            break
-    assert quiet == 2, "the trees do not rest"
-    assert {group for group, _ in members} == set(tops)
-    for group, root in tops.items():
-        truth = {n: up for (of, n), up in above.items() if of == group and n != root}
-        assert min(truth.values(), default=0) >= 0
-        assert known_to(played, group, root) == truth
-    check_copies(played, members, tops, seen)
-    return seen
-
-
-def check_tables(played: Played) -> None:
-    """Tables are ascending, and of living members only."""
-    size, rows = len(played.router), played.state["members"]
-    key = rows["group"] * size + rows["node"]
-    assert (np.diff(key) > 0).all()
-    for name in ("children", "certificates"):
-        there = played.state[name]["key"]
-        assert (np.diff(there) > 0).all()
-        assert np.isin(there // size, key[rows["alive"]]).all()
-
-
-def unsettled(played: Played, members: set, tops: dict) -> bool:
-    """Whether certificates are under way, members search, or children may be dead."""
-    size, above = len(played.router), parents(played)
-    fresh = played.state["certificates"]
-    groups = fresh["key"][fresh["fresh"]] // size
-    told = [divmod(key, size) for key in groups.tolist()]
-    if any(tops.get(group) != node for group, node in told):
-        return True
-    listed = played.state["children"]["key"].tolist()
-    edges = {(key // size**2, key // size % size, key % size) for key in listed}
-    return edges != {(group, up, node) for (group, node), up in above.items() if up >= 0}
-
-
-def check_copies(played: Played, members: set, tops: dict, seen: Counter) -> None:
-    """Each member but the source gets a publication once, from members and from others."""
-    numbers = np.arange(GROUPS)
-    sources = [(group, node) for group in tops for node in range(0, NODES, 7)]
-    of, source = np.array(sources).T
-    overlays = Overlays(numbers, *pairs_of(members), of, source, state=played.state)
-    edges = played.system.edges(overlays, played.network)
-    for number, (group, node) in enumerate(sources):
-        mine = edges["publication"] == number
-        sent = dict.fromkeys(edges["peer"][mine].tolist(), 0)
-        assert len(sent) == np.count_nonzero(mine)
-        assert set(sent) == {member for of, member in members if of == group} - {node}
-        told, more = {node}, {node}
-        while more:
-            at = mine & np.isin(edges["node"], list(more))
-            more = set(edges["peer"][at].tolist()) - told
-            told |= more
-        assert told >= set(sent)
 
 
 def test_flows_share_links():

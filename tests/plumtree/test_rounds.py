@@ -367,11 +367,19 @@ BLIND, CUT = {"buckets": 2, "blind": True}, {"buckets": 3, "cuts": (7, 1, 2)}
     ("rules", "how"),
     [
         ({"shuffle_seconds": 40.0}, CUT),
-        ({"rules": "iroh", "membership": "iroh", "views": "at_once", "passive": 6}, BLIND),
-        ({"rules": "corrosion", "notice": "sending", "growth": 2.0, "shuffle_seconds": 14.0}, CUT),
-        ({"views": "static"}, BLIND),
-        ({"views": "full", "rules": "corrosion", "first_wait_ms": 50.0}, CUT),
-        ({"repair": False, "active": 4}, BLIND),
+        pytest.param(
+            {"rules": "iroh", "membership": "iroh", "views": "at_once", "passive": 6},
+            BLIND,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"rules": "corrosion", "notice": "sending", "growth": 2.0, "shuffle_seconds": 14.0},
+            CUT,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"views": "static"}, BLIND, marks=pytest.mark.slow),
+        ({"views": "full", "rules": "corrosion", "first_wait_ms": 50.0}, BLIND),
+        pytest.param({"repair": False, "active": 4}, BLIND, marks=pytest.mark.slow),
     ],
 )
 def test_any_buckets_leave_the_same(rules, how):

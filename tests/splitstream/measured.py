@@ -72,44 +72,22 @@ class Reference(NamedTuple):
     hops: tuple[float, float]
 
 
-REFERENCES = (
-    Reference(
-        *(FREEPASTRY, 0, 1, (100, 100), (55, 296), (1.54, 1.49), (3, 4), (19.9, 16.7)),
-        *((404, 773), (1, 1), (0, 0), (4, 5)),
-    ),
-    Reference(
-        *(FREEPASTRY, 32, 1, (48, 48), (187, 919), (1.71, 1.72), (5, 7), (19.0, 18.0)),
-        *((285, 651), (1.4, 1.8), (91, 856), (20, 38)),
-    ),
-    Reference(
-        *(FREEPASTRY, 24, 1, (39, 37), (211, 916), (1.81, 1.84), (5, 9), (18.8, 18.3)),
-        *((270, 666), (3.0, 4.0), (158, 1116), (60, 194)),
-    ),
-    Reference(
-        *(FREEPASTRY, 18, 1, (35, 28), (209, 837), (1.99, 2.07), (9, 10), (19.0, 18.9)),
-        *((265, 680), (6.7, 7.7), (375, 1952), (129, 338)),
-    ),
-    Reference(
-        *(FREEPASTRY, 24, 20, (88, 99), (70, 300), (2.14, 2.56), (4, 7), (28.1, 39.0)),
-        *((393, 1470), (3.8, 3.9), (776, 4005), (565, 508)),
-    ),
-    Reference(
-        *(SPARE, 32, 1, (26, 18), (238, 1311), (1.71, 1.71), (7, 9), (17.6, 15.7)),
-        *((286, 526), (1.0, 1.0), (4956, 28923), (11, 21)),
-    ),
-    Reference(
-        *(SPARE, 24, 1, (25, 17), (282, 1453), (1.82, 1.81), (8, 11), (17.8, 16.2)),
-        *((297, 532), (1.0, 1.1), (6584, 34127), (23, 22)),
-    ),
-    Reference(
-        *(SPARE, 18, 1, (31, 18), (310, 1560), (1.97, 2.01), (9, 12), (18.3, 17.0)),
-        *((295, 573), (1.1, 1.1), (8187, 38716), (31, 44)),
-    ),
-    Reference(
-        *(SPARE, 18, 20, (43, 39), (272, 1391), (2.50, 2.90), (16, 28), (24.2, 29.8)),
-        *((347, 1102), (2.3, 2.6), (19968, 113531), (1404, 1793)),
-    ),
-)
+#: Policy, bound, waves, and the other columns of `Reference`: 1,000/5,000 nodes.
+_TABLE = """
+freepastry 0 1 100/100 55/296 1.54/1.49 3/4 19.9/16.7 404/773 1/1 0/0 4/5
+freepastry 32 1 48/48 187/919 1.71/1.72 5/7 19/18 285/651 1.4/1.8 91/856 20/38
+freepastry 24 1 39/37 211/916 1.81/1.84 5/9 18.8/18.3 270/666 3/4 158/1116 60/194
+freepastry 18 1 35/28 209/837 1.99/2.07 9/10 19/18.9 265/680 6.7/7.7 375/1952 129/338
+freepastry 24 20 88/99 70/300 2.14/2.56 4/7 28.1/39 393/1470 3.8/3.9 776/4005 565/508
+spare-capacity 32 1 26/18 238/1311 1.71/1.71 7/9 17.6/15.7 286/526 1/1 4956/28923 11/21
+spare-capacity 24 1 25/17 282/1453 1.82/1.81 8/11 17.8/16.2 297/532 1/1.1 6584/34127 23/22
+spare-capacity 18 1 31/18 310/1560 1.97/2.01 9/12 18.3/17 295/573 1.1/1.1 8187/38716 31/44
+spare-capacity 18 20 43/39 272/1391 2.5/2.9 16/28 24.2/29.8 347/1102 2.3/2.6 19968/113531 1404/1793
+"""
+REFERENCES = [
+    Reference(policy, int(bound), int(waves), *(tuple(map(float, one.split("/"))) for one in pairs))
+    for policy, bound, waves, *pairs in map(str.split, _TABLE.strip().splitlines())
+]
 
 HEAD = (
     "| bound, policy | in one stripe | interior | RAD | depth | stress, mean | stress, maximum "
@@ -152,7 +130,7 @@ class Net:
 
     def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
         """The next hops of live nodes to all ids, as `routes.FindRoutes` hands them over."""
-        ids = ids_of(key, S, spare=spare)
+        ids = ids_of(SplitStreamConfig(policy=SPARE if spare else FREEPASTRY), key)
         live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
         states = self.states
         if len(live) < self.nodes:
@@ -180,7 +158,8 @@ class Net:
 
     def scribe_trees(self, key: Keys) -> np.ndarray:
         """Return the parents in the package's own Scribe trees of the ids of stripes."""
-        ids, facts = ids_of(key, S, spare=False), RingInMemory(self.ring)
+        ids = ids_of(SplitStreamConfig(policy=FREEPASTRY), key)
+        facts = RingInMemory(self.ring)
         bounds = np.array([0, self.nodes])
         engine = InTask([Tables.of(self.states.tables())])
         rule = PastryNextHop(facts)

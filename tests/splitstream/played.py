@@ -134,9 +134,7 @@ class Seen:
 
 def ids_of(case: Case, group: int) -> Keys:
     """The ids of a group's stripes, and of its spare group, if there is one."""
-    hi, lo = parts([case.keys[sorted(case.keys)[group]]])
-    spare = case.rules.policy == SPARE
-    return channels.ids_of(Keys(hi, lo), case.rules.stripes, spare=spare)
+    return channels.ids_of(case.rules, Keys(*parts([case.keys[sorted(case.keys)[group]]])))
 
 
 def play(case: Case, buckets: int = 1, blind: bool = False) -> list[Seen]:

@@ -64,7 +64,8 @@ def test_worlds_equal_the_oracle(of) -> None:
                 wanted.update((name[a], name[b], kind) for kind, (a, b) in sent)
             assert seen.messages == wanted, (seed, number)
             every = [channel.lacking() for channel in channels]
-            whole = [n for n, one in zip(lack, every, strict=True) if n and not any(one)]
+            # a channel without live nodes has ended
+            whole = [n for n, one in zip(lack, every, strict=True) if n and one and not any(one)]
             lack = [(n + 1) * any(one) for n, one in zip(lack, every, strict=True)]
             lost, hit = (sum(f(n) for one in every for n in one) for f in (int, bool))
             took += whole

@@ -2,108 +2,25 @@
 
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.arrays import least_of, run_starts
 from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.channels import Setting, open_channels
-from scribe_spark.systems.splitstream.forest import Forest, least_of
+from scribe_spark.systems.splitstream.channels import Channels
+from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.systems.splitstream.routes import Routes
 from scribe_spark.systems.splitstream.splitstream import SplitStream
-from splitstream.played import Case, Rules, Seen, of_all, play, random_case
+from splitstream.played import Rules, of_all, play, random_case
 
 SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 220), marks=SLOW)])
-def test_invariants(seeds) -> None:
-    met = Counter()
-    for seed in seeds:
-        case = random_case(seed)
-        for number, seen in enumerate(play(case)):
-            for group in range(len(case.keys)):
-                met += check_channel(case, seen, group, number)
-            met += Counter(kind for *_, kind in seen.messages)
-    kinds = ["subscribe", "ack", "drop", "path", "leave", "anycast", "spare_join", "spare_leave"]
-    assert min(met[name] for name in (*kinds, "attached", "copies", "late")) > 0, met
-
-
-def check_channel(case: Case, seen: Seen, group: int, number: int) -> Counter:
-    """Check the trees of a channel, and the copies of its publication."""
-    if not seen.state["nodes"]:
-        return Counter()
-    of, met = seen.channel(case, group), Counter()
-    node, parent, stripes = of["node"].tolist(), of["parent"], case.rules.stripes
-    row = {at: index for index, at in enumerate(node)}
-    live = [seen.alive[at] for at in node]
-    channels = seen.state["channels"]
-    mine = channels["group"] == group
-    if not mine.any():
-        assert not any(live)
-        return met
-    root = channels["root"][mine][0].tolist()
-    degree = Counter(parent[parent >= 0].tolist())
-    for at in node:  # no degree above the bound
-        bound = case.rules.bound if case.capacity is None else case.capacity[case.ring.node[at]]
-        assert degree[at] <= bound or (not bound and case.capacity is None)
-    # members, the dead that nobody has noticed, and roots
-    members = {at for at in node if of["member"][row[at]]}
-    assert {at for at, here in zip(node, live, strict=True) if here} - members <= set(root)
-    for stripe in range(stripes):
-        above = {at: int(parent[row[at], stripe]) for at in node}
-        for at, here in zip(node, live, strict=True):
-            if not here:
-                continue
-            path, up = [], above[at]
-            while up >= 0 and len(path) <= len(node):
-                path.append(up)
-                up = above[up]
-            if len(path) > len(node):  # a cycle, in which a dead node hides it
-                assert not all(live[row[up]] for up in path)
-                continue
-            # each stripe; the dead hold places until they are noticed
-            assert path or at == root[stripe] or not all(live)
-            known = of["ancestors"][row[at], stripe]
-            if all(live):
-                assert known[known >= 0].tolist() == path
-                assert at == root[stripe] or path[-1:] == [root[stripe]]
-            met["attached"] += len(path)
-    if all(live):
-        assert degree.total() == stripes * (len(node) - 1)
-    if case.days[number].publish:
-        check_copies(case, seen, group, number, row, parent, root)
-        met["copies"] += 1
-    met["late"] += number > 2
-    return met
-
-
-def check_copies(case, seen, group, number, row, parent, root) -> None:
-    """Compare copies with the edges of the publication's stripe: rule L11."""
-    numbers, position = sorted(case.keys), {int(n): at for at, n in enumerate(case.ring.node)}
-    source = [
-        position[node] for of, node in case.days[number].publish if numbers.index(of) == group
-    ]
-    stripe = number % case.rules.stripes
-    for start in source:
-        heard, wanted, queue = {start}, Counter(), [start]
-        while queue:
-            at = queue.pop()
-            children = [one for one in row if parent[row[one], stripe] == at and one != start]
-            children += [root[stripe]] * (at == start != root[stripe])
-            for one in children:
-                wanted[group, at, one] += 1
-                if one not in heard and seen.alive[one]:
-                    heard.add(one)
-                    queue.append(one)
-        assert Counter({key: n for key, n in seen.copies.items() if key[0] == group}) == wanted
 
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 60), marks=SLOW)])
@@ -132,27 +49,6 @@ def same(one, other) -> None:
         assert np.array_equal(column, theirs), name
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 60), marks=SLOW)])
-def test_a_group_does_not_depend_on_others(seeds) -> None:
-    for seed in seeds:
-        case = random_case(seed)
-        first = min(case.keys)
-        days = [
-            replace(
-                day,
-                join=frozenset(one for one in day.join if one[0] == first),
-                quit=frozenset(one for one in day.quit if one[0] == first),
-                publish=tuple(one for one in day.publish if one[0] == first),
-            )
-            for day in case.days
-        ]
-        alone = replace(case, keys={first: case.keys[first]}, days=days)
-        for one, other in zip(play(case), play(alone), strict=True):
-            if other.state["nodes"]:
-                mine = one.state["nodes"]["group"] == 0
-                same(take(one.state["nodes"], mine), other.state["nodes"])
-
-
 @pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 100), marks=SLOW)])
 def test_without_a_bound_trees_are_routes(seeds) -> None:
     hops = 0
@@ -176,14 +72,14 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
     number, none = np.array([0]), (key[:0], key[:0])
     id = number.astype(np.uint64)
     period = Period(0, 0, True, True, number, id, id, (key * 0, key), none, key[:0], every, network)
-    begun = open_channels({}, setting := Setting(Rules(), 4, period))
+    begun = Channels(Rules(), {}, period)
     expected = (
         pytest.raises(InputError, match=r"mean of capacities = 17\.4.*: must be 18")
         if few
         else nullcontext()
     )
     with expected:
-        Forest(begun, setting)
+        Forest(begun, 4, Routes())
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

@@ -198,6 +198,14 @@ def check_stripes(out: Path) -> None:
         mean = (hops["count"] * hops["mean"]).sum() / hops["count"].sum()
         assert mean == pytest.approx(mine["splitstream.depth.mean"], abs=0.001)
         assert hops["max"].max() == mine["splitstream.depth.max"]
+        of = rows[rows["round"] == number].set_index("measure")
+        sums = (of["count"] * of["mean"]).groupby("measure").sum()
+        # all packets on whole links; a group's RAD is a mean of those of its stripes
+        links = sums["link_stress"] / mine["splitstream.link_stress.mean_existing"]
+        assert links == pytest.approx(round(links), abs=0.01)
+        assert sums["children_entries"] >= 60 * mine["splitstream.children_entries.mean"]
+        for ratio in ("rad", "rmd"):
+            assert of.loc[ratio, "max"].max() >= mine[f"splitstream.{ratio}.max"]
 
 
 # --- runs

@@ -22,28 +22,7 @@ docs/rules.md, "GossipSub".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from scribe_spark.rounds.declaration import MESH, TIME, System
-
-if TYPE_CHECKING:
-    from scribe_spark.rounds.system import SystemOnBuckets
-
-
-def _live(config: Any) -> SystemOnBuckets:
-    from scribe_spark.core.node_classes import NodeClasses
-    from scribe_spark.systems.gossipsub.round import live_gossipsub
-
-    return live_gossipsub(config.gossipsub, NodeClasses.of(config))
-
-
-def _heartbeat(config: Any) -> float:
-    return config.gossipsub.value("heartbeat_ms") / 1000
-
-
-def _clock(config: Any) -> str:
-    return TIME if config is None else config.gossipsub.clock
-
+from scribe_spark.rounds.declaration import MESH, TIME, System, function_at
 
 GOSSIPSUB = System(
     "gossipsub",
@@ -51,10 +30,10 @@ GOSSIPSUB = System(
     MESH,
     requested=True,
     config="scribe_spark.systems.gossipsub.config:GossipSubConfig",
-    clock=_clock,
+    clock=lambda config: TIME if config is None else config.gossipsub.clock,
     control=True,
-    world=_live,
-    round_seconds=_heartbeat,
+    world=function_at("scribe_spark.systems.gossipsub.round:system_of"),
+    round_seconds=lambda config: config.gossipsub.value("heartbeat_ms") / 1000,
     world_measures={
         "mesh": "links per membership",
         "connections": "links per membership",

@@ -31,10 +31,9 @@ from scribe_spark.core.arrays import (
     index_in_run,
     offsets_of,
     read_table,
-    run_starts,
     whole_numbers,
 )
-from scribe_spark.core.keys import order_of
+from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import TIME
@@ -187,10 +186,7 @@ class Recall(Lacking):
 
 
 def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.ndarray:
-    """Return `Arrivals.way` (us) of first copies of earlier heartbeats by the clock of hops, or 0.
-
-    `key` has the keys (publication, node), `size` is the number of nodes.
-    """
+    """Return `Arrivals.way` (us) of earlier first copies, by key (publication, node), or 0."""
     way = np.zeros(len(key), dtype=np.int64)
     if DELIVERED in tables:
         noted = tables[DELIVERED]
@@ -230,14 +226,13 @@ class Gossip(Lacking):
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
-        """Record IHAVEs or IWANTs that came, in a run; in a world, note what an IWANT asks for.
-
-        There, an IWANT asks for all messages of its topic.
-        """
+        """Record IHAVEs or IWANTs that came, in a run; in a world, note what an IWANT asks for."""
         if self.topics.in_run:
             message = self.parts.publication(came["message"])
             told = {"message": message, "node": came[AT], "sender": came["sender"]}
-            tables[f"{kind} {self.heartbeat}"] = told if self.parts.sent == 1 else _distinct(told)
+            if self.parts.sent > 1:
+                told = take(told, distinct_rows(*told.values())[0])
+            tables[f"{kind} {self.heartbeat}"] = told
         elif kind == IWANT:
             space = self.topics.space
             place = self.messages.topic[came["message"]] * self._size + came[AT]
@@ -245,10 +240,7 @@ class Gossip(Lacking):
             self.topics.observe(tables, kind, sender, node)
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
-        """Return the IHAVEs of nodes that got their first copy in the last heartbeats.
-
-        In a run, these are IHAVEs of publications that some subscriber lacks.
-        """
+        """Return the IHAVEs of nodes that got their first copy in the last heartbeats."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
@@ -266,10 +258,7 @@ class Gossip(Lacking):
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the peers to which nodes send IHAVE: row in `places`, and position of the peer.
-
-        `places` are keys (topic, node).
-        """
+        """Return the peers to which nodes send IHAVE: row in `places`, and position of the peer."""
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         told = [(whole_numbers(), whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
@@ -284,10 +273,7 @@ class Gossip(Lacking):
     def _told_that_matter(
         self, tables: Tables, places: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Count the IHAVEs of places; return those to nodes that live and lack a publication.
-
-        `places` are keys (topic, node).
-        """
+        """Count the IHAVEs of places; return those to nodes that live and lack a publication."""
         space, size = self.topics.space, self._size
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         first, last = self._connected(tables, connections).rows(places)
@@ -306,10 +292,7 @@ class Gossip(Lacking):
         return find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
-        """Return the row ranges of places in the table of connections.
-
-        They are found once, because only `mesh.Dial` changes the table.
-        """
+        """Return the row ranges of places in the table of connections."""
         if CONNECTED not in tables:
             tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
         return read_table(Runs, tables, CONNECTED)
@@ -317,10 +300,9 @@ class Gossip(Lacking):
     def _links_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
     ) -> np.ndarray:
-        """Return the links of IHAVEs with an effect: to dead nodes, and to nodes without a message.
+        """Return the links of IHAVEs to dead nodes, or to nodes that lack a message.
 
-        `places` are the keys (topic, node) of the nodes that send IHAVEs; a link in a mesh gets
-        none.
+        They are drawn as all others, and none is in a mesh.
         """
         ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
         key = distinct(np.concatenate([whole_numbers(), *ends]))
@@ -341,11 +323,10 @@ class Gossip(Lacking):
         mesh: Links,
         places: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the draws of the peers outside of the meshes of some places, ascending.
+        """Return the peers outside of meshes, and how many of each place get IHAVE.
 
-        A place is a key (topic, node). The arrays are the index of the place, the link and the bits
-        (uint64) of each peer, and the number of peers of each place that get IHAVE, those with the
-        smallest draws. `rows` has the row ranges of the places in `connections`.
+        The arrays are the index in `places`, the link and the draw of each peer, and the number of
+        each place; those with the smallest draws get IHAVE. `rows` are rows of `connections`.
         """
         of, row = expand(*rows)
         key = connections.key[row]
@@ -391,31 +372,15 @@ class Gossip(Lacking):
         if self.messages.clock == TIME:
             sent += (self.heartbeat - self.messages.published[message]) * rules.heartbeat_us
             sent += self.delay(node, asker) + self.delay(asker, node)
-        return {
-            AT: asker,
-            "message": message,
-            "sender": node,
-            "sent": sent,
-            "hops": hops + 1,
-            "way": self.way(arrivals.way[row], hops, node, asker),
-            "lost": self.lost(message, node, asker),
-        }
-
-
-def _distinct(rows: Columns) -> Columns:
-    """Return the rows of a table without repeats, sorted by all columns."""
-    rows = take(rows, order_of(*rows.values()))
-    return take(rows, run_starts(*rows.values()))
+        copies = {AT: asker, "message": message, "sender": node, "sent": sent, "hops": hops + 1}
+        copies["way"] = self.way(arrivals.way[row], hops, node, asker)
+        return copies | {"lost": self.lost(message, node, asker)}
 
 
 def _of_least(
     key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
 ) -> np.ndarray:
-    """Return the links in `key` whose draws are among the smallest ones of their nodes.
-
-    `outside` are all links of the nodes from which gossip is drawn, ascending, with their draws
-    `bits` and the index `of` the node of each; of the links of node i, ``most[i]`` are drawn.
-    """
+    """Return the links in `key` whose draws are among the smallest ones of their nodes."""
     own = find_sorted(outside, key)
     offsets = offsets_of(np.bincount(of, minlength=len(most)))
     pair, other = expand(offsets[of[own]], offsets[of[own] + 1])

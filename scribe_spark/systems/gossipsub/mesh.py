@@ -64,8 +64,7 @@ class Subscribers(SortedTable):
 class Directory:
     """The subscribers of all topics, ascending by topic and position.
 
-    Discovery is outside of GossipSub's specification: all buckets share the directory, as they
-    share the list of nodes (rules G1 to G3).
+    Discovery is not part of GossipSub's specification; all buckets share the directory (G1 to G3).
     """
 
     shared: Mapping[str, np.ndarray]  # ``place`` and ``offsets``
@@ -73,11 +72,7 @@ class Directory:
 
     @classmethod
     def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
-        """Return the directory of subscribers, whose keys `place` are in any order, also repeated.
-
-        A key is ``topic * size + node``; `topics` and `size` are the numbers of topics and of
-        nodes.
-        """
+        """Return the directory of subscribers (places, in any order, also repeated)."""
         place = distinct(place)
         counts = np.bincount(place // size, minlength=topics)
         return cls({"place": place, "offsets": offsets_of(counts)}, size)
@@ -93,10 +88,7 @@ class Directory:
         return self.shared["offsets"]
 
     def others(self, place: np.ndarray) -> np.ndarray:
-        """Return how many other subscribers each place's topic has: int64.
-
-        A place is a key of a topic and a node.
-        """
+        """Return how many other subscribers each place's topic has: int64."""
         return np.diff(self.offsets)[place // self.size] - 1
 
     def has(self, place: np.ndarray) -> np.ndarray:
@@ -107,10 +99,9 @@ class Directory:
 def dialled(
     names: LinkNames, directory: Directory, place: np.ndarray, count: int, heartbeat: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the other subscribers of the same topics that subscribers dial (rule G2).
+    """Return the other subscribers that subscribers (places) dial: row in `place`, position (G2).
 
-    `place` has the keys (topic, node) of the dialling subscribers. Each dials `count` others, if
-    there are so many. The result has the row in `place`, ascending, and the position of the peer.
+    Each dials `count` others, if there are so many.
     """
     topic, node = divided(place, directory.size)
     first = directory.offsets[topic]
@@ -188,10 +179,7 @@ class Topics:
         topic: np.ndarray | None = None,
         size: np.ndarray | None = None,
     ) -> None:
-        """Count messages of a kind; without `arrives` (bool), those to live nodes arrive.
-
-        `size` are the sizes of the messages in bytes, by default those of their kind.
-        """
+        """Count messages of a kind; without `arrives`, those to live nodes arrive."""
         arrives = self.is_alive(to) if arrives is None else arrives
         self.observer.send(tables, kind, arrives, sender, to, topic, size=size)
 
@@ -201,10 +189,7 @@ class Topics:
         return node_delays(self.kernel, self.lan_us, router[a], router[b])
 
     def wave(self, place: np.ndarray) -> np.ndarray:
-        """Return the first heartbeat in which each subscriber may JOIN: int64.
-
-        `place` has the keys (topic, node).
-        """
+        """Return the first heartbeat in which each subscriber (a place) may JOIN: int64."""
         topic, node = divided(place, self.space.size)
         names = self.names
         drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
@@ -226,11 +211,7 @@ class TopicsProgram:
         raise NotImplementedError
 
     def router(self, tables: Tables) -> Router:
-        """Return the GossipSub state of a bucket's nodes, read from its tables, as a `Router`.
-
-        It has their connections, their meshes and the links on which they may not send GRAFT
-        (back-off).
-        """
+        """Return the connections, meshes and back-off of a bucket's nodes as a `Router`."""
         topics = self.topics
         connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         back_off = read_table(BackOff, tables, BACK_OFF)
@@ -239,10 +220,7 @@ class TopicsProgram:
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Count messages along links, and return those that arrive, to be sent.
-
-        `key` has the links (topic, sender, receiver).
-        """
+        """Count messages along links (keys), and return those that arrive, to be sent."""
         topics = self.topics
         topic, node, peer = topics.space.split(key)
         messages = {AT: peer, "topic": topic, "sender": node, **columns}
@@ -298,10 +276,7 @@ class Dial(TopicsProgram):
         return space.key(place[of], peer)
 
     def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
-        """Return the links (keys) to dial in this heartbeat; store the others for later ones.
-
-        `drawn` are links that have been drawn just now.
-        """
+        """Return the links (keys) to dial in this heartbeat; store the others for later ones."""
         space, topics = self.topics.space, self.topics
         to_dial = read_table(SortedTable, tables, TO_DIAL)
         to_dial.insert(drawn)
@@ -324,8 +299,7 @@ class Dial(TopicsProgram):
 class DialGraph(TopicsProgram):
     """All nodes dial others, once for all topics; rule G3. :class:`Meet` follows.
 
-    In a world, the graph of these connections has all nodes. Two ends dial when one arrives and the
-    other one lives.
+    Two ends dial again when one arrives and the other one lives.
     """
 
     enter: np.ndarray | None = None  # the nodes that enter in the round; None: the first round
@@ -402,10 +376,7 @@ class Meet(TopicsProgram):
 
 
 def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
-    """Add connections to a table; a connection that exists already gets the additional `way`.
-
-    `key` has the links, `way` which end dialled (`Links`).
-    """
+    """Add connections to a table; a connection that exists already gets the additional `way`."""
     key, links = np.sort(key), read_table(Links, tables, name)
     row = links.find(key)
     links.way = links.way.copy()
@@ -471,10 +442,7 @@ class Maintain(TopicsProgram):
         return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
     def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE.
-
-        The links are already added to, or removed from, the nodes' own meshes.
-        """
+        """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE."""
         if self.joins:
             members = read_table(Subscribers, tables, SUBSCRIBERS)
             place = members.key[self._joined(members) == self.heartbeat]

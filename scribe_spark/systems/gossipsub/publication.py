@@ -44,12 +44,7 @@ from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, in_bucket
 from scribe_spark.multicast import TIME
 from scribe_spark.rounds.system import LivingRound, Publishing, SystemPlayer
-from scribe_spark.systems.gossipsub.mesh import (
-    CONNECTIONS,
-    MESH,
-    Topics,
-    TopicsProgram,
-)
+from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
 from scribe_spark.systems.gossipsub.router import Links
 
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes receive, with those by
@@ -129,20 +124,14 @@ class PublicationProgram(TopicsProgram):
         return delay_us + jitter.late_us(key[message], sender, receiver, delay_us)
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return `Arrivals.way` (us) of copies from nodes `a` to nodes `b`.
-
-        `before` and `hops` are the way and the hops of the senders' own first copies.
-        """
+        """Return `Arrivals.way` of copies from `a` to `b`; `before`: those of the senders."""
         if self.messages.clock == TIME:
             return np.zeros(len(a), dtype=np.int64)
         waits = np.where(hops > 0, self.topics.rules.processing_us, 0)
         return before + waits + self.topics.delay(a, b)
 
     def waits(self, hops: np.ndarray) -> np.ndarray:
-        """Return how long nodes with these hops wait before they forward: us, or 0 in hops.
-
-        Sources (0 hops) do not wait.
-        """
+        """Return how long nodes wait before they forward: us, or 0 in hops; sources do not wait."""
         timed = self.messages.clock == TIME
         return np.where(hops > 0, self.topics.rules.processing_us if timed else 0, 0)
 
@@ -153,15 +142,14 @@ class PublicationProgram(TopicsProgram):
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
         """Return True for lost copies: those to dead nodes, and others by rule G12."""
-        lost, losses = ~self.topics.is_alive(receiver), self.losses
-        return (
-            lost if losses is None else lost | self.lost_on_way(losses, message, sender, receiver)
-        )
+        lost = ~self.topics.is_alive(receiver)
+        if (losses := self.losses) is not None:
+            lost |= self.lost_on_way(losses, message, sender, receiver)
+        return lost
 
     def withholds(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return True for nodes that send no copies of another node's publication: rule N6."""
-        losses = self.losses
-        if losses is None:
+        if (losses := self.losses) is None:
             return np.zeros(len(node), dtype=bool)
         return losses.withholds(node) & (node != self.messages.source[message])
 
@@ -195,10 +183,7 @@ class PublicationProgram(TopicsProgram):
     def links(
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return links to peers for keys (message, node): row of `key`, and position of the peer.
-
-        The peers `but` (one for each key) and the source are left out.
-        """
+        """Return links, without peers `but` and the source: row of `key` (message, node), peer."""
         message, node = divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(table, place))
@@ -310,11 +295,7 @@ class SpreadMessages(PublicationProgram):
         sender: np.ndarray,
         way: np.ndarray,
     ) -> np.ndarray:
-        """Let nodes keep the earliest of the copies that reach them, as their first copy.
-
-        A copy of the key (message, node) comes from `sender` at a time, after some hops and a
-        `way`.  Return the keys whose first copy has another time or number of hops than before.
-        """
+        """Let nodes keep the earliest of the copies that reach them, as their first copy."""
         row = arrivals.find(key)
         some = np.flatnonzero(self._may_be_first(arrivals, row, at))
         some = some[first_of_each(key[some], (at[some], hops[some], sender[some]))]
@@ -327,22 +308,12 @@ class SpreadMessages(PublicationProgram):
         anew[known] = better
         taken = ~known
         taken[known] = better | (same & (sender[known] < old.sender))
-        arrivals.put(
-            key[taken],
-            at=at[taken],
-            hops=hops[taken],
-            sender=sender[taken],
-            heartbeat=self.heartbeat,
-            way=way[taken],
-        )
+        copies = {"at": at[taken], "hops": hops[taken], "sender": sender[taken]}
+        arrivals.put(key[taken], **copies, heartbeat=self.heartbeat, way=way[taken])
         return key[anew]
 
     def _may_be_first(self, arrivals: Arrivals, row: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return True for copies that may be the first ones of their nodes.
-
-        `row` has the row of `arrivals` with the node's first copy so far, or NONE; one of an
-        earlier heartbeat is not replaced.
-        """
+        """Return True for copies that may be the first ones of their nodes."""
         if not len(arrivals):
             return np.ones(len(row), dtype=bool)
         no_later = (at <= arrivals.at[row]) & (arrivals.heartbeat[row] == self.heartbeat)
@@ -408,10 +379,9 @@ class SendCopies(PublicationProgram):
             tables[name] = {**came, "first": first}
 
     def note_idontwant(self, arrivals: Arrivals, own: np.ndarray, tables: Tables) -> None:
-        """Record the IDONTWANTs that nodes send to their meshes on a first copy; rule G11.
+        """Record the IDONTWANTs of the first copies `own` (rows), which go to meshes (G11).
 
-        `own` has the rows of the first copies in `arrivals`.  The sender of a first copy gets no
-        IDONTWANT.
+        The sender of a first copy gets none.
         """
         mesh = read_table(Links, tables, MESH)
         own = own[self.announces(*divided(arrivals.key[own], self._size))]
@@ -433,10 +403,7 @@ class SendCopies(PublicationProgram):
         }
 
     def _take(self, tables: Tables, came: Columns) -> None:
-        """Record the copies `came` that nodes received, and which of them are first copies.
-
-        By the clock of time, a copy that its sender held back because of an IDONTWANT is left out.
-        """
+        """Record the copies `came` that nodes received, and which of them are first copies."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         node, sender, message = came[AT], came["sender"], came["message"]
         row = arrivals.find(message * self._size + node)
@@ -446,31 +413,18 @@ class SendCopies(PublicationProgram):
         if has.any():
             first &= (arrivals.sender[row] == sender) & (arrivals.heartbeat[row] == self.heartbeat)
             if self.messages.clock == TIME:
-                has &= ~first & self._held_back(arrivals, row, came)
-                kept = ~has
-                came = {name: column[kept] for name, column in came.items()}
-                first = first[kept]
-        tables[f"{COPIES} {self.heartbeat}"] = {
-            "message": came["message"],
-            "node": came[AT],
-            "sender": came["sender"],
-            "sent": came["sent"],
-            "hops": came["hops"],
-            "first": first,
-            "lost": came["lost"],
-        }
+                kept = ~(has & ~first & self._held_back(arrivals, row, came))
+                came, first = take(came, kept), first[kept]
+        names = "message", "sender", "sent", "hops", "lost"
+        copies = {"node": came[AT], "first": first, **{name: came[name] for name in names}}
+        tables[f"{COPIES} {self.heartbeat}"] = copies
 
     def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
-        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10.
-
-        `row` has the row in `arrivals` of the first copy at the receiver of each copy in `came`.
-        """
+        """Return True if the receiver's IDONTWANT or own copy came before the sending; rule G10."""
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
-        back, copy_back = (
-            self.delay(receiver, sender),
-            self.copy_delay(came["message"], receiver, sender),
-        )
+        back = self.delay(receiver, sender)
+        copy_back = self.copy_delay(came["message"], receiver, sender)
         copy = at + self.waits(hops) + copy_back < came["sent"]
         if self.losses is not None:
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
@@ -498,22 +452,15 @@ class SendCopies(PublicationProgram):
 
 #: The columns of `publication.COPIES` -> the columns of the clock's copies.
 _KEPT = {
-    "message": "publication",
-    "node": "node",
-    "sender": "sender",
-    "sent": "sent_us",
-    "hops": "hops",
-    "first": "first",
+    **{"message": "publication", "node": "node", "sender": "sender"},
+    **{"sent": "sent_us", "hops": "hops", "first": "first"},
 }
 
 
 def publish_with_bandwidth(
     player: SystemPlayer, copies: SendCopies, new: np.ndarray, now: LivingRound
 ) -> None:
-    """Publish the messages `new`, which have sizes and times, by the clock with bandwidth.
-
-    `copies` is the program that would send the copies of the heartbeat `now`.
-    """
+    """Publish the messages `new`, which have sizes and times, by the clock with bandwidth."""
     assert now.links is not None
     topics, messages, publish, links = copies.topics, copies.messages, now.publish, now.links
     rules = topics.rules
@@ -566,11 +513,7 @@ class _LostCopies(Lost):
 def _links(
     clock: Clock, topics: Topics, messages: Messages, new: np.ndarray, tables: Tables, inbox: Inbox
 ) -> Columns:
-    """Return the links on which copies of the messages `new` may go, for the clock with bandwidth.
-
-    These are the links of the meshes of the messages' topics (``mesh`` is True), and other links on
-    which the sources of the messages send.
-    """
+    """Return the links of meshes (``mesh``) and of sources on which copies of `new` may go."""
     space, key = topics.space, read_table(Links, tables, MESH).key
     has = np.zeros(len(topics.number), dtype=bool)
     has[messages.topic[new]] = True
@@ -602,10 +545,7 @@ def _of_sources(
 def _write(
     copies: SendCopies, new: np.ndarray, publish: Publishing, announced: np.ndarray, tables: Tables
 ) -> None:
-    """Add the clock's results to the tables of `publication`; the dead receive no copies.
-
-    Times count from the publications (us).
-    """
+    """Add the clock's results to the tables of `publication`; the dead receive no copies."""
     topics, heartbeat = copies.topics, copies.heartbeat
     came, sent = tables.pop(CLOCK_ARRIVALS), tables.pop(CLOCK_COPIES)
     if not topics.all_live:

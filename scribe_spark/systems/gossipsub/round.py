@@ -1,6 +1,6 @@
-"""GossipSub in rounds: each own round of a world, or of a run, is a heartbeat.
+"""GossipSub in rounds: each own round of a world, or of a run, is a heartbeat (G16).
 
-A heartbeat plays programs on buckets, in the order of rule G16:
+A heartbeat plays programs on buckets:
 
 1. nodes die, leave, quit and join, and detected deaths end connections (:class:`Go`; G17, G18);
 2. subscribers with few connections dial others (`mesh.Dial`; G19);
@@ -10,24 +10,20 @@ A heartbeat plays programs on buckets, in the order of rule G16:
 5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
 The orchestrator keeps the list of publications that are still announced or not yet due; all other
-state is in the buckets.  Only the first heartbeat of a world's round has events.  In later ones,
-steps 1 and 2 change nothing and are skipped, because after step 2 every subscriber has as many
-connections as it wants.  (If dials are spread over heartbeats, subscribers continue to dial.)  Step
-3 is limited to places that may not be settled, and step 4 is skipped if no node announces anything.
+state is in the buckets.  Only the first heartbeat of a world's round has events; later ones skip
+steps 1 and 2, unless dials are spread over heartbeats, limit step 3 to places that may not be
+settled, and skip step 4 if no node announces anything.
 
-A run is a round without end: all subscribers join in its first heartbeat, meshes are built as rule
-G4 says, and then they stay as they are.  The publications follow in the next heartbeat, whose
-number in draws is 0, and heartbeats with gossip follow until no node lacks a publication, or none
-announces one (G13).
-
-Rules: docs/rules.md, G1 to G22.
+A run is a round without end: all subscribers join in its first heartbeat, and meshes are built as
+rule G4 says.  The publications follow in the next heartbeat, whose number in draws is 0, and then
+heartbeats with gossip until no node lacks a publication, or none announces one (G13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -142,10 +138,7 @@ class CountCopies(PublicationProgram):
         return np.bincount(message, minlength=len(self.messages.topic))
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
-        """Count payloads.
-
-        Return first copies and duplicates by message, and the number of first copies by IWANT.
-        """
+        """Count payloads."""
         firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
         by_iwant, noted = 0, list[Columns]()
         for name in (COPIES, ANSWERS):
@@ -284,6 +277,11 @@ def live_gossipsub(config: GossipSubConfig, classes: NodeClasses | None = None) 
     return LiveGossipSub(with_classes(config, classes), config.clock)
 
 
+def system_of(config: Any) -> LiveGossipSub:
+    """Return the system of a run's or world's config."""
+    return live_gossipsub(config.gossipsub, NodeClasses.of(config))
+
+
 @dataclass
 class _Heartbeat:
     """One heartbeat, whose number is that of the own round; playing it changes `published`."""
@@ -314,10 +312,7 @@ class _Heartbeat:
         return SystemRound({}, Publications(), counts, measured, Begun(), self._goes_on())
 
     def _know_subscribers(self) -> None:
-        """Share the directory of subscribers after the events of the world's round.
-
-        All buckets read it.
-        """
+        """Share the directory of subscribers after the events of the world's round."""
         size, now = self.topics.space.size, self.now
 
         def gather() -> dict[str, np.ndarray]:
@@ -383,10 +378,7 @@ class _Heartbeat:
         return Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
-        """Return the measured publications: the first of each topic in the world's round.
-
-        With a schedule, all publications are measured.
-        """
+        """Return the measured publications: the first of each topic in the world's round."""
         published, now = self.published, self.now
         is_new = published.round == now.own.first(now.world_round)
         message = np.flatnonzero(is_new | now.in_run)
@@ -525,27 +517,17 @@ class Go(TopicsProgram):
         return self.number + self.topics.rules.unsubscribe_backoff
 
     def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
-        """Return the messages of nodes that leave, or quit topics.
-
-        `quits` has the places (topic, node).
-        """
+        """Return the messages of nodes that leave, or quit topics."""
         space, connections = self.topics.space, router.connections
         leaves = self._places_of(tables, self._marked(self.leave))
         goodbyes, ended = (space.at(connections, place) for place in (leaves, quits))
         pruned = space.at(router.mesh, quits)
         router.take_back_off(pruned, self._until)
-        return {
-            _GOODBYE: self.send(tables, _GOODBYE, goodbyes),
-            _PRUNE: self.send(tables, _PRUNE, pruned),
-            _UNSUBSCRIBE: self.send(tables, _UNSUBSCRIBE, ended),
-        }
+        sent = {_GOODBYE: goodbyes, _PRUNE: pruned, _UNSUBSCRIBE: ended}
+        return {kind: self.send(tables, kind, keys) for kind, keys in sent.items()}
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
-        """Remove connections and mesh links that end; note connections to dead nodes.
-
-        Links end if their node is dead or quits (`quits` are places), or knows that the peer is
-        dead.
-        """
+        """Remove connections and mesh links that end; note connections to dead nodes."""
         space, lives = self.topics.space, self.topics.lives
         gone = self._marked(self.fail, self.leave)
         known = lives.known_dead(self.world_round) | self._marked(self.enter)
@@ -628,10 +610,7 @@ class CountRound(PublicationProgram):
         return {}
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
-        """Count expected receivers of each publication, and those that got it in time or late.
-
-        A publication in parts has the counts of its first part.
-        """
+        """Count expected receivers of each publication, and those that got it in time or late."""
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
         of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.counted[of]

@@ -48,10 +48,7 @@ class LinkNames:
     def bits(
         self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
     ) -> np.ndarray:
-        """Return *draw*(purpose, heartbeat, topic, nodes): uint64.
-
-        Topics are indices, nodes are positions; their numbers key the draw.
-        """
+        """Return *draw*(purpose, heartbeat, topic, nodes), keyed by numbers: uint64."""
         rows = [self.node[one] for one in nodes]
         return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
 
@@ -64,19 +61,12 @@ class LinkNames:
         of: np.ndarray,
         peer: np.ndarray,
     ) -> np.ndarray:
-        """Return a draw for each peer of a (topic, node): uint64.
-
-        `of` has the row in `topic` and `node` of each position in `peer`.
-        """
+        """Return a draw for each `peer` of the (topic, node) in row `of`: uint64."""
         return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
 
 
 def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the `count` rows with the smallest bits of each owner, sorted by (`of`, `bits`).
-
-    `of` has the index of each row's owner, ascending, `bits` the draw; `count` has a number for
-    each owner.
-    """
+    """Return the `count` rows with the least bits of each owner `of`, sorted by (`of`, `bits`)."""
     likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
     order = draws.order_of_draws(of[likely], bits[likely])
     owner = of[likely][order]
@@ -89,11 +79,7 @@ _MANY = 2**16
 
 
 def _likely(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return candidates that include the `count` smallest rows of each owner: int64, ascending.
-
-    See :func:`least` for the arguments. The candidates of an owner are the rows below a bound that
-    is likely to select `count` of them; if it selects fewer, all rows of the owner are candidates.
-    """
+    """Return candidates that include the `count` smallest rows of each owner: int64, ascending."""
     rows = np.bincount(of, minlength=len(count))
     share = np.minimum((count + 2.5 * np.sqrt(count) + 1) / np.maximum(rows, 1), 1.0)
     most = (share * (2.0**64 - 2.0**11)).astype(np.uint64)
@@ -151,10 +137,7 @@ class Runs(SortedTable):
     last: np.ndarray = field(default_factory=whole_numbers)
 
     def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place and the row after the last one.
-
-        Both are equal if there is no row of the place (key of topic and node).
-        """
+        """Return the first row of each place and the row after the last one; equal without rows."""
         at = self.find(place)
         if not len(self):
             return at, at
@@ -189,10 +172,7 @@ class LinkSpace:
         return found
 
     def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each place in a table, and the row after the last one.
-
-        Both are equal if the table has no row of the place (key of topic and node).
-        """
+        """Return the first row of each place in a table, and the row after the last one."""
         if len(place) * _ROWS_OF_A_SEARCH < len(table):
             first = np.searchsorted(table.key, place * self.size)
             return first, np.searchsorted(table.key, (place + 1) * self.size)
@@ -240,10 +220,7 @@ def with_classes(config: GossipSubConfig, classes: NodeClasses | None) -> Any:
 
 
 def degrees(rules: Any, node: np.ndarray, number: Any) -> Degrees:
-    """Return the desired sizes of nodes' meshes, for positions `node`.
-
-    `number` has the number of every node, which tells the node's class.
-    """
+    """Return the desired sizes of the meshes of nodes; `number` has the numbers of all nodes."""
     classes: NodeClasses | None = getattr(rules, "classes", None)
     if classes is None or not classes.says("degree"):
         usual = rules.d, rules.d_low, rules.d_high, rules.d_out
@@ -275,17 +252,11 @@ class Router:
     # ---- what nodes decide
 
     def join(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Let nodes JOIN topics (rule G6); return the links on which they send GRAFT.
-
-        These links are added to their meshes. `place` has the keys (topic, node).
-        """
+        """Let nodes (places) JOIN topics (G6); return the links on which they send GRAFT."""
         return self._graft("gossipsub join", place, self._wished(place).d, heartbeat)
 
     def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let nodes maintain their meshes (rule G7); return added and pruned links.
-
-        `place` has the keys (topic, node).
-        """
+        """Let nodes (places) maintain their meshes (G7); return added and pruned links."""
         wished = self._wished(place)
         degree = self.space.count(self.mesh, place)
         few = degree < wished.low
@@ -310,10 +281,9 @@ class Router:
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:
-        """Add drawn eligible peers to meshes, ``wanted[i]`` for ``place[i]``; return the new links.
+        """Add ``wanted[i]`` drawn eligible peers to the mesh of ``place[i]``; return the new links.
 
         With a `way` (`Links.way`), only peers are eligible whose connection was made in that way.
-        `purpose` names the draw.
         """
         of, row = self._eligible(place, heartbeat)
         if way:
@@ -396,9 +366,9 @@ class Router:
         self.take_back_off(key, until)
 
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
-        """Handle received GRAFTs (rule G8); return the refused links, which forbid GRAFT now.
+        """Handle received GRAFTs (G8); return the refused links, which forbid GRAFT now.
 
-        `key` and `way` (`Links.way`) are seen from the receiving nodes; each link occurs once.
+        `key` and `way` are seen from the receiving nodes; each link occurs once.
         """
         order = np.argsort(key)  # ties go to the smaller nodeId
         order = order[~self.mesh.has(key[order])]

@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, find_sorted, offsets_of, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    offsets_of,
+    whole_numbers,
+)
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns
 
@@ -41,18 +50,16 @@ class Meshes:
     ----------
     size : int
         The number of all nodes, K.
-    group, node : ndarray of int64, shape (E,)
-        The entries, ascending: the index of the group and the position of the node.
-    is_in : ndarray of bool, shape (E,)
-        True for members; the other entries have died or quit.
-    a, b : ndarray of int64, shape (L,)
-        The links, each in both directions: indices of entries, ascending.
-    since, distance : ndarray of int64, shape (L,)
-        The period in which the link began, and the distance of its ends in microseconds.
-    heard, number, cost, next : ndarray of int32, shape (cells,)
-        What an entry knows of another: the period in which it last received a higher refresh number
-        (NONE: it does not know the other), that number, the cost in microseconds, and the position
-        of the neighbour on the way (NONE: there is no way).
+    group, node, is_in : ndarray, shape (E,)
+        The entries, ascending: the index of the group, the position of the node, and True for
+        members (the others have died or quit).
+    a, b, since, distance : ndarray of int64, shape (L,)
+        The links, each in both directions, ascending: indices of entries, the period in which the
+        link began, and the distance of its ends in microseconds.
+    cells : dict of str to ndarray of int32
+        What an entry knows of another: in ``heard`` the period in which it last received a higher
+        refresh number (NONE: never), in ``number`` that number, in ``cost`` the
+        cost in microseconds, and in ``next`` the position of the neighbour on the way, or NONE.
     key, top, width, start : ndarray of int64, shape (E,)
         The key (group, node) of each entry, the first entry of its group, the length of its row of
         cells (the number of entries of the group), and the first of these cells.
@@ -106,6 +113,15 @@ class Meshes:
         """Return the indices of the cells (e, f): what the entries `e` know of the entries `f`."""
         return self.start[e] + f - self.top[e]
 
+    def reader(self, cell: np.ndarray) -> np.ndarray:
+        """Return the entries that know what cells (by index) say."""
+        return np.searchsorted(self.start, cell, side="right") - 1
+
+    def rows_of(self, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the cells of entries: index in `e`, cell, and the entry that it is about."""
+        row, cell = expand(self.start[e], self.start[e] + self.width[e])
+        return row, cell, cell + (self.top[e] - self.start[e])[row]
+
     # --- links
 
     @property
@@ -137,10 +153,7 @@ class Meshes:
         self.keep_links(kept)
 
     def add_links(self, a: np.ndarray, b: np.ndarray, period: int, distance: np.ndarray) -> None:
-        """Add the links from `a` to `b` that are new, in both directions.
-
-        Their links begin in `period`; `distance` is that of each row, in microseconds.
-        """
+        """Add the links from `a` to `b` that are new in a `period`, in both directions."""
         new = self.find_links(a, b) < 0
         a, b, distance = a[new], b[new], distance[new]
         since = np.full(len(a), period)
@@ -149,24 +162,16 @@ class Meshes:
         _, first = np.unique(key_of([*ends], len(self.node)), return_index=True)
         self.a, self.b, self.since, self.distance = (column[first] for column in (*ends, *more))
 
-    def by_slot(self, readers: np.ndarray) -> list[np.ndarray]:
-        """Return the links of the entries that `readers` (a mask) marks, in several arrays.
-
-        The first array has the first link of each entry, the second one the second link, and so on.
-        """
-        links = np.flatnonzero(readers[self.a])
-        slot = links - np.searchsorted(self.a, self.a[links])
-        order = np.argsort(slot, kind="stable")
-        ends = np.cumsum(np.bincount(slot))
-        return np.split(links[order], ends[:-1]) if len(links) else []
+    @cached_property
+    def squares(self) -> list[Squares]:
+        """The groups with equal numbers of entries, for each number."""
+        of_width = ((width, self.width == width) for width in distinct(self.width).tolist())
+        return [Squares(self, np.flatnonzero(some), width) for width, some in of_width]
 
     # --- entries
 
     def replaced(self, kept: np.ndarray, more: np.ndarray) -> Meshes:
-        """Return meshes of the entries that `kept` (a mask) marks, and of new ones.
-
-        `more` has the new keys (group, node).
-        """
+        """Return meshes of the entries that `kept` (a mask) marks, and of new ones (keys)."""
         key = np.sort(np.r_[self.key[kept], more])
         is_in = np.zeros(len(key), dtype=bool)
         here = np.flatnonzero(kept)
@@ -176,13 +181,13 @@ class Meshes:
         last = kept[self.a] & kept[self.b]
         links = to[self.a[last]], to[self.b[last]], self.since[last], self.distance[last]
         made = Meshes(self.size, *np.divmod(key, self.size), is_in, *links)
-        rows = CellRows(self, here)
-        column = to[rows.column()]
+        row, cells, about = self.rows_of(here)
+        column = to[about]
         stays = np.flatnonzero(column >= 0)
-        cell = made.cell(to[here][rows.of[stays]], column[stays])
+        cell = made.cell(to[here][row[stays]], column[stays])
         for name, unknown in _UNKNOWN.items():
             made.cells[name] = np.full(int(made.width.sum()), unknown, dtype=np.int32)
-            made.cells[name][cell] = self.cells[name][rows.cell[stays]]
+            made.cells[name][cell] = self.cells[name][cells[stays]]
         return made
 
     def forget(self, cells: np.ndarray) -> None:
@@ -191,45 +196,45 @@ class Meshes:
             self.cells[name][cells] = unknown
 
 
-class CellRows:
-    """The rows of cells of the entries `e`, one after the other.
+class Squares:
+    """The cells of groups with the same number of entries: a matrix, with a row for each entry."""
 
-    Row i begins at ``starts[i]``; ``of`` has the row of each cell, and ``cell`` the cell's index in
-    all cells of the meshes.
-    """
+    def __init__(self, meshes: Meshes, e: np.ndarray, width: int) -> None:
+        self._meshes, self.e, self._width = meshes, e, width
+        self._cells: Any = slice(None)
+        if len(e) < len(meshes.node):
+            self._cells = (meshes.start[e][:, None] + np.arange(width)).ravel()
+        self._row = np.full(len(meshes.node), NONE)
+        self._row[e] = np.arange(len(e))
 
-    def __init__(self, meshes: Meshes, e: np.ndarray) -> None:
-        self._meshes, self.e = meshes, e
-        self.starts = offsets_of(meshes.width[e])[:-1]
-        self.of, self.cell = expand(meshes.start[e], meshes.start[e] + meshes.width[e])
+    def slots(self, readers: np.ndarray) -> list[np.ndarray]:
+        """Return the first link of each entry that `readers` marks, the second link, and so on."""
+        e = self.e[readers[self.e]]
+        first, end = (np.searchsorted(self._meshes.a, e, side) for side in ("left", "right"))
+        of, links = expand(first, end)
+        slot = links - first[of]
+        order = np.argsort(slot, kind="stable")
+        return np.split(links[order], np.cumsum(np.bincount(slot))[:-1]) if len(links) else []
 
-    def column(self, place: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return the entries that cells are about, for indices of cells in these rows."""
-        meshes = self._meshes
-        return self.cell[place] + (meshes.top[self.e] - meshes.start[self.e])[self.of[place]]
+    def rows(self, e: np.ndarray) -> np.ndarray:
+        """Return the rows of entries, or NONE."""
+        return self._row[e]
 
-    def beside(self, f: np.ndarray) -> np.ndarray:
-        """Return the cell (f, x) beside each cell (e, x); `f` has an entry for each row."""
-        return self.cell + (self._meshes.start[f] - self._meshes.start[self.e])[self.of]
+    def columns(self, values: np.ndarray) -> np.ndarray:
+        """Return values by entry, in each row those of the columns."""
+        return np.repeat(values[self.e].reshape(-1, self._width), self._width, axis=0)
 
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum over each row of values by cell: int64."""
-        return np.add.reduceat(values, self.starts, dtype=np.int64)
+    def take(self, cells: np.ndarray) -> np.ndarray:
+        """Return values by cell as a matrix."""
+        return cells[self._cells].reshape(-1, self._width)
 
-    def least(self, place: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the entry with the least value in each row.
+    def any_row(self, marks: np.ndarray) -> np.ndarray:
+        """Return for each entry whether one row of its group marks its column."""
+        return marks.reshape(-1, self._width, self._width).any(axis=1).ravel()
 
-        `values` belong to the cells `place`, ascending. The first of equal values wins; a row
-        without values has NONE.
-        """
-        found, of = np.full(len(self.e), NONE), self.of[place]
-        if len(place):
-            begins = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
-            least = np.minimum.reduceat(values, begins)
-            ties = np.flatnonzero(values == np.repeat(least, np.diff(np.r_[begins, len(of)])))
-            row, first = np.unique(of[ties], return_index=True)
-            found[row] = self.column(place[ties[first]])
-        return found
+    def put(self, cells: np.ndarray, values: np.ndarray) -> None:
+        """Write a matrix of values."""
+        cells[self._cells] = values.ravel()
 
 
 def state_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:

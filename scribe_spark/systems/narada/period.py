@@ -1,15 +1,12 @@
 """A period of Narada: members exchange what they know, and add and drop links of the mesh.
 
-Each member knows all members of its group.  It keeps links to a few of them, its neighbours; the
-links of all members are the *mesh*.  In each period a member sends a vector to its neighbours: for
-each member the refresh number, the cost of the way over the mesh, and whether the way leads back
-over the receiver.  From the vectors of its neighbours it computes its own next one, as routers with
-distance vectors do.  It probes one drawn member, and adds a link if that makes many ways much
-shorter; it drops the link of least use.  It also probes members of whom it has not heard, since the
-mesh may have come apart.
+A member knows all members of its group, and has links to a few, its neighbours; all links are the
+*mesh*.  In each period a member sends a vector to its neighbours: of each member the refresh
+number, the cost of the way over the mesh, and whether the way leads back over the receiver.  From
+the vectors of its neighbours it computes its next one.  It probes one drawn member, and adds a link
+if that makes many ways much shorter; it drops the link of least use, and probes silent members.
 
-The rules are D1 to D13 in docs/rules.md.  All members of all groups play a rule at once, on the
-state in which the period began.
+Rules: docs/rules.md, D1 to D13.  All members play a rule at once, on the state before the period.
 """
 
 from __future__ import annotations
@@ -19,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import NONE, distinct, find_sorted
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, least_of, sums_at
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.grown_overlays import NumberedNodes, Sent
 from scribe_spark.systems.narada import LIMIT, VECTOR_BYTES
-from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, CellRows, Meshes
+from scribe_spark.systems.narada.meshes import UNREACHABLE, WAITING, Meshes
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.grown_overlays import Period
@@ -116,7 +113,7 @@ class NaradaPeriod:
         # those that were members know nobody, and are nobody's neighbours
         back = find_sorted(joins, of.key) >= 0
         of.keep_links(~back[of.a] & ~back[of.b])
-        of.forget(CellRows(of, np.flatnonzero(back)).cell)
+        of.forget(of.rows_of(np.flatnonzero(back))[1])
         self._period.refuse_large_groups("narada", np.r_[members, joins] // size, *LIMIT)
 
     # --- what neighbours have sent at the end of the last period (rules D3, D4)
@@ -127,9 +124,13 @@ class NaradaPeriod:
         heard, number = of.cells["heard"], of.cells["number"]
         told = np.where(heard >= 0, number, NONE)
         best = np.full_like(number, NONE)
-        for link in of.by_slot(of.is_in):
-            rows = CellRows(of, of.a[link])
-            best[rows.cell] = np.maximum(best[rows.cell], told[rows.beside(of.b[link])])
+        for squares in of.squares:
+            numbers = squares.take(told)
+            highest = np.full_like(numbers, NONE)
+            for link in squares.slots(of.is_in):
+                a, b = squares.rows(of.a[link]), squares.rows(of.b[link])
+                highest[a] = np.maximum(highest[a], numbers[b])
+            squares.put(best, highest)
         mine = self._own_cells()
         best[mine] = self._now
         news = best > number
@@ -156,21 +157,21 @@ class NaradaPeriod:
     # --- decisions, on the costs of the last period (rules D5 to D8)
 
     def _add(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let members probe a drawn member each; return the links worth adding (D6, D7).
-
-        These links, two arrays of entries, make many ways much shorter.
-        """
+        """Let members probe a drawn member each; return the links worth adding (D6, D7)."""
         of, degree = self._meshes, self._meshes.degree
-        e = np.flatnonzero(of.is_in & (degree < self._rules.degree))
-        rows = CellRows(of, e)
-        place = self._strangers(rows)
-        place = place[self._silence(rows.cell[place]) < self._rules.neighbour_periods]
-        drawn = draws.more_bits(
-            self._draw("add", e, self._now)[rows.of[place]],
-            self._ring.node[of.node[rows.column(place)]],
-        )
-        j = rows.least(place, drawn)
-        e, j = e[j >= 0], j[j >= 0]
+        asks = of.is_in & (degree < self._rules.degree)
+        silence = self._now - of.cells["heard"]
+        there = self._strangers() & (silence < self._rules.neighbour_periods)
+        number, drawn = self._ring.node[of.node], self._draw("add", np.arange(len(asks)), self._now)
+        j = np.full(len(asks), NONE)
+        for squares in of.squares:
+            some = np.flatnonzero(asks[squares.e])
+            e, may = squares.e[some], squares.take(there)[some]
+            bits = draws.more_bits(drawn[e, None], squares.columns(number)[some])
+            least = np.where(may, bits, np.uint64(2**64 - 1)).argmin(axis=1)
+            j[e] = np.where(may.any(axis=1), of.top[e] + least, NONE)
+        e = np.flatnonzero(j >= 0)
+        j = j[e]
         self._send("probe", e, j)
         e, j = e[of.is_in[j]], j[of.is_in[j]]
         self._send("answer", j, e)
@@ -180,35 +181,30 @@ class NaradaPeriod:
         self._send("link", e[useful], j[useful])
         return e[useful], j[useful]
 
-    def _strangers(self, rows: CellRows) -> np.ndarray:
-        """Return the indices in rows of cells about known members that are no neighbours."""
+    def _strangers(self) -> np.ndarray:
+        """Return True for cells of members about other known members that are no neighbours."""
         of = self._meshes
         known = of.cells["heard"] >= 0
         known[of.cell(of.a, of.b)] = False
-        known[of.cell(rows.e, rows.e)] = False
-        return np.flatnonzero(known[rows.cell])
+        known[self._own_cells()] = False
+        return known
 
     def _utility(self, e: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return by how much links from entries `e` to `j` shorten the ways of `e`: sums of shares.
-
-        A share 1 is the number `_WHOLE`.
-        """
-        of, rows = self._meshes, CellRows(self._meshes, e)
-        cost = of.cells["cost"]
-        direct = self._distances(e, j)
-        old, new = cost[rows.cell], direct[rows.of] + cost[rows.beside(j)]
-        gain = np.zeros(len(old), dtype=np.int64)
-        shorter = np.flatnonzero((new < old) & (of.cells["heard"][rows.cell] >= 0))
-        old, new = old[shorter].astype(np.int64), new[shorter]
-        gain[shorter] = np.where(old < UNREACHABLE, (old - new) * _WHOLE // old, _WHOLE)
-        return rows.sums(gain)
+        """Return by which shares (in `_WHOLE`) links from `e` to `j` shorten the ways of `e`."""
+        of, use, direct = self._meshes, np.zeros(len(e), dtype=np.int64), self._distances(e, j)
+        for squares in of.squares:
+            some = np.flatnonzero(squares.rows(e) >= 0)
+            row, beside = squares.rows(e[some]), squares.rows(j[some])
+            heard, cost = (squares.take(of.cells[name]) for name in ("heard", "cost"))
+            new = direct[some, None] + cost[beside]
+            of_link, column = np.nonzero((new < cost[row]) & (heard[row] >= 0))
+            old = cost[row[of_link], column].astype(np.int64)
+            gain = (old - new[of_link, column]) * _WHOLE // np.maximum(old, 1)
+            use[some] = sums_at(of_link, np.where(old < UNREACHABLE, gain, _WHOLE), len(some))
+        return use
 
     def _least_use(self, e: np.ndarray, degree: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the least use for which a link of the members `e` is added or kept (D8).
-
-        Use is the sum of the relative gains of ways.  `degree` and `other` are the numbers of links
-        of the two ends.
-        """
+        """Return the least use of a link of the members `e`, by the degrees of both ends (D8)."""
         return self._rules.threshold * (self._known[e] * degree * other)
 
     def _drop_useless(self) -> None:
@@ -239,27 +235,29 @@ class NaradaPeriod:
         """Return for each link how many members are reached over it from its first end."""
         of = self._meshes
         ways = np.zeros(len(of.a), dtype=np.int64)
-        for link in of.by_slot(np.ones(len(of.node), dtype=bool)):
-            rows = CellRows(of, of.a[link])
-            ways[link] = rows.sums(of.cells["next"][rows.cell] == of.node[of.b[link]][rows.of])
+        for squares in of.squares:
+            next = squares.take(of.cells["next"])
+            for link in squares.slots(np.ones_like(of.is_in)):
+                over = next[squares.rows(of.a[link])] == of.node[of.b[link], None]
+                ways[link] = np.count_nonzero(over, axis=1)
         return ways
 
     def _repair(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probe members that have been silent for long; return the links to live ones.
-
-        A member forgets the dead ones (D5).
-        """
+        """Probe members that have been silent for long; return the links to live ones (D5)."""
         of = self._meshes
-        e = np.flatnonzero(of.is_in)
-        rows = CellRows(of, e)
-        place = self._strangers(rows)
-        place = place[self._silence(rows.cell[place]) > self._rules.silent_periods]
-        silent = np.bincount(rows.of[place], minlength=len(e))
-        drawn = self._draw("repair", e, self._now) % self._known[e].astype(np.uint64)
-        probes = drawn < silent.astype(np.uint64)
-        place = place[probes[rows.of[place]]]
-        m = rows.least(place, of.cells["heard"][rows.cell[place]])
-        e, m = e[m >= 0], m[m >= 0]
+        heard = of.cells["heard"]
+        silent = self._strangers() & (self._now - heard > self._rules.silent_periods)
+        cell = np.flatnonzero(silent)
+        e = of.reader(cell)
+        cell, e = cell[of.is_in[e]], e[of.is_in[e]]
+        count = np.bincount(e, minlength=len(of.node)).astype(np.uint64)
+        of_all = self._draw("repair", np.arange(len(of.node)), self._now)
+        drawn = of_all % np.maximum(self._known, 1).astype(np.uint64)
+        cell = cell[(drawn < count)[e]]
+        e = of.reader(cell)
+        first = least_of(e, heard[cell])
+        e = e[first]
+        m = cell[first] - of.start[e] + of.top[e]
         self._send("probe", e, m)
         lives = of.is_in[m]
         of.cells["heard"][of.cell(e[~lives], m[~lives])] = NONE
@@ -274,23 +272,26 @@ class NaradaPeriod:
     def _exchange(self) -> None:
         """Compute the ways (cost and next hop) of members from their neighbours' vectors (D9)."""
         of = self._meshes
-        knows, cost, way = (of.cells[name] for name in ("heard", "cost", "next"))
-        rows = CellRows(of, np.flatnonzero(of.is_in))
-        new_cost, new_way = cost.copy(), way.copy()
-        new_cost[rows.cell], new_way[rows.cell] = UNREACHABLE, NONE
-        mine = self._own_cells()
+        old, node = of.cells, of.node.astype(np.int32)
+        distance = np.minimum(of.distance, UNREACHABLE).astype(np.int32)
+        computes, mine = np.repeat(of.is_in, of.width), self._own_cells()
+        new_cost = np.where(computes, UNREACHABLE, old["cost"]).astype(np.int32)
+        new_way = np.where(computes, NONE, old["next"]).astype(np.int32)
         new_cost[mine], new_way[mine] = 0, of.node[of.is_in]
-        for link in of.by_slot(of.is_in):
-            a, b = of.a[link], of.b[link]
-            rows = CellRows(of, a)
-            beside = rows.beside(b)
-            found = cost[beside] + of.distance[link][rows.of]
-            better = found < new_cost[rows.cell]
-            better &= way[beside] != of.node[a][rows.of]
-            better &= knows[rows.cell] >= 0
-            better = np.flatnonzero(better)
-            cell = rows.cell[better]
-            new_cost[cell], new_way[cell] = found[better], of.node[b][rows.of[better]]
+        for squares in of.squares:
+            cost, way = (squares.take(old[name]) for name in ("cost", "next"))
+            best, over = squares.take(new_cost), squares.take(new_way)
+            for link in squares.slots(of.is_in):
+                a, b = of.a[link], of.b[link]
+                row, beside, least = squares.rows(a), squares.rows(b), best[squares.rows(a)]
+                found = cost[beside] + distance[link, None]
+                better = (found < least) & (way[beside] != node[a, None])
+                best[row] = np.where(better, found, least)
+                over[row] = np.where(better, node[b, None], over[row])
+            squares.put(new_cost, best)
+            squares.put(new_way, over)
+        lacks = computes & (old["heard"] < 0)
+        new_cost[lacks], new_way[lacks] = UNREACHABLE, NONE
         of.cells |= {"cost": new_cost, "next": new_way}
 
     def _link(self, a: np.ndarray, b: np.ndarray) -> None:
@@ -301,14 +302,11 @@ class NaradaPeriod:
         return self._network.round_trips(self._meshes.node[e], self._meshes.node[j]) // 2
 
     def _change_entries(self) -> None:
-        """Remove entries that nobody knows; add newcomers, with links to drawn members.
-
-        Rules D11 and D12.
-        """
+        """Remove entries that nobody knows; add newcomers, with links to drawn members (D11)."""
         of = self._meshes
-        rows = CellRows(of, np.flatnonzero(of.is_in))
-        kept = self._waiting.has(of.key)
-        kept[rows.column(np.flatnonzero(of.cells["heard"][rows.cell] >= 0))] = True
+        kept, known = self._waiting.has(of.key), of.cells["heard"] >= 0
+        for squares in of.squares:
+            kept[squares.e] |= squares.any_row(squares.take(known) & of.is_in[squares.e, None])
         due = self._waiting.number <= self._now
         newcomers = self._waiting.key[due]
         self._waiting.keep(~due)
@@ -327,10 +325,9 @@ class NaradaPeriod:
         of.cells["cost"][mine], of.cells["next"][mine] = 0, of.node[e]
         later = np.full(len(of.node), NONE)
         later[e] = e
-        rows = CellRows(of, e)
-        column = rows.column()
-        place = np.flatnonzero(of.is_in[column] & (later[column] < e[rows.of]))
-        row, column = rows.of[place], column[place]
+        row, _, column = of.rows_of(e)
+        place = np.flatnonzero(of.is_in[column] & (later[column] < e[row]))
+        row, column = row[place], column[place]
         drawn = draws.more_bits(self._draw("join", e)[row], self._ring.node[of.node[column]])
         order = np.lexsort((drawn, row))
         row, column = row[order], column[order]

@@ -34,10 +34,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters of a layer: cluster i has the leader ``head[i]`` (a key; ascending).
-
-    Its members are ``member[first[i]:first[i] + size[i]]``.
-    """
+    """Clusters of a layer: ``head[i]`` leads ``member[first[i]:first[i] + size[i]]``; ascending."""
 
     head: np.ndarray
     first: np.ndarray
@@ -46,10 +43,7 @@ class Clusters:
 
     @classmethod
     def of(cls, head: np.ndarray, key: np.ndarray) -> Clusters:
-        """Group the members `key` (ascending) into clusters by the leader `head` of each.
-
-        Both are keys (group, node).
-        """
+        """Group the members `key` (ascending) into clusters by the leader `head` of each."""
         order = np.argsort(head, kind="stable")
         head = head[order]
         first = run_starts(head)
@@ -61,10 +55,7 @@ class Clusters:
         return np.repeat(np.arange(len(self.head)), self.size)
 
     def members_of(self, head: np.ndarray) -> Pair:
-        """Return the members of the clusters that `head` lead.
-
-        The result has the index in `head`, ascending, and the member (a key).
-        """
+        """Return the members of the clusters of the leaders `head`: index in `head`, and key."""
         at = find_sorted(self.head, head)
         there = np.flatnonzero(at >= 0)
         first = self.first[at[there]]
@@ -85,7 +76,7 @@ class Layer(SortedTable):
     head: np.ndarray = field(default_factory=whole_numbers)
 
     def head_of(self, key: np.ndarray) -> np.ndarray:
-        """Return the head (its leader's key) of each node's cluster; NONE without a seat here."""
+        """Return the head of each node's cluster; NONE without a seat here."""
         at = self.find(key)
         return np.where(at < 0, NONE, self.head[at]) if len(self) else at
 
@@ -111,10 +102,7 @@ def layers_of(rows: Columns | None, size: int) -> list[Layer]:
 
 
 def rows_of(layers: Sequence[Layer], size: int) -> Columns:
-    """Return layers as the table ``group, layer, leader, node``, sorted by its columns.
-
-    Keys are (group, node), of `size` nodes.
-    """
+    """Return layers as the table ``group, layer, leader, node``, sorted by its columns."""
     every = [Layer(), *layers]
     key, head = (np.concatenate([getattr(one, of) for one in every]) for of in ("key", "head"))
     layer = np.repeat(np.arange(len(layers)), [len(one.key) for one in layers])
@@ -141,7 +129,7 @@ class Distances:
     network: Network
 
     def trips(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return round trips (us) between nodes `a` and `b`, given by keys (group, node): int64."""
+        """Return round trips (us) between the nodes of the keys `a` and `b`."""
         size = len(self.network.ring)
         return self.network.round_trips(a % size, b % size)
 
@@ -158,18 +146,12 @@ class Distances:
         return radius
 
     def nearest(self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray) -> Pair:
-        """Return the nearest node for each value of `pair` (ascending), and its round trip (us).
-
-        Of equal round trips, the one to the least position counts.
-        """
+        """Return the nearest (then least) node for each value of `pair`, and its round trip."""
         size, start = len(self.network.ring), run_starts(pair)
         trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
         return node[start] // size * size + least, trip
 
     def centres(self, sets: Clusters, answers: np.ndarray) -> Pair:
-        """Return the centre (key) of each cluster, and the radius of each member, in us.
-
-        Members that `answers` marks are preferred as centres.
-        """
+        """Return the centre of each cluster, if possible one that `answers`, and members' radii."""
         radius = self.radii(sets)
         return self.nearest(sets.index, radius + _FAR * ~answers, sets.member)[0], radius

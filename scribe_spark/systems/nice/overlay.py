@@ -10,13 +10,9 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, find_sorted, numbered, run_starts, whole_numbers
 from scribe_spark.engine import Columns
+from scribe_spark.engine.packing import count_rows
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import (
-    GrownOverlays,
-    NumberedNodes,
-    Period,
-    entry_tables,
-)
+from scribe_spark.rounds.grown_overlays import GrownOverlays, NumberedNodes, Period, entry_tables
 from scribe_spark.systems.nice import EVENTS
 from scribe_spark.systems.nice.hierarchy import Layer, layers_of, tops
 from scribe_spark.systems.nice.period import CLUSTERS, SILENT, WAITING, NicePeriod
@@ -100,26 +96,19 @@ class Nice(GrownOverlays):
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges from leaders to members; the top layer has the least rank."""
-        rows = overlays.state.get(CLUSTERS)
-        if rows is None:
+        if not (rows := overlays.state.get(CLUSTERS)):
             return {}
         return {**rows, "parent": rows["leader"], "child": rows["node"], "rank": -rows["layer"]}
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
-        """Return the mask of edges on which a first copy is forwarded: rule V9.
-
-        A copy goes on to all clusters of the node but that from which it came.
-        """
+        """Return True for edges of other clusters than that from which a first copy came: V9."""
         return edges["layer"] != first["layer"]
 
     def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return sums over groups: members, those that wait, layers, clusters and peers.
-
-        ``unsound`` counts the clusters whose size is out of bounds.
-        """
+        """Return sums over groups; ``unsound`` counts the clusters whose size is out of bounds."""
         found = {"waiting": float(len(state[WAITING]["node"])) if WAITING in state else 0.0}
-        rows = state.get(CLUSTERS)
-        if rows is None or not len(rows["node"]):
+        rows = state.get(CLUSTERS, {})
+        if not count_rows(rows):
             return found
         start = run_starts(rows["group"], rows["layer"], rows["leader"])
         size = np.diff(start, append=len(rows["group"]))

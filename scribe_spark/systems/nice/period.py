@@ -1,8 +1,7 @@
 """A period of NICE: newcomers descend through the layers, members beat, leaders mend clusters.
 
-The layers are mended from 0 up, all clusters of a layer at once.  A change of the leaders of a
-layer is a change of the members of the next one, whose turn comes then.  Rules: docs/rules.md, V1
-to V8.
+A change of the leaders of a layer is a change of the members of the next one, whose turn comes
+then.  Rules: docs/rules.md, V1 to V8.
 """
 
 from __future__ import annotations
@@ -19,18 +18,15 @@ from scribe_spark.systems.nice.hierarchy import Clusters, Distances, Layer, laye
 if TYPE_CHECKING:
     from scribe_spark.systems.nice.config import NiceConfig
 
-# --- the split of clusters into halves: rule V5
-
-#: The most numbers in an array of pairs of centres and members.
+#: The most numbers in an array of pairs of centres and members (rule V5).
 _NUMBERS = 1 << 22
 
 
 def halves(trip: np.ndarray) -> np.ndarray:
     """Mark the members of the first half of each cluster, from round trips: (c, m, m) to (c, m).
 
-    The halves are those whose larger radius is the least. For centres a and b, it is the least r
-    such that every member is within r of a or b, and those within r of only one fit into its half:
-    it follows from sorted distances, without a search of all halves.
+    The larger radius of the halves is the least one. For centres a and b, it is the least r such
+    that each member is within r of a or b, and those within r of only one fit into its half.
     """
     count, m, _ = trip.shape
     step = max(1, _NUMBERS // m**3)
@@ -49,10 +45,7 @@ def halves(trip: np.ndarray) -> np.ndarray:
 
 
 def _radii(trip: np.ndarray, first: int) -> np.ndarray:
-    """Return the least larger radius of two halves, for each two centres: int64, (c, m, m).
-
-    The half of the centre a (second axis) has `first` members.
-    """
+    """Return the least larger radius of halves by two centres; `first` members in the first."""
     m = trip.shape[1]
     radius = np.minimum(trip[:, :, None, :], trip[:, None, :, :]).max(axis=3)
     far_from_b = _nth_without(trip, first - 1).transpose(0, 2, 1)
@@ -63,10 +56,7 @@ def _radii(trip: np.ndarray, first: int) -> np.ndarray:
 
 
 def _nth_without(trip: np.ndarray, n: int) -> np.ndarray:
-    """Return the n-th longest trip (from 0) of each member to all but one other: (c, m, m).
-
-    Element (i, j) is that of member i without member j.
-    """
+    """Return for i, j the n-th longest trip (from 0) of member i to all but member j: (c, m, m)."""
     longest = -np.sort(-trip, axis=2)  # its trip to itself comes last
     nth, next_one = longest[:, :, n, None], longest[:, :, n + 1, None]
     return np.where(trip >= nth, next_one, nth)
@@ -110,19 +100,13 @@ class NicePeriod:
         return self._sent.by_kind()
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray, entries: Any = 0) -> None:
-        """Count messages of a kind between keys (group, node).
-
-        Each has the bytes of `entries` entries.
-        """
+        """Count messages of a kind between keys, and their bytes with `entries` entries each."""
         if len(sender):
             self._sent.note(kind, *np.divmod(sender, self._size), to % self._size)
             self._counts["control_bytes"] += MESSAGE * len(sender) + ENTRY * int(np.sum(entries))
 
     def _answers(self, key: np.ndarray) -> np.ndarray:
-        """Return True for nodes (keys) that are neither silent nor departing.
-
-        A node is silent if it has died and nobody has noticed.
-        """
+        """Return True for nodes that are neither silent (dead, not noticed) nor departing."""
         return find_sorted(self._mute, key) < 0
 
     # --- before the layers
@@ -146,7 +130,7 @@ class NicePeriod:
         silent.keep(~(late | again))
         self._mute = distinct(np.r_[silent.key, self._departs])  # they do not answer
         self._give_up(dead)
-        # 2. who waits; those who depart leave their seats first
+        # 2. who waits
         waiting = self._waiting
         changes = find_sorted(np.sort(np.r_[join, quit]), waiting.key) >= 0
         waiting.keep(period.alive[waiting.key % size] & ~changes)
@@ -166,10 +150,7 @@ class NicePeriod:
             self._period.give_up(group, node, member[heard] % self._size)
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let newcomers descend from the top layer; return those that got leaders, and the leaders.
-
-        Newcomers and leaders are keys; rule V2.
-        """
+        """Let newcomers descend from the top layer (V2); return those with leaders, and these."""
         groups, top, head = tops(self._layers, self._size)
         self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
         begun = self._waiting.take(self._waiting.number <= self._period.number)
@@ -213,10 +194,7 @@ class NicePeriod:
         return newcomers, leader
 
     def _ping(self, key: np.ndarray, leader: np.ndarray, some: np.ndarray) -> None:
-        """Count pings of nodes `key` to leaders, and the answers of leaders that are alive.
-
-        `some` selects the rows of both.
-        """
+        """Count pings of `some` rows of nodes to leaders, and the answers of live leaders."""
         key, leader = key[some], leader[some]
         self._send("ping", key, leader)
         heard = self._answers(leader)
@@ -276,10 +254,7 @@ class NicePeriod:
         self._send("add", leader, above)
 
     def vacate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Remove members without a seat; return new leaders of their clusters: rule V3.
-
-        The second array has the heads of the new leaders' clusters above, or NONE.
-        """
+        """Remove members without a seat (V3); return new leaders, and their heads above or NONE."""
         layer = self._layer
         departs = find_sorted(self._departs, layer.key) >= 0
         goes = departs | (find_sorted(self._lost, layer.key) >= 0)
@@ -304,11 +279,7 @@ class NicePeriod:
     def _others(
         self, asks: np.ndarray, leader: np.ndarray, above: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the other leaders to which nodes can move, and the round trips (us).
-
-        The result has the index in `asks` (keys of nodes), the keys of other members than `leader`
-        of the clusters that `above` leads, and the round trip between both.
-        """
+        """Return the leaders beside `leader` below `above`: index in `asks`, key and round trip."""
         pair, other = self._leaders.members_of(above)
         some = other != leader[pair]
         pair, other = pair[some], other[some]
@@ -317,10 +288,7 @@ class NicePeriod:
     def _saves(
         self, old: np.ndarray, new: np.ndarray, total: np.ndarray, number: np.ndarray
     ) -> np.ndarray:
-        """Mark the new round trips (us) that are far below the old ones.
-
-        The mean round trip, which the bound uses, is `total` / `number`.
-        """
+        """Mark `new` round trips far below the `old` ones; their mean is `total` / `number`."""
         least_us = round(self._rules.least_gain_ms * 1000)
         least = np.maximum(self._rules.mean_percent * total, 200 * least_us * number)
         return number * (self._rules.stay_percent * old - 100 * new) > least
@@ -353,10 +321,7 @@ class NicePeriod:
         self._layer = Layer(key, head)
 
     def split(self, clusters: Clusters, some: np.ndarray, is_top: np.ndarray) -> None:
-        """Split large clusters (`some`, indices) into halves, which their centres lead: rule V5.
-
-        `is_top` marks the clusters whose leader goes on to lead a half.
-        """
+        """Split clusters into halves (V5), led by centres, or at the top by the old leader."""
         old = clusters.head[some]
         index, member = clusters.members_of(old)
         half = self._halves(index, member, clusters.size[some])
@@ -378,10 +343,7 @@ class NicePeriod:
         self._counts["splits"] += len(some)
 
     def _halves(self, index: np.ndarray, member: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Return the half, 0 or 1, of each member of clusters that are split.
-
-        `index` has the cluster of each member, `size` the size of each cluster.
-        """
+        """Return the half, 0 or 1, of each member of the clusters `index` with these sizes."""
         half = (index_in_run(index) >= (size[index] + 1) // 2).astype(np.int64)
         for m in distinct(size[size < 6 * self._rules.k]).tolist():
             rows = np.flatnonzero(size[index] == m)
@@ -394,10 +356,9 @@ class NicePeriod:
     def merge(
         self, clusters: Clusters, small: np.ndarray, is_top: np.ndarray, splits: np.ndarray
     ) -> np.ndarray:
-        """Merge small clusters with the nearest one; return the mask of all merged ones: V6.
+        """Merge `small` clusters with the nearest one (V6); return the mask of all merged ones.
 
-        Masks of clusters: `small`, those that look for another one; `is_top`, those whose leader
-        stays and lets the other cluster come; `splits`, those that are split and take no part.
+        The masks `is_top` and `splits` have clusters that let the other one come, and that split.
         """
         merged = np.zeros(len(clusters.head), dtype=bool)
         asks = clusters.head[small]

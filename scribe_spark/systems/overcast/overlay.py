@@ -12,7 +12,7 @@ from scribe_spark.core.arrays import NONE, depths, distinct, find_sorted, whole_
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
+from scribe_spark.rounds.grown_overlays import MEASURED, GrownOverlays, Period, entry_tables
 from scribe_spark.systems.overcast import GREATEST
 from scribe_spark.systems.overcast.tables import CERTIFICATES, CHILDREN, MEMBERS, Members
 from scribe_spark.systems.overcast.tree import ADOPT, CHECK_IN, PROBE, Round
@@ -21,9 +21,6 @@ from scribe_spark.underlay.protocol import narrowest
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.overcast.config import OvercastConfig
-
-#: The table of the measures of trees at the end of a round of the world.
-_MEASURED = "measured"
 
 #: Measure of a round -> the sums of which it is the quotient.
 QUOTIENTS = {
@@ -48,7 +45,7 @@ class Overcast(GrownOverlays):
     rules: OvercastConfig
 
     notes_failures: ClassVar[bool] = True
-    tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, _MEASURED)
+    tables: ClassVar[tuple[str, ...]] = (MEMBERS, CHILDREN, CERTIFICATES, MEASURED)
     structure: ClassVar[tuple[str, ...]] = (MEMBERS, "group", "node", "parent", "alive")
     counted: ClassVar[tuple[str, ...]] = ("moves", "certificates", "certificates.news")
     control: ClassVar[tuple[str, ...]] = (PROBE, ADOPT, CHECK_IN)
@@ -72,7 +69,7 @@ class Overcast(GrownOverlays):
         )
         state.update(round.tables())
         if period.ends_round:
-            state[_MEASURED] = measured(state, period.network)
+            state[MEASURED] = measured(state, period.network)
         return sent
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
@@ -105,15 +102,16 @@ class Overcast(GrownOverlays):
         return self.by_kind(ends, *(count[rows["alive"]] for count in counts))
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays.picture`."""
-        members = overlays.state.get(MEMBERS)
-        return {} if members is None else drawn(members, network)
-
-    def sums(self, state: Mapping[str, Columns]) -> Columns:
-        """See `GrownOverlays.sums`."""
-        return {
-            name: column for name, column in state.get(_MEASURED, {}).items() if name != "group"
-        }
+        """Return the edges of trees, ranked by bandwidth (E4); values are Mbit/s from the root."""
+        if not (members := overlays.state.get(MEMBERS)):
+            return {}
+        (child, parent), group = tree_edges(members, len(network.ring)), members["group"]
+        router = network.ring.router[members["node"]]
+        edge = Flows(network.kernel, True, router, group, child, parent).edge
+        least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
+        rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
+        ends = {"parent": members["node"][parent], "child": members["node"][child]}
+        return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
 
 
 def _owners(state: Mapping[str, Columns], name: str, size: int) -> np.ndarray:
@@ -134,9 +132,8 @@ def tree_edges(members: Columns, size: int) -> tuple[np.ndarray, np.ndarray]:
 def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.ndarray]:
     """Return sums over the members of each group, whose quotients (`QUOTIENTS`) are measures.
 
-    Groups without members have no sums. The bandwidth of a member is the least one of the edges
-    from the root; it is 0 without a way from the root. Members at the root's router are left out of
-    bandwidths, as no link limits them.
+    The bandwidth of a member is the least one of the edges from the root, 0 without a way.  Members
+    at the root's router are left out of bandwidths, as no link limits them.
     """
     members, kernel, size = state[MEMBERS], network.kernel, len(network.ring)
     child, parent = tree_edges(members, size)
@@ -173,28 +170,10 @@ def measured(state: Mapping[str, Columns], network: Network) -> dict[str, np.nda
     return found
 
 
-def drawn(members: Columns, network: Network) -> Columns:
-    """Return the edges of trees for pictures, ranked by bandwidth (rule E4).
-
-    The values are the members' bandwidths from the root in Mbit/s.
-    """
-    (child, parent), group = tree_edges(members, len(network.ring)), members["group"]
-    router = network.ring.router[members["node"]]
-    edge = Flows(network.kernel, True, router, group, child, parent).edge
-    least = down_trees(edge, child, parent, members["rank"] == 0)[0][child]
-    rank = -np.floor(2 * np.log10(np.clip(edge[child], 1, GREATEST))).astype(np.int64)
-    ends = {"parent": members["node"][parent], "child": members["node"][child]}
-    return {"group": group[child], **ends, "rank": rank, "value": least / 1e6}
-
-
 def down_trees(
     edge: np.ndarray, child: np.ndarray, parent: np.ndarray, is_root: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each member the least number of the edges from the root, and the depth.
-
-    `edge` has the number (a bandwidth) of the edge above each member. The depth is -1, and the
-    number 0, without a way from the root.
-    """
+    """Return the least of the numbers `edge` from the root to each member (or 0), and the depth."""
     up = np.arange(len(edge))
     up[child] = parent
     depth, least = (up != np.arange(len(edge))).astype(np.int64), np.where(is_root, np.inf, edge)
@@ -207,11 +186,7 @@ def down_trees(
 
 
 def roots_view(state: Mapping[str, Columns], size: int, groups: np.ndarray) -> np.ndarray:
-    """Return the edges that roots know: keys (index in `groups`, node, parent), ascending.
-
-    A node is below the root if its certificate is alive, and its parent is the root or below: rule
-    E14.
-    """
+    """Return the edges that roots know (E14): keys (index in `groups`, node, parent), ascending."""
     members, rows = state[MEMBERS], state.get(CERTIFICATES)
     if rows is None:
         return np.empty(0, dtype=np.int64)

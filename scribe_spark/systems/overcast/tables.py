@@ -1,8 +1,4 @@
-"""The tables of a builder: members, their children, and the certificates that nodes have.
-
-A certificate says of one node that it has a parent since a round, or is dead; by its certificates,
-a node knows the tree below it: rules E2 and E12.
-"""
+"""The tables of a builder: members, their children, and the certificates of nodes (E2, E12)."""
 
 from __future__ import annotations
 
@@ -58,10 +54,7 @@ class Known(SortedTable):
 
 @dataclass
 class Children(Known):
-    """The children that parents know, by (group, parent, child): last check-in, and adoption.
-
-    Both are rounds.
-    """
+    """The rounds of children's last check-in and adoption, by key (group, parent, child)."""
 
     last: np.ndarray = field(default_factory=whole_numbers)
     number: np.ndarray = field(default_factory=whole_numbers)
@@ -69,11 +62,7 @@ class Children(Known):
 
 @dataclass
 class Certificates(Known):
-    """The certificates that nodes have.
-
-    ``number`` is the round of the adoption, ``parent`` a position; the node has not told its parent
-    a ``fresh`` one yet.
-    """
+    """The certificates that nodes have; parents have not been told of ``fresh`` ones yet."""
 
     number: np.ndarray = field(default_factory=whole_numbers)
     parent: np.ndarray = field(default_factory=whole_numbers)
@@ -93,19 +82,15 @@ class Certificates(Known):
         return self.number * 2 + ~self.alive
 
     def fresh_of(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return certificates that owners have not told their parents: index in `owner`, row.
-
-        `owner` has keys (group, node), ascending.
-        """
+        """Return the fresh certificates of owners (keys, ascending): index in `owner`, row."""
         row = np.flatnonzero(self.fresh)
         index = find_sorted(owner, self.key[row] // size)
         return index[index >= 0], row[index >= 0]
 
     def told(self, row: np.ndarray, to: np.ndarray, size: int) -> Certificates:
-        """Return copies of the certificates `row`, each fresh and under the key of its new owner.
+        """Return copies of the certificates `row`, each fresh and owned by the node `to` (a key).
 
-        The node ``to[i]`` (a key of group and node) gets the certificate ``row[i]``, but none of
-        itself.  `size` is the number of nodes.
+        A node gets no certificate of itself.
         """
         sent, of = self.take(row), self.key[row] % size
         sent.key, sent.fresh = to * size + of, np.full(len(row), True)
@@ -118,10 +103,7 @@ class Certificates(Known):
         self.fresh[row] = False
 
     def merge(self, told: Certificates) -> np.ndarray:
-        """Take the certificates `told` that are news: a higher number, or a death.
-
-        Return the keys of the news.
-        """
+        """Take the certificates `told` that are news (higher number, death); return their keys."""
         told = told.take(np.lexsort((told.rank, told.key)))
         told = told.take(last_of_runs(told.key))
         row = self.find(told.key)

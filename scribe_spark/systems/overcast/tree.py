@@ -48,19 +48,9 @@ _ROOT = 0
 class Round(Members):
     """The members of a builder during a round; `parent` has rows.
 
-    Attributes
-    ----------
-    group, node : ndarray of int64, shape (m,)
-        The groups (indices) and positions of the members.
-    of : ndarray of int64, shape (m,)
-        The index of the group in the builder.
-    root, entry : ndarray of int64, shape (g,)
-        The rows of the root and of the node at which newcomers begin, of each group.
-    flows : Flows
-        The flows of the round, and the bandwidth of each edge; it is infinite at the root.
-    moves, told_to_root, news_to_root : int
-        The accepted members that had a parent; the certificates that reached a root, and those of
-        them that it did not have.
+    ``of`` has the index of each member's group in the builder, ``root`` and ``entry`` the rows of
+    each group's root and of the node at which newcomers begin.  ``moves`` are accepted members that
+    had a parent, ``told_to_root`` the certificates that reached a root, ``news_to_root`` new ones.
     """
 
     def __init__(self, rules: OvercastConfig, state: dict[str, Columns], period: Period) -> None:
@@ -208,10 +198,7 @@ class Round(Members):
         return self.key[self.parent[child]] * self.size + self.node[child]
 
     def _tell(self, adopted: np.ndarray, child: np.ndarray, row: np.ndarray) -> None:
-        """Let members tell their parents certificates: child ``child[i]`` the row ``row[i]``.
-
-        The members `adopted` tell all their certificates and their own.
-        """
+        """Let each `child` tell its parent the certificate `row`, and the `adopted` ones all."""
         some, all_rows = self.certificates.below(self.key[adopted], self.size)
         child, row = np.r_[child, adopted[some]], np.r_[row, all_rows]
         parent, above = self.parent[child], self.parent[adopted]
@@ -244,10 +231,7 @@ class Round(Members):
         return asker, np.r_[at[~goes_down], higher, beside[moves]]
 
     def _searching(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return members that search, and the rows of the nodes where they are.
-
-        Members at a node that does not live begin anew and are left out.
-        """
+        """Return members that search, and where they are; those at dead nodes begin anew."""
         row = np.flatnonzero(self.alive & (self.current >= 0))
         self._send(PROBE, row, self.current[row])
         at = self._row(self.current[row], row)
@@ -256,20 +240,13 @@ class Round(Members):
         return row[lives], at[lives]
 
     def _evaluating(self) -> np.ndarray:
-        """Return members that evaluate their position now, and have a living parent.
-
-        Those whom a parent listed anew in this round do not: a round has one certificate of a node.
-        """
+        """Return members that evaluate their position now, and have a living parent."""
         due = np.flatnonzero(self.alive & (self.next_evaluation == self.now))
         self.next_evaluation[due] += self.rules.evaluation
         return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
 
     def _going_up(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mask of members in `row` that ask their grandparent, and the grandparents.
-
-        The second result are rows, only of those members. They ask where bandwidth is better than
-        below their parent.
-        """
+        """Return the mask of members in `row` with more bandwidth at the grandparent, and these."""
         parent = self.parent[row]
         above = self.parent[parent]
         enters = above == self.entry[self.of[row]]
@@ -284,11 +261,7 @@ class Round(Members):
         return goes, above[better]
 
     def _best_child(self, actor: np.ndarray, of: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return the child (a row) to which each member in `actor` moves, or NONE.
-
-        It is a child of the node in the same row of `of`: the nearest of those whose bandwidth to
-        the root is about `least` (bit/s) or more.
-        """
+        """Return the child of the node `of` to which each member `actor` moves, or NONE."""
         index, row = self.children.below(self.key[of], self.size)
         child = self.children.key[row] % self.size
         other = child != self.node[actor[index]]
@@ -320,11 +293,7 @@ class Round(Members):
         self.adopt(asker[taken], asked[taken])
 
     def _refused(self, asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the askers that lose, and the askers that wait, as rows.
-
-        An asker loses if the asked node is unattached or is below the asker. An asker waits if the
-        asked node, or an ancestor of the asked node, asks as well and has a greater id.
-        """
+        """Return the masks of askers that lose (the node is unattached or below) and that wait."""
         moves = np.zeros(len(self), dtype=bool)
         moves[asker[self.parent[asker] >= 0]] = True
         lost, waits = np.zeros((2, len(asker)), dtype=bool)

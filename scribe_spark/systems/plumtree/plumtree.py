@@ -174,19 +174,13 @@ class Plumtree:
         self._clock.send("ihave", events, peers, leaves_us=batch_us, **columns)
 
     def _wait(self, events: ClockEvents, wait_us: int, again: int) -> None:
-        """Wake the nodes of events after `wait_us`, as timers of the events' publications.
-
-        `again` is a number that the wake-up carries.
-        """
+        """Wake the nodes of events after `wait_us`, as timers of the events' publications."""
         at_us = events.time_us + wait_us
         self._timer_us[self._row(events)] = at_us
         self._clock.wake("wait", events, at_us, publication=events["publication"], again=again)
 
     def _orders(self, place: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Return in which order neighbours announced a publication: shape (k, slots).
-
-        Neighbours without an announcement come last.
-        """
+        """Return in which order neighbours announced a publication (k, slots), others last."""
         order, near = self._order.take(row, axis=0), self.neighbours
         told = self._tenancy.take(row, axis=0) == near.tenancy.take(place, axis=0)
         told &= (order > 0) & (near.node.take(place, axis=0) >= 0)

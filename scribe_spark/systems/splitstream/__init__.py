@@ -7,22 +7,20 @@ message          meaning                                                      ha
 ===============  ===========================================================  =================
 ``subscribe``    a node asks for a stripe, or passes a request on             `Hops.answer`
 ``anycast``      an orphan looks for a node with room (JOINREQ)               `Hops.answer`
-``ack``          the sender is the parent now; has its path to the root       `Hops.on_ack`
+``ack``          the sender is the parent now; has its path to the root       `Hops.hear`
 ``drop``         the sender is no parent; names a sibling to ask              `Hops.on_drop`
-``path``         the sender's path to the root has changed                    `Hops.on_path`
-``leave``        the sender is no child any more                              `Hops.on_leave`
+``path``         the sender's path to the root has changed                    `Hops.hear`
+``leave``        the sender is no child any more                              `Hops.hear`
 ``fail``         nobody had room                                              `Hops.on_fail`
 ``spare_join``   the sender is a child in the spare group's tree; and no more  `SpareCapacity`
 ===============  ===========================================================  =================
 
-Read `channels` (who comes and goes), `forest` (the trees), `routes` (where SUBSCRIBEs enter a
-channel), `policies` (what full nodes do) and `protocol` (the messages, hop by hop).
+Read `channels` (who comes and goes), `routes` (where SUBSCRIBEs enter a channel), `forest` (the
+trees) and `protocol` (what full nodes do, and the messages, hop by hop).
 
-References
-----------
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
-had: rules are recalled, or settled here.  Rules: docs/rules.md, L1 to L12.
+had: rules are recalled, or settled here (docs/rules.md, L1 to L12).
 """
 
 from __future__ import annotations
@@ -43,22 +41,22 @@ SPARE_JOIN, SPARE_LEAVE = "spare_join", "spare_leave"
 #: All kinds of control messages.
 CONTROL = (SUBSCRIBE, ACK, DROP, PATH, LEAVE, FAIL, ANYCAST, SPARE_JOIN, SPARE_LEAVE)
 
-#: The measures of each round of a world -> their units.
+#: Measure of a round -> its unit, and the sums (`channels.Channels.measured`) of which it is the
+#: quotient, or one sum.
 MEASURES = {
-    "interior.one": "share",
-    "interior.nodes": "nodes",
-    "open": "stripes",
-    "lost": "stripes",
-    "lost.nodes": "nodes",
-    "lost.mean": "stripes",
-    "converging": "groups",
-    "converged": "groups",
-    "converged.rounds": "rounds",
-    "orphans": "stripes",
-    "anycasts": "stripes",
-    "cycles": "stripes",
-    "hops": "hops",
+    "interior.one": ("share", "at_most_one", "members"),
+    "interior.nodes": ("nodes", "interior", "trees"),
+    "open": ("stripes", "open", None),
+    "lost": ("stripes", "lost", None),
+    "lost.nodes": ("nodes", "hit", None),
+    "lost.mean": ("stripes", "lost", "hit"),
+    "converging": ("groups", "converging", None),
+    "converged": ("groups", "converged", None),
+    "converged.rounds": ("rounds", "took", "converged"),
 }
+
+#: The numbers that are counted in periods -> their units.
+COUNTED = {"orphans": "stripes", "anycasts": "stripes", "cycles": "stripes", "hops": "hops"}
 
 _SPLITSTREAM = function_at("scribe_spark.systems.splitstream.splitstream:SplitStream")
 
@@ -72,7 +70,7 @@ SPLITSTREAM = System(
     several_trees=True,
     over_pastry=True,
     world=lambda config: _SPLITSTREAM(config.splitstream.for_tasks(), config.overlay.b),
-    world_measures=MEASURES,
+    world_measures={name: unit for name, (unit, *_) in MEASURES.items()} | COUNTED,
     picture=Picture(
         "children by stripe",
         lambda rank: f"stripe {-1 - rank}" if rank else "parents",

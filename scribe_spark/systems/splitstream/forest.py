@@ -10,13 +10,18 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted, run_starts
+from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted
 from scribe_spark.core.errors import InputError
-from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
-from scribe_spark.systems.splitstream.channels import ChannelNodes, OpenChannels, Setting
+from scribe_spark.core.keys import mixed_key
+from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES, SUBSCRIBE
+from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, ids_of, width_of
+from scribe_spark.systems.splitstream.routes import Routes
 
 #: Room of a node without a bound.
 ENDLESS = 2**40
+
+#: The most nodes of a route; a longer one goes in a circle.
+_LONGEST = 128
 
 
 class Forest:
@@ -46,37 +51,39 @@ class Forest:
         The parent (a position) in the tree of the spare group.
     """
 
-    def __init__(self, begun: OpenChannels, setting: Setting) -> None:
-        period, nodes, stripes = setting.period, begun.nodes, setting.stripes
-        size = len(period.alive)
-        groups = begun.played[find_sorted(begun.channels["group"], begun.played) >= 0]
-        mine = find_sorted(groups, nodes.key // size) >= 0
-        self.setting, self._network = setting, period.network
-        self.period, self.hop, self.stripes = period, 0, stripes
-        self.channels, self._ids = len(groups), setting.ids(groups)
-        self._resting, self._nodes = nodes.take(~mine), nodes.take(mine)
-        nodes, self.key = self._nodes, self._nodes.key
-        self.group, self.node = divided(self.key, size)
-        self.of = find_sorted(groups, self.group)
-        self.alive, self.wave = period.alive[self.node], begun.wave[mine]
+    def __init__(self, begun: Channels, b: int, routes: Routes) -> None:
+        self.rules, self.period, self.b, self.sent = begun.rules, begun.period, b, begun.sent
+        self.hop, self.stripes, self.size, self._routes = 0, self.rules.stripes, begun.size, routes
+        self._network, groups = self.period.network, begun.played
+        groups = groups[find_sorted(begun.group, groups) >= 0]
+        mine = find_sorted(groups, begun.nodes.key // self.size) >= 0
+        self._resting, self._nodes = begun.nodes.take(~mine), begun.nodes.take(mine)
+        self.key, self.channels = self._nodes.key, len(groups)
+        self.group, self.node = divided(self.key, self.size)
+        self.of, self._ids = (
+            find_sorted(groups, self.group),
+            ids_of(self.rules, self.period.keys(groups)),
+        )
+        self.alive, self.wave = self.period.alive[self.node], begun.wave[mine]
         self.entered = self.wave < 0
-        self.bound = np.full(len(self), setting.rules.bound or ENDLESS)
+        self.bound = np.full(len(self), self.rules.bound or ENDLESS)
         if self._network.capacity is not None:
             self.bound = self._network.capacity[self.node]
             self._refuse_few_places()
-        bits = np.uint64(64 - stripes.bit_length() + 1)
+        bits = np.uint64(64 - self.stripes.bit_length() + 1)
         self.primary = (self._network.ring.hi[self.node] >> bits).astype(np.int64)
-        self.root = begun.root[mine, :stripes].ravel()
-        self.spare_root = begun.root[mine, stripes:].any(axis=1)
-        above = find_sorted(self.key, (self.group[:, None] * size + nodes.parent).ravel())
-        above[nodes.parent.ravel() < 0] = NONE
-        stripe = np.tile(np.arange(stripes), len(self))
-        self.parent = np.where(above < 0, NONE, above * stripes + stripe)
+        root = begun.roots_here()[mine]
+        self.root = root[:, : self.stripes].ravel()
+        self.spare_root = root[:, self.stripes :].any(axis=1)
+        above = self._nodes.above(self.size)
+        self.parent = np.where(
+            above < 0, NONE, above * self.stripes + np.arange(self.stripes)
+        ).ravel()
         self.holder = self.parent.copy()
         self.degree = np.bincount(above[above >= 0], minlength=len(self))
-        lists = nodes.ancestors.reshape(len(self) * stripes, nodes.ancestors.shape[2])
+        lists = self._nodes.ancestors.reshape(len(self.parent), self._nodes.ancestors.shape[2])
         self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
-        self.spare_parent = nodes.spare_parent.copy()
+        self.spare_parent = self._nodes.spare_parent.copy()
 
     def _refuse_few_places(self) -> None:
         """Refuse limits of nodes with which not all members of a large channel would be placed."""
@@ -91,23 +98,60 @@ class Forest:
         return len(self.key)
 
     def nodes_after(self) -> ChannelNodes:
-        """Return the nodes of all channels of the builder after the period, by (group, position).
-
-        They have their parents and ancestors in each stripe. Channels that were not played are
-        included.
-        """
+        """Return the nodes of all channels of the builder after the period, in order."""
         shape = len(self), self.stripes
         holder = np.where(self.holder < 0, NONE, self.node[self.holder // self.stripes])
-        trees = (
-            holder.reshape(shape).astype(np.int32),
-            self.ancestors.reshape(*shape, self.ancestors.shape[1]),
-        )
-        before = self._nodes
-        played = ChannelNodes(self.key, before.member, before.died, self.spare_parent, *trees)
+        parent = holder.reshape(shape).astype(np.int32)
+        known = self.spare_parent, parent, self.ancestors.reshape(*shape, self.ancestors.shape[1])
+        played = ChannelNodes(self.key, self._nodes.member, self._nodes.died, *known)
         every = ChannelNodes.join(self._resting, played)
         return every.take(np.argsort(every.key, kind="stable"))
 
-    # --- draws and ids
+    # --- messages, routes, draws and ids
+
+    def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
+        """Count messages of a kind between rows."""
+        self.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
+
+    def entries(
+        self,
+        rows: np.ndarray,
+        stripe: np.ndarray,
+        who: np.ndarray,
+        to_root: np.ndarray | bool = False,
+        counts: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the routes of nodes (rows) enter their channels, and after how many hops.
+
+        That is the first other node (a row) in the channel that is not `who` or, where `to_root` is
+        True, the root of the stripe; NONE: there is none.  With `counts`, the transmissions on
+        these routes count as SUBSCRIBEs.
+        """
+        at, group, here = self.node[rows], self.group[rows], self.entered & self.alive
+        entry, hops = np.full((2, len(rows)), NONE)
+        going, passed = np.arange(len(rows)), [np.empty((3, 0), dtype=np.int64)]
+        to_root = np.broadcast_to(to_root, len(rows))
+        width = width_of(self.rules)
+        for count in range(1, _LONGEST):
+            key = mixed_key([group[going], at[going], stripe[going]], [self.size, width])
+            onward = self._routes.onward(key)
+            goes = (onward >= 0) & (onward != at[going])
+            going, onward = going[goes], onward[goes]
+            if not len(going):
+                break
+            passed.append(np.stack([going, at[going], onward]))
+            at[going] = onward
+            found = find_sorted(self.key, group[going] * self.size + onward)
+            enters = (found >= 0) & here[found] & (found != rows[going]) & (found != who[going])
+            away = np.flatnonzero(enters & to_root[going])
+            enters[away] = self.root[self.asked(stripe[going[away]], found[away])]
+            entry[going[enters]], hops[going[enters]] = found[enters], count
+            going = going[~enters]
+        row, sender, to = np.concatenate(passed, axis=1)
+        if counts:
+            ends = entry[row] >= 0
+            self.sent.note(SUBSCRIBE, group[row[ends]], sender[ends], to[ends])
+        return entry, hops
 
     def draw(
         self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
@@ -126,8 +170,8 @@ class Forest:
     def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
         """Return how many first digits nodeIds of rows share with the ids of stripes."""
         ring, at = self._network.ring, self.node[row]
-        key = self._ids.take(self.of[row] * self.setting.width + stripe)
-        return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.setting.b)
+        key = self._ids.take(self.of[row] * width_of(self.rules) + stripe)
+        return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.b)
 
     # --- parents and children
 
@@ -168,8 +212,6 @@ class Forest:
         """Let pairs forget their parents, which may still have them as children."""
         self.parent[pair], self.ancestors[pair] = NONE, NONE
 
-    # --- paths
-
     def paths_of(self, pair: np.ndarray) -> np.ndarray:
         """Return the lists that pairs tell their children: the node and its ancestors, (k, w)."""
         own = self.node[pair // self.stripes].astype(np.int32)
@@ -179,11 +221,3 @@ class Forest:
         """Widen the array of ancestors if the ancestors of one of the pairs fill it."""
         if (self.ancestors[pair, -1] >= 0).any():
             self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
-
-
-def least_of(row: np.ndarray, draw: np.ndarray) -> np.ndarray:
-    """Return the index of the least draw of each row, the first of equals; rows ascend."""
-    start = run_starts(row)
-    least = np.minimum.reduceat(draw, start) if len(row) else draw
-    found = np.flatnonzero(draw == np.repeat(least, np.diff(start, append=len(row))))
-    return found[run_starts(row[found])]

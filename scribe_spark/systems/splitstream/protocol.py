@@ -1,48 +1,278 @@
-"""The protocol of SplitStream, hop by hop: rules L2 to L10.
+"""The protocol of SplitStream, hop by hop, and the policies of full nodes: rules L2 to L10.
 
 All messages take one hop, and all nodes play a hop at once: replies, then new paths, then requests,
-then refused requests go on, then nodes that wait ask.
+then refused requests go on, then nodes that wait ask.  Requests at one node are answered one after
+the other: a *turn* has one request of each node.
+
+The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
+(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
     Rows,
+    children_in,
     distinct,
+    divided,
+    expand,
     find_sorted,
     index_in_run,
+    least_of,
+    offsets_of,
     turns,
+    whole_numbers,
 )
+from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.lists import Lists, pieces, visit
-from scribe_spark.rounds.grown_overlays import Sent
 from scribe_spark.systems.splitstream import (
     ACK,
     ANYCAST,
+    CONTROL,
     DROP,
     FAIL,
     LEAVE,
     PATH,
     SPARE,
+    SPARE_JOIN,
+    SPARE_LEAVE,
     SUBSCRIBE,
 )
-from scribe_spark.systems.splitstream.forest import Forest, least_of
-from scribe_spark.systems.splitstream.policies import (
-    BY_ROUTE,
-    FINAL,
-    FROM_LIST,
-    SEEKING,
-    FreePastry,
-    FullNodes,
-    Requests,
-    SpareCapacity,
-    Turn,
-)
-from scribe_spark.systems.splitstream.routes import Routes
+from scribe_spark.systems.splitstream.forest import Forest
+
+# --- the policies of full nodes
+
+#: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
+#: list is empty; as an anycast.
+BY_ROUTE, FROM_LIST, FINAL, SEEKING = range(4)
+
+
+@dataclass(frozen=True)
+class Requests(Rows):
+    """SUBSCRIBEs and anycasts under way: requests for a parent in a stripe."""
+
+    pair: np.ndarray  # the subscriber and the stripe
+    at: np.ndarray  # the node (a row) to which the request goes
+    sender: np.ndarray
+    due: np.ndarray  # the hop in which the request arrives
+    how: np.ndarray
+    visited: Lists
+    todo: Lists
+
+
+class FullNodes:
+    """The children of full nodes; each child is a *place* that a newcomer may take."""
+
+    def __init__(self, forest: Forest, rows: np.ndarray) -> None:
+        self._rows = distinct(rows)
+        of, self.child = children_in(forest.holder // forest.stripes, self._rows)
+        self._offsets = offsets_of(np.bincount(of, minlength=len(self._rows)))
+
+    def places_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places (children) of nodes: the index in `rows`, and the place."""
+        at = np.searchsorted(self._rows, rows)
+        return expand(self._offsets[at], self._offsets[at + 1])
+
+
+class Turn:
+    """One request at each of some full nodes, with the children of these nodes.
+
+    ``children`` has their numbers by request and stripe; ``own`` is True for the stripes that the
+    node is there for: those rooted there, and the primary one.
+    """
+
+    def __init__(self, forest: Forest, full: FullNodes, asks: Requests, some: Any) -> None:
+        self.pair, self.at = asks.pair[some], asks.at[some]
+        self.how, self.sender = asks.how[some], asks.sender[some]
+        self.index, width = np.arange(len(self.pair)), forest.stripes
+        self.who, self.stripe = divided(self.pair, width)
+        self.row, self.place = full.places_of(self.at)
+        self.child, self.of = divided(full.child[self.place], width)
+        cell = np.bincount(self.row * width + self.of, minlength=len(self.pair) * width)
+        self.children = cell.reshape(-1, width)
+        self.rooted = forest.root.reshape(-1, width)[self.at]
+        self.own = self.rooted | (np.arange(width) == forest.primary[self.at][:, None])
+
+
+class FreePastry:
+    """The policy of FreePastry: newcomers to own stripes of full nodes replace children: L6."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+
+    def choose(self, turn: Turn) -> np.ndarray:
+        """Return the child (a place) that makes room for each newcomer; NONE: the node refuses."""
+        forest, final = self.forest, turn.how == FINAL
+        stripe, row, chosen = turn.stripe, turn.row, np.full(len(final), NONE)
+        mine = turn.index, stripe
+        takes = np.where(final, turn.rooted[mine], turn.own[mine])
+        # 1. a child of this stripe that matches in fewer digits, or one of another stripe
+        same = takes & ~final & (turn.children[mine] > 0)
+        gives = np.where(same, stripe, self._other_stripe(turn, takes & ~same))
+        some = np.flatnonzero(turn.of == gives[row])
+        of_stripe, who = stripe[row[some]], turn.who[row[some]]
+        worse = forest.match(turn.child[some], of_stripe) < forest.match(who, of_stripe)
+        some = some[worse | ~same[row[some]]]
+        drawn = forest.draw("drop", turn.pair, row[some], forest.number(turn.child[some]))
+        some = some[least_of(row[some], drawn)]
+        chosen[row[some]] = turn.place[some]
+        # 2. the child that has sent a final request
+        swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
+        swaps &= turn.child == turn.sender[row]
+        chosen[row[swaps]] = turn.place[swaps]
+        return chosen
+
+    def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
+        """Return the stripe of which a node that `frees` a place drops a child, or NONE."""
+        children = np.where(frees[:, None], turn.children, 0)
+        children[turn.index, turn.stripe] = 0
+        found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), NONE)
+        row, stripe = np.nonzero((children > 0) & ~turn.own)
+        first = least_of(row, self.forest.draw("stripe", turn.pair, row, stripe))
+        found[row[first]] = stripe[first]
+        return found
+
+    def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
+        """Return the visited nodes, and the nodes that refused requests ask first and last.
+
+        Children in the stripe are first if it is their primary one; the parent is between.
+        """
+        forest, count, mine = self.forest, len(asks), self.forest.asked(asks.pair, asks.at)
+        who, stripe = np.divmod(asks.pair, forest.stripes)
+        parent = forest.living_parent(mine)
+        row, child = forest.children_of(mine)
+        good = forest.alive[child] & (child != who[row]) & (child != parent[row])
+        row, child = row[good], child[good]
+        above = np.flatnonzero((parent >= 0) & (parent != who))
+        drawn = forest.draw("child", asks.pair, row, forest.number(child))
+        drawn = np.r_[drawn, np.zeros(len(above), dtype=drawn.dtype)]
+        is_parent = np.arange(len(drawn)) >= len(child)
+        row, node = np.r_[row, above], np.r_[child, parent[above]]
+        fits = forest.primary[node] == stripe[row]
+        order = order_of_draws(row * 2 + (fits == is_parent), drawn)
+        row, node, fits = row[order], node[order], fits[order]
+        front, back = (Lists.of(row[some], node[some], count) for some in (fits, ~fits))
+        return asks.at, front, back
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """Return the node that must take a subscriber that all refuse: parent, root or NONE."""
+        mine = self.forest.asked(asks.pair, asks.at)
+        parent = self.forest.living_parent(mine)
+        parent[parent == asks.pair // self.forest.stripes] = NONE
+        return np.where(self.forest.root[mine], asks.at, parent)
+
+
+class SpareCapacity:
+    """A full node pushes a child down, which finds a member of the spare group: rules L7 and L8.
+
+    The tree of the spare group consists of Pastry's routes from its members, which have room, to
+    its id, as Scribe's trees do.  ``parent`` has the next node of the channel on these routes, a
+    row; ``inside`` is True for the nodes in the tree.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self.inside, self.parent = np.zeros(len(forest), dtype=bool), np.full(len(forest), NONE)
+        primary = forest.primary[:, None] == np.arange(forest.stripes)
+        self._in_primary = (primary & forest.alive[:, None]).ravel()
+
+    def choose(self, turn: Turn) -> np.ndarray:
+        """Return the child (a place) that makes room for each newcomer; NONE: the newcomer."""
+        forest, index, stripe, row = self.forest, turn.index, turn.stripe, turn.row
+        # 1. the first stripe from this one on that is not the node's own, or its largest own one
+        cyclic = (stripe[:, None] + np.arange(forest.stripes)) % forest.stripes
+        turn.children[index, stripe] += 1  # the newcomer
+        children, own = (np.take_along_axis(one, cyclic, 1) for one in (turn.children, turn.own))
+        others, crowd = (children > 0) & ~own, np.where(own & (children > 1), children, 0)
+        is_other = others.any(axis=1)
+        gives = cyclic[index, np.where(is_other, others.argmax(axis=1), crowd.argmax(axis=1))]
+        gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = NONE  # itself
+        # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
+        here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
+        by, child = np.r_[row[here], with_new], np.r_[turn.child[here], turn.who[with_new]]
+        place = np.r_[turn.place[here], np.full(len(with_new), NONE)]
+        drawn = forest.draw("drop", turn.pair, by, forest.number(child))
+        worst = (~is_other & (gives == forest.primary[turn.at]))[by]
+        match = forest.match(child[worst], gives[by[worst]])
+        drawn[worst] = match << 32 | child[worst]  # the least node of equals
+        order = np.argsort(by, kind="stable")
+        first, chosen = order[least_of(by[order], drawn[order])], np.full(len(index), NONE)
+        chosen[by[first]] = place[first]
+        return chosen
+
+    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
+        """Return a sibling (row or NONE) in its primary stripe, for pairs that `by` has dropped."""
+        forest, found = self.forest, np.full(len(pair), NONE)
+        row, child = children_in(np.where(self._in_primary, forest.holder, NONE), by)
+        child //= forest.stripes
+        first = least_of(row, forest.draw("sibling", pair, row, forest.number(child)))
+        found[row[first]] = child[first]
+        return found
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """Return NONE for each request: if an anycast finds nobody, it fails."""
+        return np.full(len(asks), NONE)
+
+    # --- the tree of the spare group
+
+    def enter(self) -> None:
+        """Find the parents of nodes in the spare group's tree, once nodes have entered channels."""
+        forest = self.forest
+        rows = np.flatnonzero(forest.alive & forest.entered & ~forest.spare_root)
+        to_spare = np.full(len(rows), forest.stripes)
+        self.parent[rows] = forest.entries(rows, to_spare, rows)[0]
+
+    def end_hop(self) -> None:
+        """Let nodes join and leave the spare group's tree, at the end of a hop."""
+        forest = self.forest
+        here = forest.alive & forest.entered
+        inside = here & forest.spare_root
+        below = np.flatnonzero(here & (forest.degree < forest.bound))
+        while len(below):
+            inside[below] = True
+            above = distinct(self.parent[below])
+            above = above[above >= 0]
+            below = above[~inside[above]]
+        self.inside = inside
+        to = np.where(inside & (self.parent >= 0), forest.node[self.parent], NONE)
+        row = np.flatnonzero(here & (to != forest.spare_parent))
+        for kind, parent in ((SPARE_LEAVE, forest.spare_parent[row]), (SPARE_JOIN, to[row])):
+            some = row[parent >= 0]
+            forest.sent.note(kind, forest.group[some], forest.node[some], parent[parent >= 0])
+        forest.spare_parent[row] = to[row]
+
+    def may_adopt(self, asks: Requests) -> np.ndarray:
+        """Return True where an orphan may become a child, if there is room."""
+        forest, other = self.forest, asks.at != asks.pair // self.forest.stripes
+        return self.inside[asks.at] & other & forest.is_attached(forest.asked(asks.pair, asks.at))
+
+    def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
+        """Return the visited nodes, and those to ask first (children) and last (the parent).
+
+        A node outside of the tree does not count as visited (NONE); an anycast climbs from it,
+        unless it has been in the tree.
+        """
+        forest, count, inside = self.forest, len(asks), self.inside[asks.at]
+        who, parent = asks.pair // forest.stripes, self.parent[asks.at]
+        row, child = children_in(np.where(self.inside, self.parent, NONE), asks.at)
+        good = inside[row] & (child != who[row])
+        row, child = row[good], child[good]
+        drawn = forest.draw("anycast", asks.pair, row, forest.number(child))
+        order = order_of_draws(row, drawn)
+        climbs = inside | (asks.visited.lengths() == 0)
+        above = np.flatnonzero((parent >= 0) & (parent != who) & climbs)
+        front = Lists.of(row[order], child[order], count)
+        back = Lists.of(above, parent[above], count)
+        return np.where(inside, asks.at, NONE), front, back
+
+
+# --- the hops
 
 #: After so many FAILs, a node asks again more slowly, and then no more in the period (settled).
 QUICK_TRIES, TRIES = 5, 30
@@ -62,11 +292,12 @@ _ROOTWARDS, _ANYBODY = -1, -2
 
 @dataclass(frozen=True)
 class Replies(Rows):
-    """Messages between nodes that are no requests: the pairs of the receiver and of the sender.
+    """Messages that are no requests: kind (in `CONTROL`), and pairs of receiver and sender.
 
     ``next`` is the sibling that a DROP names, a row, or NONE.
     """
 
+    kind: np.ndarray
     to: np.ndarray
     by: np.ndarray
     next: np.ndarray
@@ -78,14 +309,13 @@ class Hops:
     ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
     """
 
-    def __init__(self, forest: Forest, routes: Routes, policy: str, sent: Sent) -> None:
-        self.forest, self.routes, self.sent = forest, routes, sent
-        self.spare = SpareCapacity(forest, routes, sent) if policy == SPARE else None
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self.spare = SpareCapacity(forest) if forest.rules.policy == SPARE else None
         self.policy = self.spare or FreePastry(forest)
-        self._requests = list[Requests]()
+        self._requests, self._replies = list[Requests](), [Replies(*[whole_numbers()] * 4)]
         #: by pair: the hop in which it asks, or NONE, and whom: a row, or one of the values above
         self._due, self._whom = np.full((2, len(forest.parent)), NONE)
-        self._replies = self._none_of_each_kind()
         self._fails = np.zeros(len(forest.parent), dtype=np.int64)
         self._last_hop = np.zeros(forest.channels, dtype=np.int64)
         self.counts = {"orphans": 0, "anycasts": 0, "cycles": 0}
@@ -119,7 +349,7 @@ class Hops:
         """Return True if a channel still moves; let the next wave enter channels at rest: L10."""
         forest = self.forest
         moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
-        moving += [one.to for replies in self._replies.values() for one in replies]
+        moving += [one.to for one in self._replies]
         busy = np.zeros(forest.channels, dtype=bool)
         busy[forest.of[np.concatenate(moving) // forest.stripes]] = True
         self._last_hop[busy] = forest.hop + 1
@@ -128,25 +358,18 @@ class Hops:
             first = outside[least_of(forest.of[outside], forest.wave[outside])]
             wave = np.full(forest.channels, NONE)
             wave[forest.of[first]] = forest.wave[first]
-            enters = ~forest.entered & (forest.wave == wave[forest.of])
-            self._enter(enters, forest.hop + 1)
+            self._enter(~forest.entered & (forest.wave == wave[forest.of]), forest.hop + 1)
         return bool(len(outside) or busy.any())
 
     # --- messages
 
-    def _none_of_each_kind(self) -> dict[str, list[Replies]]:
-        none = np.empty(0, dtype=np.int64)
-        return {kind: [Replies(none, none, none)] for kind in (LEAVE, ACK, DROP, PATH, FAIL)}
-
     def _send(
         self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
     ) -> None:
-        """Send replies of a kind to pairs, from the pairs `by` of the same stripes.
-
-        `next` is the column of that name of :class:`Replies`.
-        """
-        self._note(kind, by // self.forest.stripes, to // self.forest.stripes)
-        self._replies[kind].append(Replies(to, by, np.broadcast_to(next, len(to))))
+        """Send replies of a kind to pairs, from the pairs `by` of the same stripes."""
+        self.forest.note(kind, by // self.forest.stripes, to // self.forest.stripes)
+        rows = np.broadcast_arrays(CONTROL.index(kind), to, by, next)
+        self._replies.append(Replies(*rows))
 
     def _reply(self, kind: str, asks: Requests) -> None:
         """Let nodes reply to the requests that are at them."""
@@ -161,26 +384,13 @@ class Hops:
         hops: int | np.ndarray = 1,
         lists: tuple[Lists, Lists] | None = None,
     ) -> Requests:
-        """Return requests of pairs for parents, from the nodes `sender`.
-
-        `how` is the kind of request.  The requests reach the nodes `at` after `hops` hops; `lists`
-        has the nodes to ask, if any.
-        """
+        """Return requests that reach the nodes `at` after `hops`; `lists` has nodes to ask."""
         due, how = (np.broadcast_to(one, len(pair)) for one in (self.forest.hop + hops, how))
         empty = Lists.empty(len(pair))
         return Requests(pair, at, sender, due, how, *(lists or (empty, empty)))
 
-    def _note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
-        """Count messages of a kind; `sender` and `to` are rows of the forest's nodes."""
-        forest = self.forest
-        self.sent.note(kind, forest.group[sender], forest.node[sender], forest.node[to])
-
     def _wait(self, pair: np.ndarray, due: np.ndarray | int, whom: np.ndarray | int) -> None:
-        """Let pairs ask for a parent in hop `due`.
-
-        `whom` is the node to ask, :data:`_ROOTWARDS` to ask along the route to the root, or
-        :data:`_ANYBODY` to ask by anycast.
-        """
+        """Let pairs ask `whom` for a parent in hop `due`: a row, `_ROOTWARDS` or `_ANYBODY`."""
         self._due[pair], self._whom[pair] = due, whom
 
     def _arrived(self) -> Requests:
@@ -193,34 +403,27 @@ class Hops:
 
     def hear(self) -> np.ndarray:
         """Handle the replies of the hop before; return pairs whose ancestors have changed: L3."""
-        forest, came = self.forest, self._replies
-        self._replies = self._none_of_each_kind()
-        self.on_leave(Replies.join(*came.pop(LEAVE)))
+        forest, came = self.forest, Replies.join(*self._replies)
+        self._replies = [came.take(slice(0))]
+        leaves, *others = (
+            came.take(came.kind == CONTROL.index(kind)) for kind in (LEAVE, ACK, DROP, PATH, FAIL)
+        )
+        forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
         acks, drops, paths, fails = (
-            rows.take(forest.alive[rows.to // forest.stripes])
-            for rows in (Replies.join(*came[kind]) for kind in (ACK, DROP, PATH, FAIL))
+            rows.take(forest.alive[rows.to // forest.stripes]) for rows in others
         )
         told, changed = (forest.paths_of(one.by) for one in (acks, paths))
         heard = distinct(np.r_[acks.to, drops.to, paths.to])
         before = forest.ancestors[heard]
-        self.on_ack(acks, told)
+        forest.parent[acks.to], forest.ancestors[acks.to], self._fails[acks.to] = acks.by, told, 0
         self.on_drop(drops)
-        self.on_path(paths, changed)
+        from_parent = forest.parent[paths.to] == paths.by
+        forest.ancestors[paths.to[from_parent]] = changed[from_parent]
         self._leave_rings(heard)
         self.on_fail(fails)
         heard = heard[(before != forest.ancestors[heard]).any(axis=1)]
         forest.keep_column_free(heard)
         return heard
-
-    def on_leave(self, leaves: Replies) -> None:
-        """Remove children that have left from their parents."""
-        forest = self.forest
-        forest.let_go(leaves.by[forest.holder[leaves.by] == leaves.to])
-
-    def on_ack(self, acks: Replies, path: np.ndarray) -> None:
-        """Let orphans note their new parents, and the paths of these parents to the root."""
-        self.forest.parent[acks.to], self.forest.ancestors[acks.to] = acks.by, path
-        self._fails[acks.to] = 0
 
     def on_drop(self, drops: Replies) -> None:
         """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
@@ -234,11 +437,6 @@ class Hops:
         without = _ANYBODY if self.spare else _ROOTWARDS
         self._wait(drops.to, forest.hop, np.where(drops.next < 0, without, drops.next))
 
-    def on_path(self, paths: Replies, path: np.ndarray) -> None:
-        """Let children note the new ancestors (paths) of their parents."""
-        from_parent = self.forest.parent[paths.to] == paths.by
-        self.forest.ancestors[paths.to[from_parent]] = path[from_parent]
-
     def on_fail(self, fails: Replies) -> None:
         """Let nodes whose requests found nobody ask again, after longer and longer: rule L9."""
         self._fails[fails.to] += 1
@@ -247,10 +445,7 @@ class Hops:
         self._wait(fails.to[count <= TRIES], due[count <= TRIES], _ROOTWARDS)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Cut the ancestors of pairs after the pair's own node: that list is a cycle of parents.
-
-        The least node of a cycle leaves its parent.
-        """
+        """Cut lists of ancestors to rings; the least node of a ring leaves its parent: L3."""
         forest = self.forest
         own, lists = forest.node[pairs // forest.stripes], forest.ancestors[pairs]
         found = lists == own[:, None]
@@ -307,10 +502,7 @@ class Hops:
         return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
 
     def _replace_children(self, asks: Requests) -> Requests:
-        """Let newcomers take the places of other children at full nodes.
-
-        Return the requests that go on to other nodes.
-        """
+        """Let newcomers take the places of children at full nodes; return what goes on."""
         forest, full = self.forest, FullNodes(self.forest, asks.at)
         placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
         for some in turns(asks.at):
@@ -338,14 +530,13 @@ class Hops:
         for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
             asks = refused.take(some)
             at, front, back = self.policy.neighbours(asks)
-            size = len(self.forest)
-            visited, todo = visit(asks.visited, asks.todo, at, front, back, size)
+            visited, todo = visit(asks.visited, asks.todo, at, front, back, len(self.forest))
             to, todo = todo.popped()
             how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
             to = np.where(to < 0, self.policy.decider(asks), to)
             self._reply(FAIL, asks.take(to < 0))
             onward = self._request(how, asks.pair, asks.at, to, lists=(visited, todo)).take(to >= 0)
-            self._note(ANYCAST if self.spare else SUBSCRIBE, onward.sender, onward.at)
+            self.forest.note(ANYCAST if self.spare else SUBSCRIBE, onward.sender, onward.at)
             self._requests.append(onward)
 
     # --- 5. nodes that wait
@@ -359,7 +550,7 @@ class Hops:
         by_route, direct, seeks = whom == _ROOTWARDS, whom >= 0, whom == _ANYBODY
         self._route(pair[by_route], who[by_route])
         self._requests.append(self._request(FROM_LIST, pair[direct], who[direct], whom[direct]))
-        self._note(SUBSCRIBE, who[direct], whom[direct])
+        self.forest.note(SUBSCRIBE, who[direct], whom[direct])
         self.counts["anycasts"] += int(np.count_nonzero(seeks))
         self.go_on(self._request(SEEKING, pair[seeks], who[seeks], who[seeks]))
         if self.spare:
@@ -367,12 +558,10 @@ class Hops:
 
     def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
-        forest = self.forest
-        who, stripe = np.divmod(pair, forest.stripes)
+        who, stripe = np.divmod(pair, self.forest.stripes)
         to_root = (self._fails[pair] > 0) & (self.spare is not None)
-        entry, hops, passed = self.routes.entries(forest, start, stripe, who, to_root)
-        self.sent.note(SUBSCRIBE, forest.group[who[passed["row"]]], passed["sender"], passed["to"])
+        entry, hops = self.forest.entries(start, stripe, who, to_root, counts=True)
         some, lost = entry >= 0, (entry < 0) & (start != who)
         ends = pair[some], start[some], entry[some], hops[some]
         self._requests.append(self._request(BY_ROUTE, *ends))
-        self._send(FAIL, pair[lost], forest.asked(pair[lost], start[lost]))
+        self._send(FAIL, pair[lost], self.forest.asked(pair[lost], start[lost]))

@@ -1,10 +1,8 @@
 """SplitStream as a system of runs and worlds: channels in the buckets that build them.
 
 A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes.FindRoutes`, by
-Pastry's tables), opens them (`channels.open_channels`), and plays hops until nothing moves
+Pastry's tables), opens them (`channels.Channels`), and plays hops until nothing moves
 (`protocol.Hops`).  Publications go down the tree of one stripe each.
-
-Rules: docs/rules.md, L1 to L12.
 """
 
 from __future__ import annotations
@@ -29,18 +27,15 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, entry_tables
+from scribe_spark.rounds.grown_overlays import MEASURED, GrownOverlays, Period, entry_tables
 from scribe_spark.rounds.system import SystemPlayer
-from scribe_spark.systems.splitstream import CONTROL
+from scribe_spark.systems.splitstream import CONTROL, COUNTED, MEASURES
 from scribe_spark.systems.splitstream.channels import (
     CHANNELS,
-    MEASURED,
     NODES,
-    QUOTIENTS,
     ChannelNodes,
-    Setting,
-    measured,
-    open_channels,
+    Channels,
+    width_of,
 )
 from scribe_spark.systems.splitstream.forest import Forest
 from scribe_spark.systems.splitstream.protocol import Hops
@@ -56,14 +51,16 @@ class SplitStream(GrownOverlays):
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit
-    tables: ClassVar[tuple[str, ...]] = (NODES, CHANNELS)
+    tables: ClassVar[tuple[str, ...]] = (NODES, CHANNELS, MEASURED)
     handed: ClassVar[tuple[str, ...]] = (ROUTES,)
-    counted: ClassVar[tuple[str, ...]] = ("orphans", "anycasts", "cycles", "hops")
+    counted: ClassVar[tuple[str, ...]] = tuple(COUNTED)
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     recodes: ClassVar[tuple[str, ...]] = ()  # parts go different ways
     control: ClassVar[tuple[str, ...]] = CONTROL
     notes_failures: ClassVar[bool] = True
-    quotients: ClassVar[Mapping[str, tuple[str, str | None]]] = QUOTIENTS
+    quotients: ClassVar[Mapping[str, tuple[str, str | None]]] = {
+        name: (above, below) for name, (_, above, below) in MEASURES.items()
+    }
     state: ClassVar[Mapping[str, str]] = entry_tables(
         *("children", "parents", "ancestors", "spare children", "spare parents", "waiting")
     )
@@ -75,19 +72,16 @@ class SplitStream(GrownOverlays):
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        setting, size = Setting(self.rules, self.b, period), len(period.alive)
-        begun = open_channels(state, setting)
-        if len(begun.played):
-            forest = Forest(begun, setting)
-            routes = Routes.of(period.handed.get(ROUTES, {}), size, setting.width)
-            hops = Hops(forest, routes, self.rules.policy, begun.sent)
+        channels = Channels(self.rules, state, period)
+        if len(channels.played):
+            handed, size = period.handed.get(ROUTES, {}), len(period.alive)
+            forest = Forest(channels, self.b, Routes.of(handed, size, width_of(self.rules)))
+            hops = Hops(forest)
             hops.play()
-            begun.nodes = forest.nodes_after()
+            channels.nodes = forest.nodes_after()
             period.counts.update(hops.counts)
-        if not period.network.in_run:
-            begun.channels = {**begun.channels, **measured(begun, state.get(CHANNELS), setting)}
-        state[NODES], state[CHANNELS] = begun.nodes.to_state(size), begun.channels
-        return begun.sent.by_kind()
+        state |= channels.tables()
+        return channels.sent.by_kind()
 
     def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
         """Return the stripes of publications: a group's sources take them in turn (L11)."""
@@ -98,10 +92,7 @@ class SplitStream(GrownOverlays):
         return (number + index_in_run(group[first])[of]) % stripes
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges of the stripe down which each publication goes.
-
-        See `GroupOverlays.edges`.
-        """
+        """Return the edges of the stripe down which each publication goes."""
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
         if not channels:
             return {name: whole_numbers() for name in ("publication", "node", "peer")}
@@ -115,34 +106,29 @@ class SplitStream(GrownOverlays):
         return overlays.from_sources(down, root)
 
     def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
-        """Return the numbers of entries that nodes keep of channels; see `GrownOverlays.entries`.
+        """Return the numbers of entries that nodes keep of channels.
 
         ``waiting`` are the stripes without a parent, of which the node is not the root.
         """
         of = ChannelNodes.from_state(state, NODES, size := len(network.ring))
-        (group, node), stripes = divided(of.key, size), self.rules.stripes
-        parents = np.c_[of.parent, of.spare_parent]
-        row, stripe = np.nonzero(parents >= 0)
-        above = find_sorted(of.key, group[row] * size + parents[row, stripe])
-        spare = (stripe == stripes) & (above >= 0)
-        waits = (of.parent < 0) & ~of.hold_roots(state[CHANNELS], size)[:, :stripes]
+        group, node = divided(of.key, size)
+        above, spare_above = of.above(size), of.find(group * size + of.spare_parent)
+        waits = (of.parent < 0) & ~of.hold_roots(state[CHANNELS], size)[:, : self.rules.stripes]
         counts = (
-            np.bincount(above[stripe < stripes], minlength=len(of)),
+            np.bincount(above[above >= 0], minlength=len(of)),
             (of.parent >= 0).sum(axis=1),
             (of.ancestors >= 0).sum(axis=(1, 2)),
-            np.bincount(above[spare], minlength=len(of)),
+            np.bincount(
+                spare_above[(of.spare_parent >= 0) & (spare_above >= 0)], minlength=len(of)
+            ),
             (of.spare_parent >= 0).astype(np.int64),
             waits.sum(axis=1),
         )
         return self.by_kind({"group": group, "node": node}, *counts)
 
     def picture(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges above and below one node of each group, for a picture.
-
-        The node is an inner node of many stripes, at most four.
-        """
-        nodes = overlays.state.get(NODES)
-        if nodes is None:
+        """Return the edges above and below one inner node of many stripes, at most four."""
+        if not (nodes := overlays.state.get(NODES)):
             return {}
         row, stripe = np.nonzero(nodes["parent"] >= 0)
         ends = nodes["parent"][row, stripe], nodes["node"][row]
@@ -161,8 +147,3 @@ class SplitStream(GrownOverlays):
             "rank": np.r_[stripe[up] * 0, -1 - stripe[down]],
             "value": np.r_[stripe[up] * 1.0, np.full(len(stripe[down]), np.nan)],
         }
-
-    def sums(self, state: Mapping[str, Columns]) -> dict[str, float]:
-        """Return the sums of `channels.measured` over channels, by name."""
-        rows = state.get(CHANNELS, {})
-        return {name: float(rows[name].sum()) for name in MEASURED if name in rows}
