@@ -198,10 +198,7 @@ def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
     """Return the title of the page."""
     if is_paper:
         return "Scribe over Pastry: measured against published"
-    config = {
-        **page.as_mapping(manifest.get("config")),
-        **page.as_mapping(manifest.get("resolved")),
-    }
+    config = page.config_of(manifest)
     groups, nodes = config.get("groups"), config.get("nodes")
     if is_number(groups) and is_number(nodes):
         return f"One message to each of {groups:,} groups on {nodes:,} nodes"
