@@ -433,34 +433,71 @@ def share_line(
     return Line(label, look, x, lambda at: 100 * count(at) / total, (x, 100 * counts / total))
 
 
+def lines_panel(
+    kind: str,
+    name: str,
+    title: str,
+    lines: Mapping[str, pd.Series],
+    x: Axis,
+    y: Axis,
+    heading: Callable[[float], str],
+    before: str = "at",
+    looks: Mapping[str, Mapping[str, Any]] | None = None,
+    **more: Any,
+) -> Panel:
+    """Return a panel of lines (label -> values by x), with the ends of each line in words.
+
+    `before` stands before ``heading(x)`` in a sentence, `looks` has the looks of some lines, and
+    `more` are further fields of the panel.
+    """
+    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+    drawn = [line_of(label, by_label[label], of.index, of) for label, of in lines.items()]
+    words = (_words(label, line.dropna(), heading, before) for label, line in lines.items())
+    told = " ".join(filter(None, words))
+    return Panel(name, title, kind, drawn, x, y, told, heading, **more)
+
+
+def _words(label: str, line: pd.Series, heading: Callable[[float], str], before: str) -> str:
+    """Return a sentence with the first and the last value of a line, and its extremes."""
+    values = [as_text(float(value)) for value in line]
+    if not values:
+        return ""
+    told = f"{values[0]} {before} {heading(line.index[0])}"
+    end = heading(line.index[-1])
+    if len({*values}) > 1:
+        least, most = (as_text(float(value)) for value in (line.min(), line.max()))
+        told += f", {values[-1]} {before} {end}, between {least} and {most}"
+    elif len(values) > 1:
+        told = f"{values[0]} from {heading(line.index[0])} to {end}"
+    return f"{label}: {told}.".removeprefix(": ")
+
+
+def from_zero(title: str, lines: Mapping[str, pd.Series], **more: Any) -> Axis:
+    """Return a vertical axis from 0 to above the greatest value of lines."""
+    high = max(line.max() for line in lines.values() if line.notna().any())
+    return Axis(title, 0, high * 1.08 or 1, tick=short_tick, **{"ticks": 5} | more)
+
+
 def rounds_panel(
     name: str,
     title: str,
     lines: Mapping[str, pd.Series],
-    words: str = "",
-    across: str = "round",
-    looks: Mapping[str, dict[str, Any]] | None = None,
     axis: str = "",
+    across: str = "round",
     hollow: Mapping[str, Collection[int]] | None = None,
     labels: str = "ends",
     **more: Any,
 ) -> Panel:
     """Return the panel of lines (label -> values by round) over the rounds.
 
-    `words` are by default those of :func:`line_words`, `looks` has the looks of some lines, and
-    `hollow` the rounds of each line that have a hollow marker; `axis` and `across` are the titles
-    of the axes, and `more` are further fields of the panel.
+    `hollow` has the rounds of each line that have a hollow marker; `axis` and `across` are the
+    titles of the axes, and `more` are further arguments of :func:`lines_panel`.
     """
-    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
-    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
-    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
-    known = {label: line for label, line in lines.items() if line.notna().any()}
-    told = words or " ".join(line_words(label, line) for label, line in known.items())
-    whole = bool((values == np.round(values)).all())
+    whole = all((line.dropna() == line.dropna().round()).all() for line in lines.values())
 
     def marks(axes: Axes) -> None:
         look = {"facecolors": "white", "linewidths": 0.9, "zorder": 4, "clip_on": False}
-        for line, of in zip(axes.lines, drawn, strict=True):
+        for line, of in zip(axes.lines, panel.lines, strict=True):
             count = len(of.points[0])
             line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
             some = np.isin(of.points[0], [*(hollow or {}).get(of.label, ())])
@@ -469,28 +506,14 @@ def rounds_panel(
             axes.scatter(x, y, 20, **look | mark)  # type: ignore[arg-type]
 
     steps = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
-    high = values.max() * 1.08 or 1
-    return Panel(
-        *(name, title, "rounds", drawn),
+    panel = lines_panel(
+        *("rounds", name, title, lines),
         Axis(across, ticks=8, steps=None, is_whole=True),
-        Axis(axis, 0, high, ticks=5, steps=steps, is_whole=whole, tick=short_tick),
-        told,
+        from_zero(axis, lines, steps=steps, is_whole=whole),
         lambda x: f"{across} {as_text(x)}",
+        before="in",
         marks=marks,
         labels=labels,
         **more,
     )
-
-
-def line_words(label: str, line: pd.Series) -> str:
-    """Return a sentence with the first and the last value of a line, and its extremes."""
-    known = line.dropna()
-    first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
-    least, most = as_text(float(known.min())), as_text(float(known.max()))
-    text = f"{label[:1].upper()}{label[1:]}: {first} in"
-    if len(known) == 1:
-        return f"{text} round {known.index[0]}."
-    if known.min() == known.max():
-        return f"{text} rounds {known.index[0]} to {known.index[-1]}."
-    text = f"{text} round {known.index[0]}, {last} in round {known.index[-1]}"
-    return f"{text}, between {least} and {most}."
+    return panel

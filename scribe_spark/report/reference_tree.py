@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import pandas as pd
 
 from scribe_spark.measures.published import check_range
 from scribe_spark.report import page
-from scribe_spark.report.charts import Axis, Panel, draw, line_of
+from scribe_spark.report.charts import Axis, Panel, draw, from_zero, lines_panel
 from scribe_spark.report.comparison import check_verdict
 from scribe_spark.report.style import as_text, marked_style, short_number
 
@@ -303,22 +304,14 @@ def hosts_panels(
     across = Axis("hosts", scale="log", ticks=12, tick=short_number) if is_log else Axis("hosts")
     if len(numbers) == 1:
         across = Axis("hosts", named={hosts: short_number(hosts) for hosts in numbers})
-    top = max(float(line.max()) for line in lines.values())
-    yield Panel(
-        *(name, title, "hosts"),
-        [line_of(label, looks[label], line.index, line) for label, line in lines.items()],
-        across,
-        Axis(unit, 0, top * 1.15 or 1, ticks=5),
-        " ".join(_line_words(label, line, ranges.get(label, "")) for label, line in lines.items()),
+    panel = lines_panel(
+        *("hosts", name, title, lines, across, from_zero(unit, lines)),
         lambda hosts: f"{as_text(hosts)} hosts",
+        looks=looks,
         marks=marks,
         unit=unit,
         tables=("reference_tree",),
     )
-
-
-def _line_words(label: str, line: pd.Series, check: str) -> str:
-    """Return words with the first and the last value of a line, and the independent check."""
-    ends = [f"{as_text(float(line.iloc[at]))} at {line.index[at]:,} hosts" for at in (0, -1)]
-    text = f"{label}: {ends[0]}" + (f", {ends[1]}." if len(line) > 1 else ".")
-    return text + (f" Independent check: {check.replace('-', ' to ')}." if check else "")
+    told = (f"{label}: {text.replace('-', ' to ')}" for label, text in ranges.items())
+    checked = f" Independent check: {', '.join(told)}." if ranges else ""
+    yield replace(panel, words=panel.words + checked)

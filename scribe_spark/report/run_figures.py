@@ -19,8 +19,9 @@ from scribe_spark.report.charts import (
     draw,
     draw_on,
     equal_curves,
+    from_zero,
     legend_above,
-    line_of,
+    lines_panel,
     panel_spots,
     share_line,
 )
@@ -60,19 +61,16 @@ def draw_by_size(delays: pd.DataFrame, systems: set[str]) -> PageFigure | None:
     if not order:
         return None
     styles, ip = system_styles({*systems, *order}), baseline()
-    drawn = [
-        line_of(label_of(name) if len(order) > 1 else "", styles[name], line.index, line)
-        for name, line in ((name, lines[name]) for name in order)
-    ]
+    by_label = {label_of(name) if len(order) > 1 else "": lines[name] for name in order}
     least = min(line.index[0] for line in lines.values())
-    most = max(line.max() for line in lines.values())
     return draw(
-        Panel(
-            *("figure-rad-by-group-size", "RAD by group size", "sizes", drawn),
+        lines_panel(
+            *("sizes", "figure-rad-by-group-size", "RAD by group size", by_label),
             Axis("group size (members)", low=0.8 * least, scale="decades"),
-            Axis(f"RAD (mean delay / by {ip.label})", 0, most * 1.08, ticks=6, tick=short_tick),
-            " ".join(_size_words(name, lines[name]) for name in order),
+            from_zero(f"RAD (mean delay / by {ip.label})", by_label, ticks=6),
             lambda size: f"about {as_text(size)} members",
+            before="in groups of",
+            looks={label: styles[name] for label, name in zip(by_label, order, strict=True)},
             labels="ends",
             marks=lambda axes: axes.axhline(1, color=styles[ip.name]["color"], linewidth=0.7),
             caption="Each point is the median RAD of groups of similar size, drawn at their median "
@@ -93,13 +91,6 @@ def by_size(delays: pd.DataFrame) -> pd.Series:
     classes[size == size.max()] = classes.max() + 1
     medians = delays[["size", "rad"]].groupby(classes).median()
     return pd.Series(medians["rad"].to_numpy(), medians["size"].to_numpy(dtype=float))
-
-
-def _size_words(name: str, line: pd.Series) -> str:
-    size, value = line.index[-1], line.iloc[-1]
-    first = f"{as_text(line.iloc[0])} in groups of about {as_text(line.index[0])} members, "
-    largest = f"{as_text(value)} in the largest of {as_text(size)}."
-    return f"{label_of(name)}: {first if len(line) > 1 else ''}{largest}"
 
 
 # --- coverage over time: the share of the members that have the message

@@ -185,7 +185,7 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
     from matplotlib.figure import Figure
 
     with drawing_style():
-        figure = Figure(figsize=(width, height))
+        figure = Figure(figsize=(width, height), dpi=72)  # as of SVG
         FigureCanvasSVG(figure)
         yield figure
 

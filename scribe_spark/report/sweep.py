@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from scribe_spark.report import page
-from scribe_spark.report.charts import Axis, Line, Panel, draw, exactly, rounds_panel
+from scribe_spark.report.charts import Axis, Panel, draw, from_zero, lines_panel, rounds_panel
 from scribe_spark.report.style import (
     as_duration,
     as_text,
@@ -288,47 +287,31 @@ def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
     values = swept.grid[axis]
     numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
-    x = np.array([float(values[i]) if numeric else float(i) for i in order])
-    shown = dict(zip(x.tolist(), (values[i] for i in order), strict=True))
-    drawn = []
-    for number, (label, ys) in enumerate(lines.items()):
-        y = np.array([ys[i] for i in order], dtype=float)
-        drawn.append(Line(label, _style(number), x, exactly(x, y), (x, y)))
-    across = Axis(axis, named={at: _tick(shown[at]) for at in [*shown][:: -(-len(x) // _TICKS)]})
+    x = [float(values[i]) if numeric else float(i) for i in order]
+    shown = dict(zip(x, (values[i] for i in order), strict=True))
+    by_x = {label: pd.Series([ys[i] for i in order], x, dtype=float) for label, ys in lines.items()}
+    across = Axis(axis, named={at: _tick(shown[at]) for at in x[:: -(-len(x) // _TICKS)]})
     if numeric and _spans_decades(x):
         across = replace(across, scale="log")
     elif not numeric:
         across = replace(across, low=-0.3, high=len(x) - 0.7)
-    return Panel(
-        *(_name("sweep", metric), measure_in_words(metric), "points", drawn, across),
-        _vertical(unit, [y for ys in lines.values() for y in ys if y is not None]),
-        _describe(lines, axis, values),
+    return lines_panel(
+        *("points", _name("sweep", metric), measure_in_words(metric), by_x, across),
+        _vertical(unit, by_x),
         lambda at: f"{axis} {_word(shown[at])}",
+        looks={label: _style(number) for number, label in enumerate(lines)},
         at=lambda at: shown[at],
         labels="",
         unit=unit,
     )
 
 
-def _vertical(unit: str, y: Sequence[float]) -> Axis:
-    """Return a vertical axis with room for the values `y`, logarithmic over decades."""
+def _vertical(unit: str, lines: Mapping[str, pd.Series]) -> Axis:
+    """Return a vertical axis with room for lines, logarithmic over decades."""
+    y = pd.concat([*lines.values()]).dropna()
     if _spans_decades(y):
         return Axis(unit, scale="log", ticks=6, tick=short_tick)
-    if min(y) < 0:
-        return Axis(unit, ticks=5, tick=short_tick)
-    return Axis(unit, 0, max(y) * 1.08 or 1, ticks=5, tick=short_tick)
-
-
-def _describe(lines: Mapping[str, Sequence[float | None]], axis: str, values: Sequence[Any]) -> str:
-    """Return the first and the last value of each line in sentences."""
-    sentences = []
-    for label, ys in lines.items():
-        known = [(_word(x), as_text(y)) for x, y in zip(values, ys, strict=True) if y is not None]
-        if known:
-            (first, low), (last, high) = known[0], known[-1]
-            rest = f", {high} at {last}" * (len(known) > 1)
-            sentences.append(f"{label}: {low} at {axis} {first}{rest}.".removeprefix(": "))
-    return " ".join(sentences)
+    return Axis(unit, ticks=5, tick=short_tick) if y.min() < 0 else from_zero(unit, lines)
 
 
 def _tick(value: Any) -> str:
@@ -336,5 +319,5 @@ def _tick(value: Any) -> str:
     return short_number(value) if is_number(value) else cut(_word(value)[::-1], 12)[::-1]
 
 
-def _spans_decades(values: Sequence[float] | np.ndarray) -> bool:
+def _spans_decades(values: Sequence[float] | pd.Series) -> bool:
     return min(values) > 0 and max(values) >= 10**_DECADES * min(values)

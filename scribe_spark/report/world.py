@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from scribe_spark.measures.incomplete import (
 )
 from scribe_spark.report import page
 from scribe_spark.report.cards import answers_in_words, world_cards
-from scribe_spark.report.charts import Panel, draw, line_words, rounds_panel
+from scribe_spark.report.charts import Panel, draw, rounds_panel
 from scribe_spark.report.pictures import scene_figures, scene_of
 from scribe_spark.report.run_figures import Latency, draw_coverage
 from scribe_spark.report.style import PERCENT, as_text, in_order, label_of, system_styles
@@ -384,21 +384,21 @@ def _panel(
 
     `in_place` are the words in place of means (`words_in_place`).
     """
-    told = [
-        distribution_words(line, panel.across) if panel.across else line_words(label, line)
-        for label, line in lines.items()
-    ]
-    measures = panel.measures.items()
-    told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
-    styles = system_styles(panel.systems.values())
-    return rounds_panel(
-        *(f"round-{panel.name}", panel.title, lines, " ".join(told), panel.across or "round"),
-        looks={label: styles[system] for label, system in panel.systems.items()},
-        axis=panel.unit.partition(", ")[0],  # short enough for the axis
+    measures, styles = panel.measures.items(), system_styles(panel.systems.values())
+    found = rounds_panel(
+        *(f"round-{panel.name}", panel.title, lines),
+        panel.unit.partition(", ")[0],  # short enough for the axis
+        panel.across or "round",
         hollow={label: incomplete_rounds(table, name) for name, label in measures},
+        looks={label: styles[system] for label, system in panel.systems.items()},
         unit=panel.unit,
         tables=("rounds",),
     )
+    told = [found.words]
+    if panel.across:
+        told = [distribution_words(line, panel.across) for line in lines.values()]
+    told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
+    return replace(found, words=" ".join(told))
 
 
 def _most_frequent(table: pd.DataFrame) -> RoundPanel:

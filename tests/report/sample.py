@@ -1,6 +1,9 @@
-"""A run's metrics, manifest and distributions, made up around the paper's numbers."""
+"""What tests of pages share: readers of pages and drawings, and a run near the paper's numbers."""
 
+import io
+from html.parser import HTMLParser
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -8,10 +11,86 @@ import pandas as pd
 from scribe_spark.report.charts import draw, rounds_panel
 from scribe_spark.report.svg import Drawn
 
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "<script>alert('&')</script>\""
+NOTHING = pd.DataFrame()
+COLUMNS = ["figure", "system", "measure", "value", "count"]
+
+_VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and gathers table rows, ids, local links and the tags met."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.rows: list[list[str]] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        found = dict(attributes)
+        if "id" in found:
+            self.ids.append(found["id"])
+        if tag == "a":
+            self.links.append(found["href"])
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data.replace("\N{NO-BREAK SPACE}", " ").strip() + " "
+
+
+def texts(svg: str) -> list[str]:
+    """The texts of a drawing, without those under the pointer."""
+    drawn = ElementTree.fromstring(svg).iter(f"{SVG}text")
+    return ["".join(e.itertext()).strip() for e in drawn if e.find(f"{SVG}tspan") is None]
+
+
+def spots(svg: str) -> list[tuple[ElementTree.Element, list[str]]]:
+    """The area of each spot, and its words."""
+    found = []
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        if group.get("class") == "spot":
+            area, told = group
+            assert area.get("class") == "area"
+            assert (told.get("class"), told.get("visibility")) == ("told", "hidden")
+            found.append((area, [line.text or "" for line in told.iter(f"{SVG}tspan")]))
+    return found
+
+
+def words(svg: str) -> list[list[str]]:
+    """The words under the pointer."""
+    return [lines for _, lines in spots(svg)]
+
+
+def table(drawing: Any) -> pd.DataFrame:
+    """The values of a drawing as its CSV file has them."""
+    return pd.read_csv(io.BytesIO(drawing.as_csv()), keep_default_na=False)
+
 
 def rounds_svg(lines: dict[str, pd.Series], name: str = "x", **more: Any) -> Drawn:
     """Lines over the rounds, drawn."""
-    drawn = draw(rounds_panel(name, "title", lines, "words", **more)).drawing
+    drawn = draw(rounds_panel(name, "title", lines, **more)).drawing
     assert isinstance(drawn, Drawn)
     return drawn
 
