@@ -199,13 +199,7 @@ def equal_curves(points: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[list[i
 def striped(
     looks: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Return the looks of curves; equal curves get dashes that leave space for each other's.
-
-    Examples
-    --------
-    >>> [look["linestyle"] for look in striped([{"color": "r"}, {"color": "b"}], [[0, 1]])]
-    [(0, (4, 4)), (4, (4, 4))]
-    """
+    """Return the looks of curves; equal curves get dashes that leave space for each other's."""
     found, length = [dict(look) for look in looks], 4  # in widths of the line
     for group in groups:
         for place, number in enumerate(group if len(group) > 1 else ()):
@@ -402,13 +396,7 @@ _MOST_MARKERS = 30
 
 
 def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function of an array: the line's y at points `x`, and NaN elsewhere.
-
-    Examples
-    --------
-    >>> exactly(np.array([3, 1]), np.array([30.0, 10.0]))(np.array([1, 2, 3])).tolist()
-    [10.0, nan, 30.0]
-    """
+    """Return a function of an array: the line's y at points `x`, and NaN elsewhere."""
     known = pd.Series(np.asarray(y, dtype=float), np.asarray(x, dtype=float))
     return lambda wanted: known.reindex(np.asarray(wanted, dtype=float)).to_numpy()
 

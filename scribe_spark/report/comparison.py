@@ -276,8 +276,11 @@ def difference(value: Any, paper: Any) -> Difference | None:
 
 def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the paper's values of a figure's metrics, by name; empty for other experiments."""
-    figure = (metric for metric in metrics if str(metric.get("figure")) == spec.number)
-    return {str(m.get("name")): m["paper"] for m in figure if is_number(m.get("paper"))}
+    return {
+        str(metric.get("name")): metric["paper"]
+        for metric in metrics
+        if str(metric.get("figure")) == spec.number and is_number(metric.get("paper"))
+    }
 
 
 def check_verdict(metric: Mapping[str, Any]) -> str:

@@ -267,6 +267,8 @@ def read_histogram(
 # --- drawing
 
 _MARK_COLOUR = _MEASURE_COLOUR = "#555555"
+#: The lines of the measures of a system.
+_DASHES = ("-", DASHED)
 
 
 @dataclass(frozen=True)
@@ -310,25 +312,24 @@ def draw_figure(
         if published is not None and mark.is_published(published)
         for first in mark.metrics[:1]
     ]
-    caption = " ".join(filter(None, (spec.caption, note, _equal_in_words(curves))))
+    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
+    equal = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
+    told = spec.caption, note, f"Equal curves: {equal}." if equal else ""
+    caption = " ".join(filter(None, told))
     title, words = f"Figure {spec.number}. {spec.title}", _describe(spec, curves)
     panel = Panel(
         *(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), words),
         legend=_legend(spec, curves),
+        marks=None if curves else _no_data,
         caption=caption,
         tables=("distributions",),
     )
-    return draw(_KINDS[spec.kind if curves else "none"](panel, spec, curves, quoted))
+    return draw(_KINDS[spec.kind](panel, spec, curves, quoted) if curves else panel)
 
 
-def _none(panel: Panel, *_: Any) -> Panel:
-    """Return the panel of a figure without data: axes and the words ``no data``."""
-
-    def marks(axes: Axes) -> None:
-        axes.set(xticks=[], yticks=[])
-        axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
-
-    return replace(panel, marks=marks)
+def _no_data(axes: Axes) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
 
 
 def _ranks(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> Panel:
@@ -384,7 +385,7 @@ def _counts(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quo
     )
 
 
-_KINDS = {"none": _none, "ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
+_KINDS = {"ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
 
 
 def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:
@@ -450,13 +451,6 @@ def _equal(curves: Sequence[Curve]) -> list[list[int]]:
     return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
 
 
-def _equal_in_words(curves: Sequence[Curve]) -> str:
-    """Return a sentence that names equal curves; empty if all differ."""
-    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
-    names = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
-    return f"Equal curves: {names}." if names else ""
-
-
 def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
     """Return the entries of the legend: systems, then the dashes of their measures.
 
@@ -475,21 +469,16 @@ def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
     }
     of_measures = {
         _MEASURE_LABELS[measure]: [{"linestyle": dashes, "color": _MEASURE_COLOUR}]
-        for measure, dashes in _dashes(spec).items()
+        for measure, dashes in zip(spec.measures, _DASHES, strict=False)
     }
     return [*of_systems.items(), *of_measures.items()]
-
-
-def _dashes(spec: FigureSpec) -> dict[str, Any]:
-    """Return the kind of line (solid or dashed) of each measure of a figure."""
-    return dict(zip(spec.measures, ("-", DASHED), strict=False))
 
 
 def _look(
     spec: FigureSpec, series: Series, styles: Mapping[str, dict[str, Any]], several: bool
 ) -> dict[str, Any]:
     """Return the style of a curve; markers distinguish systems if there are several."""
-    look = {"linestyle": _dashes(spec)[series.measure]}
+    look: dict[str, Any] = {"linestyle": _DASHES[spec.measures.index(series.measure)]}
     if series.system == ALL_SYSTEMS:
         return {**look, "color": _MEASURE_COLOUR}
     look |= styles[series.system]

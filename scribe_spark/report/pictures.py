@@ -58,28 +58,18 @@ def ring_picture(
 
     Parameters
     ----------
-    name : str
-        A name for the ids in the drawing.
-    heading : str
-        The title.
+    name, heading : str
+        A name for the ids in the drawing, and its title.
     nodes : pandas.DataFrame
         ``node, id_hi``: the nodes, and the first halves of their nodeIds.
     marked : mapping of str to iterable of int, optional
         Words of the legend -> nodes that have a colour.
     links : pandas.DataFrame, optional
-        ``sender, receiver, first``: straight lines between nodes; those with ``first`` False are
-        thin.
+        ``sender, receiver, first``: lines between nodes; those with ``first`` False are thin.
     route : sequence of int, optional
         Nodes that arrows connect, in order; the legend has the first digits of their nodeIds.
-    key : int, optional
-        The first half of a key, which is marked on the ring.
-    source : int, optional
-        The node with a star.
-
-    Returns
-    -------
-    str
-        The drawing as an ``<svg>`` element.
+    key, source : int, optional
+        The first half of a key, which is marked on the ring, and the node with a star.
     """
     halves = dict(zip(nodes["node"].tolist(), nodes["id_hi"].tolist(), strict=True))
     at = {node: _point(half % 2**64 / 2.0**64) for node, half in halves.items()}
@@ -245,15 +235,8 @@ def scene_figures(scene: Scene) -> list[PageFigure]:
 def tree_picture(name: str, heading: str, tree: pd.DataFrame) -> str:
     """Draw a tree in layers, its root on top, as an ``<svg>`` element.
 
-    Parameters
-    ----------
-    name : str
-        A name for the ids in the drawing.
-    heading : str
-        The title.
-    tree : pandas.DataFrame
-        ``node, parent, member, root``: the nodes of a group, as `World.memberships` has them; the
-        root has no parent.
+    The nodes of `tree` (``node, parent, member, root``) are those of a group, as
+    `World.memberships` has them; the root has no parent.
     """
     frame = tree.assign(orphan=False, alive=True)[_COLUMNS]
     members, most = int(frame["member"].sum()), int(frame["parent"].value_counts().max())

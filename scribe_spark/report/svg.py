@@ -82,13 +82,7 @@ def spot_svg(spot: Spot, width: float, height: float) -> str:
 
 
 def coordinate(value: float) -> str:
-    """Return a coordinate rounded to a tenth of a point, as text.
-
-    Examples
-    --------
-    >>> coordinate(3.0), coordinate(-0.04), coordinate(2.26)
-    ('3', '0', '2.3')
-    """
+    """Return a coordinate rounded to a tenth of a point, as text."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 

@@ -102,24 +102,10 @@ def render_sweep(
 ) -> page.Report:
     """Draw the figures and write the page.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        A column for each swept field, ``metric, value``.
-    grid : mapping
-        Field -> its values, in order.
-    show : mapping
-        Metric -> unit, in order; those that have no value at any point are only named.
-    points : mapping
-        A point's folder -> its values of the swept fields.
-    manifest : mapping
-        As :func:`scribe_spark.report.run.render`.
-    noun : str
-        What a point is: ``run`` or ``world``.
-    rounds : mapping of str to DataFrame, optional
-        Of worlds: a point's folder -> a row for each round, a column for each measure.
-    measures : mapping of str to str, optional
-        Measures that are drawn over the rounds -> unit, in order.
+    `rows`, `grid` and `points` are those of :class:`_SweptPoints`. `show` has the unit of each
+    metric; one without a value at any point is only named. `noun` is what a point is: ``run`` or
+    ``world``. Worlds also have `rounds`, a point's folder -> a row for each round and a column for
+    each measure, and `measures`, the units of those that are drawn over the rounds.
     """
     swept = _SweptPoints(rows, grid, points)
     axis, there = swept.varied[0], [m for m in show if any(v is not None for v in swept.of(m))]

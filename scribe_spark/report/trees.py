@@ -130,11 +130,6 @@ def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Return horizontal positions of the nodes of a forest: leaves side by side, others above them.
 
     `parent` has the index of each node's parent (-1: a root); siblings are sorted by `order`.
-
-    Examples
-    --------
-    >>> layers(np.array([-1, 0, 0, 2, 2]), np.arange(5)).tolist()
-    [0.75, 0.0, 1.5, 1.0, 2.0]
     """
     across, leaves = np.zeros(len(parent)), 0
     children: dict[int, list[int]] = {}
@@ -372,23 +367,22 @@ class _Map:
     """The map of a topology: coordinates by router and domain, in the units of the drawing."""
 
     def __init__(self, routers: pd.DataFrame) -> None:
-        self.routers = routers.set_index("router").sort_index()
-        x, y = (self.routers[name].to_numpy(dtype=float) for name in ("x", "y"))
+        self.routers = routers = routers.set_index("router").sort_index()
+        x, y = (routers[name].to_numpy(dtype=float) for name in ("x", "y"))
         scale = (_WIDTH - 2 * _EDGE) / (max(np.ptp(x), np.ptp(y)) or 1.0)
         self.height = float(np.ptp(y) * scale + 2 * _EDGE)
         self.x = _EDGE + (x - x.min()) * scale
         self.y = self.height - _EDGE - (y - y.min()) * scale
-        domain = self.routers["domain"].to_numpy(dtype=float, na_value=np.nan)
-        self.has_domains = bool(np.isfinite(domain).all())
-        number = domain.astype(np.int64) if self.has_domains else self.routers.index.to_numpy()
+        self.has_domains = bool(routers["domain"].notna().all())
+        number = routers["domain"].astype(int) if self.has_domains else routers.index
         self.place_numbers, self.place = np.unique(number, return_inverse=True)
         counts = np.bincount(self.place)
-        self.place_x = np.bincount(self.place, self.x) / counts
-        self.place_y = np.bincount(self.place, self.y) / counts
+        self.place_x, self.place_y = (
+            np.bincount(self.place, of) / counts for of in (self.x, self.y)
+        )
         apart = np.hypot(self.x - self.place_x[self.place], self.y - self.place_y[self.place])
         self.place_r = np.bincount(self.place, apart) / counts
-        self.is_transit = np.zeros(len(counts), dtype=bool)
-        self.is_transit[self.place[(self.routers["kind"] == "transit").to_numpy()]] = True
+        self.is_transit = np.bincount(self.place, (routers["kind"] == "transit")) > 0
 
     def index(self, router: np.ndarray) -> np.ndarray:
         """Return the rows of routers in the map, given by id."""
