@@ -145,40 +145,22 @@ def manifest() -> dict[str, Any]:
     }
 
 
-def distributions(nodes: int = 100_000, groups: int = 1_500) -> pd.DataFrame:
-    """Histograms shaped like those of the paper."""
+def distributions(nodes: int = 2_000, groups: int = 60) -> pd.DataFrame:
+    """Histograms of a run with three systems."""
     draw = np.random.default_rng(1)
-    ranks = np.arange(1, groups + 1)
-    sizes = np.floor(nodes * ranks**-1.25 + 0.5)
-    entries = np.floor(draw.lognormal(1.0, 1.15, nodes)).clip(0, 470)
-    stress = {
-        "scribe": (0.9, 1.05, 3, 2710, nodes * 3.4),
-        "ip_multicast": (0.7, 0.7, 2.2, 560, nodes * 2.1),
-        "naive_unicast": (1.0, 1.2, 8, 160_000, nodes * 2.1),
+    samples = {
+        ("7", "scribe", measure): draw.normal(1.5, 0.1, groups) for measure in ("rad", "rmd")
     }
-    parts = [
-        pd.DataFrame({"value": ranks, "count": sizes}).assign(
-            figure="6", system="all", measure="group_size"
-        ),
-        _histogram("7", "rad", draw.normal(1.47, 0.13, groups).clip(1, 3.1)),
-        _histogram("7", "rmd", (1 + draw.gamma(3.2, 0.14, groups)).clip(0.8, 4.05)),
-        _histogram("8", "children_tables", draw.negative_binomial(3, 3 / 5.3, nodes)),
-        _histogram("9", "children_entries", entries),
-    ]
-    for system, (mean, deviation, tail, most, links) in stress.items():
-        body = draw.lognormal(mean, deviation, int(links))
-        body[: int(links) // 300] *= draw.lognormal(tail, 1.2, int(links) // 300)
-        packets = np.ceil(body).clip(1, most)
-        parts.append(_histogram("10", "link_stress", packets).assign(system=system))
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(system=table["system"].fillna("scribe"))
-
-
-def _histogram(figure: str, measure: str, sample: np.ndarray) -> pd.DataFrame:
-    values, counts = np.unique(sample, return_counts=True)
-    return pd.DataFrame({"value": values.astype(float), "count": counts}).assign(
-        figure=figure, measure=measure
-    )
+    for figure, measure in (("8", "children_tables"), ("9", "children_entries")):
+        samples[figure, "scribe", measure] = np.floor(draw.lognormal(1.0, 1.0, nodes))
+    for system, most in (("scribe", 270), ("ip_multicast", 56), ("naive_unicast", 16_000)):
+        packets = np.ceil(draw.lognormal(1.0, 1.5, 2 * nodes)).clip(1, most)
+        samples["10", system, "link_stress"] = np.append(packets, most)
+    ranks = range(1, groups + 1)
+    rows = [("6", "all", "group_size", rank, nodes // rank) for rank in ranks]
+    for key, sample in samples.items():
+        rows += [(*key, *pair) for pair in zip(*np.unique(sample, return_counts=True), strict=True)]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"value": float})
 
 
 #: Of ``make paper``: experiment, name, value, and the paper's value.

@@ -35,7 +35,7 @@ def drawn(spec, table) -> PageFigure:
 
 @pytest.fixture(scope="module")
 def drawings() -> dict[str, PageFigure]:
-    table = sample.distributions(nodes=2_000, groups=60)
+    table = sample.distributions()
     return {number: drawn(spec, table) for number, spec in BY_NUMBER.items()}
 
 
@@ -55,7 +55,7 @@ def test_an_experiment_shows_the_figures_it_has_and_the_main_ones_that_none_repl
 def test_equal_data_give_equal_bytes_whatever_the_order_of_rows_and_the_users_style(drawings):
     import matplotlib
 
-    table = sample.distributions(nodes=2_000, groups=60).sample(frac=1, random_state=7)
+    table = sample.distributions().sample(frac=1, random_state=7)
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "black", "svg.hashsalt": "x"}):
         again = {number: drawn(BY_NUMBER[number], table) for number in ("6", "7", "9")}
     assert again == {number: drawings[number] for number in again}
@@ -100,7 +100,7 @@ def test_what_the_paper_quotes_is_marked_in_its_experiments_only(drawings):
     assert "paper: median RAD 1.68, RMD 1.69" in texts(drawings["7"].svg)
     assert "paper: max 1,059" in texts(drawings["9"].svg)
     assert "Naive unicast (inset only)" in texts(drawings["10"].svg)
-    table = sample.distributions(nodes=2_000, groups=60)
+    table = sample.distributions()
     for number in ("7", "10"):
         svg = draw_figure(BY_NUMBER[number], table).svg
         assert not [text for text in texts(svg) if "paper" in text]

@@ -41,7 +41,7 @@ def measured(page: Page, name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    table = sample.distributions(nodes=2_000, groups=60)
+    table = sample.distributions()
     return render(sample.metrics(), sample.manifest(), table)
 
 
@@ -59,7 +59,7 @@ def test_the_figures_are_named_and_in_the_page(report):
         "figure-06-group-size",
     ]
     assert all(svg in report.html for svg in report.figures.values())
-    table = sample.distributions(nodes=2_000, groups=60)
+    table = sample.distributions()
     assert render(sample.metrics(), sample.manifest(), table) == report  # the same page twice
 
 

@@ -156,7 +156,7 @@ def test_a_table_of_many_values_is_thinned_and_keeps_both_ends():
 
 
 def test_every_figure_of_a_run_links_its_files_and_its_table():
-    rows = sample.distributions(nodes=2_000, groups=60)
+    rows = sample.distributions()
     metrics = [*sample.metrics(), {"name": "scribe.latency.p50", "value": 3.0}]
     report = render(metrics, sample.manifest(), rows)
     links = links_of(report.html)

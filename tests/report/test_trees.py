@@ -98,8 +98,8 @@ def test_a_small_tree_has_every_edge_by_depth_and_every_node(other):
 
 
 def test_a_large_tree_is_drawn_by_domains():
-    frame, links = network()
-    tree = random_tree(3000, len(frame), most=40)
+    frame, links = network(stubs=40, routers=2)
+    tree = random_tree(6000, len(frame), most=300)
     figure = drawn(tree, frame, links)
     domain = frame["domain"].to_numpy()[tree.router]
     level = np.minimum(tree.depth[1:], len(COLOURS))
@@ -107,19 +107,14 @@ def test_a_large_tree_is_drawn_by_domains():
     between = {pair for pair in pairs if pair[1] != pair[2]}
     counts = [min(sum(d == depth for d, _, _ in between), MOST_LINES) for depth in range(1, 6)]
     assert edges(figure) == counts
+    assert max(counts) == MOST_LINES  # not all lines are drawn
+    assert f"evenly chosen lines: {MOST_LINES} of " in figure.caption
     inside = sum(up == down for _, up, down in pairs)
     assert f"Not drawn: {inside:,} edges inside a domain." in figure.caption
     told = {lines[0]: lines for lines in words(figure.svg)}
     assert len(told) == len(np.unique(domain))
     assert told["stub domain 5"][1] == f"{(domain == 5).sum()} nodes of the tree"
     assert told["transit domain 0"][1] == f"{(domain == 0).sum()} nodes of the tree"
-
-
-def test_too_many_lines_of_a_depth_are_cut_and_it_is_said():
-    frame, links = network(stubs=40, routers=2)
-    figure = drawn(random_tree(6000, len(frame), most=300), frame, links)
-    assert max(edges(figure)) == MOST_LINES
-    assert f"evenly chosen lines: {MOST_LINES} of " in figure.caption
 
 
 def test_a_large_tree_without_coordinates_is_drawn_in_layers():
