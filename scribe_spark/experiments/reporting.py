@@ -17,11 +17,9 @@ from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST, RUN, Records, owner_of, records_of
 from scribe_spark.experiments.phases import REPORT
 from scribe_spark.report.run import render
-from scribe_spark.report.run_figures import COLUMNS as PART_LATENCY_COLUMNS
 from scribe_spark.report.run_figures import Latency
-from scribe_spark.report.tables import PART_COLUMNS
 from scribe_spark.report.trees import GroupTree, RunTrees
-from scribe_spark.schemas import DISTRIBUTIONS, WRITTEN
+from scribe_spark.schemas import BY_PART, DISTRIBUTIONS, PART_LATENCIES, WRITTEN
 from scribe_spark.systems.registry import all_systems, find_system
 
 #: The tables from which trees are drawn.
@@ -80,8 +78,8 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
         if _PICTURES in read:
             trees = replace(trees, pictures=read_pictures(folder.collect))
         by_part, part_latencies = (
-            folder.collect(name, columns).to_pandas() if name in read else None
-            for name, columns in ((_BY_PART, PART_COLUMNS), (_PART_LATENCIES, PART_LATENCY_COLUMNS))
+            folder.collect(name, schema.names).to_pandas() if name in read else None
+            for name, schema in ((_BY_PART, BY_PART), (_PART_LATENCIES, PART_LATENCIES))
         )
         latency = (
             latency_of(folder.collect, manifest) if {_LATENCY, _COUNTS} <= read.keys() else None

@@ -83,13 +83,7 @@ _ANSWER = re.compile(
 
 
 def answers_in_words(names: Iterable[str], system: str) -> dict[str, tuple[str, str]]:
-    """Return a system's metrics of coverage: name -> meaning and unit.
-
-    Examples
-    --------
-    >>> list(answers_in_words(["scribe.within_1s", "scribe.within_1s.min"], "scribe").items())
-    [('within_1s', ('of the members within 1s', '\xa0%'))]
-    """
+    """Return a system's metrics of coverage: name -> meaning and unit."""
     found: dict[str, tuple[str, str]] = {}
     for name in (str(one) for one in names):
         match = _ANSWER.fullmatch(name.removeprefix(f"{system}."))
@@ -118,16 +112,14 @@ def _with_bars(cards: Sequence[Card]) -> list[Card]:
     if not alike or len(numbers) < max(2, len(cards)):
         return list(cards)
     most = max(numbers)
-    return [
-        replace(card, share=round(100 * number / most, 1))
-        for card, number in zip(cards, numbers, strict=True)
-    ]
+    shares = [round(100 * number / most, 1) for number in numbers]
+    return [replace(card, share=share) for card, share in zip(cards, shares, strict=True)]
 
 
 def verdict(cards: Sequence[Card]) -> str:
     """Return the main results of a run of several systems in sentences; empty without results.
 
-    Latencies are compared among the systems that reach all members; baselines are only named.
+    Latencies are compared among systems that reach all members; baselines are only named.
     """
     baselines = {one.label for one in all_systems() if one.family in (IP, UNICAST)}
     sentences = [f"{card.title} {card.note}." for card in cards if card.note]
@@ -140,10 +132,7 @@ def verdict(cards: Sequence[Card]) -> str:
 
 
 def _ranking(cards: Sequence[Card], beside: Sequence[str]) -> str:
-    """Return a sentence with the latencies of the fastest and of the slowest systems.
-
-    `cards` are the systems' cards by ascending latency; `beside` names the baselines.
-    """
+    """Return a sentence on the systems' cards by ascending latency; `beside` names baselines."""
     first, *_, last = cards
     fastest, slowest = ([c.title for c in cards if c.value == end.value] for end in (first, last))
     others = f" beside {_and(beside)}" if beside else ""
@@ -214,8 +203,7 @@ def _lookups(table: pd.DataFrame) -> Card:
 def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
     """Return the results of a system's deliveries over all rounds, by name.
 
-    Deliveries in time, late and lost are in per cent of the expected ones that are due. The others
-    are the number of open ones, and the duplicates for each first copy.
+    Deliveries in time, late and lost are in per cent of the expected ones that are due.
     """
     not_due = rounds_not_due(table, system)
 
@@ -243,27 +231,21 @@ def _card(
 
     `words` has the meaning and the unit of each number; a text in place of a number stays.
     """
-    known = {
-        name: value
-        for name in words
+    known = [
+        (what, value if isinstance(value, str) else _shown(value, unit), value)
+        for name, (what, unit) in words.items()
         if isinstance(value := numbers.get(name), str) or is_number(value)
-    }
+    ]
     if not known:
         return None
-    (what, value), *lines = [
-        (words[name][0], known if isinstance(known, str) else _shown(known, words[name][1]))
-        for name, known in known.items()
-    ]
-    main = next(iter(known.values()))
+    (what, text, main), *others = known
     colour = system_styles([system])[system]["color"]
-    number = None if isinstance(main, str) else main
-    return Card(label_of(system), value, what, colour, lines, number)
+    lines = [(what, text) for what, text, _ in others]
+    return Card(label_of(system), text, what, colour, lines, main if is_number(main) else None)
 
 
-def _shown(value: float | None, unit: str) -> str:
+def _shown(value: float, unit: str) -> str:
     """Return a number as text to three digits, whole numbers in full, with its unit."""
-    if not is_number(value):
-        return as_text(value) + unit
     if unit == PERCENT:
         return share_in_percent(value / 100)
     return as_text(value if abs(value) >= 1000 else float(f"{value:.3g}")) + unit
@@ -278,9 +260,6 @@ def _systems(names: Iterable[str]) -> list[str]:
 def _over(
     table: pd.DataFrame, name: str, result: Callable[[pd.Series], float] = pd.Series.mean
 ) -> float | None:
-    """Return ``result(values)`` of a measure's values in complete rounds; None without values.
-
-    By default, it is the mean.
-    """
+    """Return the mean, or another result, of a measure in complete rounds; None without values."""
     line = values_in_means(table, name).dropna() if name in table else pd.Series(dtype=float)
     return float(result(line)) if len(line) else None

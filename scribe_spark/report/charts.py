@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,191 +15,28 @@ import pandas as pd
 
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.style import as_text, log_axis, marked_style, short_tick
-from scribe_spark.report.svg import Line, PageFigure, Readout, exactly, new_figure, svg_element
+from scribe_spark.report.svg import PageFigure, Spot, Words, coordinate, new_figure, svg_element
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-#: Up to this number of rounds, each has a marker.
-_MOST_MARKERS = 30
-
-#: The length of a stripe, in widths of the line.
-_LENGTH = 4
-
 #: An entry of a legend: a label, and the looks of the lines that it names.
 Entry = tuple[str, Sequence[Mapping[str, Any]]]
 
-
-def equal_curves(points: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[list[int]]:
-    """Return the indices of curves in groups of equal points; a curve without points is alone.
-
-    Examples
-    --------
-    >>> x, y = np.array([1.0, 2.0]), np.array([5.0, np.nan])
-    >>> equal_curves([(x, y), (x, x), (x.copy(), y.copy())])
-    [[0, 2], [1]]
-    """
-    groups: list[list[int]] = []
-    for number, of in enumerate(points):
-        for group in groups:
-            if _are_equal(points[group[0]], of):
-                group.append(number)
-                break
-        else:
-            groups.append([number])
-    return groups
+_NO_POINTS = np.empty(0), np.empty(0)
 
 
-def _are_equal(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> bool:
-    if not np.isfinite(one[1]).any():
-        return False
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
+@dataclass(frozen=True)
+class Line:
+    """A line of a drawing, and the values that are shown along it."""
 
-
-def striped(
-    looks: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]
-) -> list[dict[str, Any]]:
-    """Return the looks of curves; equal curves get dashes that leave space for each other's.
-
-    Examples
-    --------
-    >>> [look["linestyle"] for look in striped([{"color": "r"}, {"color": "b"}], [[0, 1]])]
-    [(0, (4, 4)), (4, (4, 4))]
-    """
-    found = [dict(look) for look in looks]
-    for group in groups:
-        for place, number in enumerate(group if len(group) > 1 else ()):
-            dashes = (_LENGTH, _LENGTH * (len(group) - 1))
-            # a positive offset begins within the pattern
-            offset = _LENGTH * (-place % len(group))
-            found[number]["linestyle"] = (offset, dashes)
-    return found
-
-
-def entries(
-    labels: Sequence[str],
-    looks: Sequence[Mapping[str, Any]],
-    groups: Sequence[Sequence[int]],
-) -> list[Entry]:
-    """Return the entries of a legend, one for each group of equal curves.
-
-    Examples
-    --------
-    >>> entries(["IP", "Scribe", "Naive"], [{}, {}, {}], [[0, 2], [1]])
-    [('IP = Naive', [{}, {}]), ('Scribe', [{}])]
-    """
-    return [
-        (" = ".join(labels[number] for number in group), [looks[number] for number in group])
-        for group in groups
-    ]
-
-
-_MOST_COLUMNS = 4
-#: The margin of the legend, as a share of the width of the figure.
-_MARGIN = 0.01
-#: The size of a label at the end of a line, and its greatest number of characters.
-_LABEL, _LONGEST_LABEL = 7.5, 24
-#: The assumed width of a character in font sizes, and that of a line in a legend in characters.
-_CHARACTER, _HANDLE = 0.59, 6
-
-
-def legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
-    """Put a legend above all axes, in as many columns as fit into the width of the figure.
-
-    The axes keep their size.  A label that is too long for a line continues in the next line, and a
-    word that is too long is cut.
-    """
-    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
-        legend = _legend(figure, entries, columns)
-        if legend.get_window_extent().width <= figure.bbox.width * (1 - _MARGIN):
-            break
-        if columns > 1:
-            legend.remove()
-        else:
-            _cut(legend, figure.bbox.width * (1 - _MARGIN))
-    _grow(figure, legend.get_window_extent().height / figure.dpi)
-
-
-def label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
-    """Put the label of each line at its right end; return False if there is no space for all.
-
-    The axes become narrower by the width of the longest label.
-    """
-    figure, labels = axes.figure, [line.label for line in lines]
-    known = [line.points[1][~np.isnan(line.points[1])] for line in lines]
-    if not all(map(len, known)) or max(map(len, labels)) > _LONGEST_LABEL:
-        return False
-    ends = [float(values[-1]) for values in known]
-    heights = sorted(axes.transData.transform((0, y))[1] for y in ends)
-    lowest = _LABEL * 1.15 * figure.dpi / 72
-    if any(above - below < lowest for below, above in itertools.pairwise(heights)):
-        return False
-    texts = [
-        axes.annotate(
-            line.label,
-            xy=(1, y),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            color=line.colour,
-            fontsize=_LABEL,
-            va="center",
-            annotation_clip=False,
-        )
-        for line, y in zip(lines, ends, strict=True)
-    ]
-    wide = max(text.get_window_extent().width for text in texts) / figure.bbox.width
-    left, bottom, _, high = axes.get_position().bounds
-    axes.set_position((left, bottom, 0.97 - left - wide, high))
-    return True
-
-
-def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> Legend:
-    from matplotlib.legend_handler import HandlerTuple
-    from matplotlib.lines import Line2D
-
-    # a handle with several lines has all of them at one place: stripes
-    lines = [tuple(Line2D([], [], **look) for look in looks) for _, looks in entries]
-    characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER)) - _HANDLE
-    return figure.legend(
-        handles=[of[0] if len(of) == 1 else of for of in lines],
-        labels=[textwrap.fill(label, characters, break_long_words=False) for label, _ in entries],
-        handler_map={tuple: HandlerTuple(ndivide=1, pad=0)},
-        loc="upper left",
-        bbox_to_anchor=(_MARGIN, 1),
-        borderaxespad=0,
-        ncols=columns,
-        frameon=False,
-        fontsize=_LABEL,
-        handlelength=2.6,
-        columnspacing=1.1,
-    )
-
-
-def _cut(legend: Legend, width: float) -> None:
-    """Cut the labels that make a legend of one column wider than a width in pixels."""
-    texts = legend.get_texts()
-    beside = legend.get_window_extent().width - max(t.get_window_extent().width for t in texts)
-    for text in texts:
-        words = text.get_text()
-        while words and text.get_window_extent().width > width - beside:
-            words = words[:-1].rstrip()
-            text.set_text(words + "\N{HORIZONTAL ELLIPSIS}")
-
-
-def _grow(figure: Figure, inches: float) -> None:
-    """Enlarge a figure at the top; its axes keep their size and their distance from the bottom."""
-    width, height = figure.get_size_inches()
-    scale = height / (height + inches)
-    figure.set_size_inches(width, height + inches)
-    for axes in figure.axes:
-        left, bottom, wide, high = axes.get_position().bounds
-        axes.set_position((left, bottom * scale, wide, high * scale))
-
-
-# --- panels
+    label: str  # empty for a single line
+    look: Mapping[str, Any]  # its colour, and further options of the drawn line
+    x: np.ndarray  # the positions at which values are shown, without NaN
+    at: Callable[[np.ndarray], np.ndarray]  # the values there, NaN for none
+    points: tuple[np.ndarray, np.ndarray] = _NO_POINTS  # as the line is drawn
 
 
 @dataclass(frozen=True)
@@ -247,17 +86,19 @@ class PanelKind:
 
 
 _LARGE = (4.5, 3.15), (0.165, 0.135, 0.815, 0.83)
+_STEPS = {"drawstyle": "steps-post"}
+_ABOVE_AXES = {"clip_on": False, "zorder": 3}
 KINDS = {
     "large": PanelKind(*_LARGE),
-    "large steps": PanelKind(*_LARGE, {"drawstyle": "steps-post"}),
+    "large steps": PanelKind(*_LARGE, _STEPS),
     # in the axes of the figure around it
     "inset": PanelKind((4.5, 3.15), (0.42, 0.3, 0.57, 0.63), {"linewidth": 1.3}),
     "sizes": PanelKind(*_LARGE, {"zorder": 3}),
-    "bytes": PanelKind((4.5, 3.15), (0.165, 0.135, 0.79, 0.83), {"drawstyle": "steps-post"}),
-    "rounds": PanelKind((4.6, 2.7), (0.15, 0.17, 0.81, 0.78), {"clip_on": False, "zorder": 3}),
+    "bytes": PanelKind((4.5, 3.15), (0.165, 0.135, 0.79, 0.83), _STEPS),
+    "rounds": PanelKind((4.6, 2.7), (0.15, 0.17, 0.81, 0.78), _ABOVE_AXES),
     "hosts": PanelKind((4.6, 2.7), (0.13, 0.17, 0.83, 0.78), {"zorder": 3}),
-    "points": PanelKind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), {"clip_on": False, "zorder": 3}),
-    "shares": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), {"drawstyle": "steps-post"}),
+    "points": PanelKind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), _ABOVE_AXES),
+    "shares": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), _STEPS),
     "tails": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8)),
 }
 
@@ -272,10 +113,10 @@ class Panel:
     lines: Sequence[Line]
     x: Axis
     y: Axis
-    words: str  # the values in sentences
-    heading: Callable[[float], str] = as_text  # these three as of `svg.Readout`
-    value: Callable[[float], str] = as_text
-    at: Callable[[float], Any] = float
+    words: str = ""  # the values in sentences
+    heading: Callable[[float], str] = as_text  # of an x: the first line under the pointer
+    value: Callable[[float], str] = as_text  # a value in words
+    at: Callable[[float], Any] = float  # x in the form of a table
     #: The place of the lines' labels: a ``legend``, the ``ends`` of the lines if there is space, or
     #: empty for none.
     labels: str = "legend"
@@ -284,7 +125,7 @@ class Panel:
     inset: Panel | None = None
     table: Sequence[Line] | None = None  # the lines of the table, if it has others
     unit: str = ""  # behind the heading
-    note: str = ""  # the caption
+    caption: str = ""
     tables: tuple[str, ...] = ()  # of the folder, with the values
 
 
@@ -293,21 +134,21 @@ def draw(panel: Panel) -> PageFigure:
     kind, lines = KINDS[panel.kind], panel.lines
     with new_figure(*kind.size) as figure:
         axes = figure.add_axes(kind.box)
-        readouts, found = draw_on(axes, panel)
+        drawn, found = draw_on(axes, panel)
         legend = found if panel.legend is None else panel.legend
         at_ends = panel.labels == "ends" and len(found) == len(lines)
         is_named = len(lines) > 1 if panel.legend is None else len(legend) > 0
-        if panel.labels and is_named and not (at_ends and label_ends(axes, lines)):
+        if panel.labels and is_named and not (at_ends and _label_ends(axes, lines)):
             legend_above(figure, legend)
-        values = None if panel.table is None else replace(readouts[0], lines=panel.table).values()
-        told = readouts if lines else ()
-        svg = svg_element(figure, panel.name, panel.title, panel.words, told, values)
-    rest = panel.note, panel.words, panel.unit, panel.tables
+        spots = itertools.chain.from_iterable(panel_spots(*one) for one in drawn)
+        values = panel_values(panel)
+        svg = svg_element(figure, panel.name, panel.title, panel.words, spots, values)
+    rest = panel.caption, panel.words, panel.unit, panel.tables
     return PageFigure(panel.name, panel.title, svg, *rest)
 
 
-def draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
-    """Draw a panel on axes; return its values under the pointer, and the entries of its legend."""
+def draw_on(axes: Axes, panel: Panel) -> tuple[list[tuple[Axes, Panel]], list[Entry]]:
+    """Draw a panel on axes; return it and its inset with their axes, and the legend's entries."""
     lines, groups = panel.lines, equal_curves([line.points for line in panel.lines])
     axes.set(xlabel=panel.x.title, ylabel=panel.y.title)
     looks = striped([line.look for line in lines], groups)
@@ -317,15 +158,15 @@ def draw_on(axes: Axes, panel: Panel) -> tuple[list[Readout], list[Entry]]:
         panel.marks(axes)
     panel.y.set_on(axes, "y")
     panel.x.set_on(axes, "x")
-    readouts = [Readout(axes, lines, panel.heading, panel.value, panel.at)]
+    drawn = [(axes, panel)]
     if panel.inset is not None:
         for line in lines:
             _keep_left(axes, *line.points)
         inner = axes.inset_axes(KINDS["inset"].box)
         inner.tick_params(labelsize=6.5, length=2, pad=1.5)
         inner.set_title(panel.inset.title, y=1, fontsize=7, pad=3, color="#222222")
-        readouts += draw_on(inner, panel.inset)[0]
-    return readouts, entries([line.label for line in lines], looks, groups)
+        drawn += draw_on(inner, panel.inset)[0]
+    return drawn, entries([line.label for line in lines], looks, groups)
 
 
 def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
@@ -342,11 +183,226 @@ def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     axes.set_xlim(right=max(right, axes.get_xlim()[1]))
 
 
-def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:
-    """Return a line through points; it has values at the points only, and gaps where y is NaN.
+# --- equal curves
 
-    `look` is the style of the line, `label` its name in the legend.
+
+def equal_curves(points: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[list[int]]:
+    """Return the indices of curves in groups of equal points; a curve without points is alone."""
+    groups: dict[Any, list[int]] = {}
+    for number, (x, y) in enumerate(points):
+        is_known = np.isfinite(y).any()
+        key = (np.asarray(x, float).tobytes(), np.asarray(y, float).tobytes(), len(x))
+        groups.setdefault(key if is_known else number, []).append(number)
+    return list(groups.values())
+
+
+def striped(
+    looks: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]
+) -> list[dict[str, Any]]:
+    """Return the looks of curves; equal curves get dashes that leave space for each other's."""
+    found, length = [dict(look) for look in looks], 4  # in widths of the line
+    for group in groups:
+        for place, number in enumerate(group if len(group) > 1 else ()):
+            # a positive offset begins within the pattern
+            offset = length * (-place % len(group))
+            found[number]["linestyle"] = offset, (length, length * (len(group) - 1))
+    return found
+
+
+def entries(
+    labels: Sequence[str],
+    looks: Sequence[Mapping[str, Any]],
+    groups: Sequence[Sequence[int]],
+) -> list[Entry]:
+    """Return the entries of a legend, one for each group of equal curves."""
+    return [
+        (" = ".join(labels[number] for number in group), [looks[number] for number in group])
+        for group in groups
+    ]
+
+
+# --- the names of lines
+
+_MOST_COLUMNS = 4
+#: The margin of the legend, as a share of the width of the figure.
+_MARGIN = 0.01
+#: The size of a label at the end of a line, and its greatest number of characters.
+_LABEL, _LONGEST_LABEL = 7.5, 24
+#: The assumed width of a character in font sizes, and that of a line in a legend in characters.
+_CHARACTER, _HANDLE = 0.59, 6
+
+
+def legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
+    """Put a legend above all axes, in as many columns as fit into the width of the figure.
+
+    The axes keep their size.  A label that is too long for a line continues in the next line, and a
+    word that is too long is cut.
     """
+    room = figure.bbox.width * (1 - _MARGIN)
+    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+        legend = _legend(figure, entries, columns)
+        too_wide = legend.get_window_extent().width - room
+        if too_wide <= 0:
+            break
+        if columns > 1:
+            legend.remove()
+            continue
+        widest = max(text.get_window_extent().width for text in legend.get_texts())
+        for text in legend.get_texts():
+            words = text.get_text()
+            while words and text.get_window_extent().width > widest - too_wide:
+                words = words[:-1].rstrip()
+                text.set_text(words + "\N{HORIZONTAL ELLIPSIS}")
+    # the figure grows at the top
+    width, height = figure.get_size_inches()
+    taller = height + legend.get_window_extent().height / figure.dpi
+    figure.set_size_inches(width, taller)
+    for axes in figure.axes:
+        left, bottom, wide, high = axes.get_position().bounds
+        axes.set_position((left, bottom * height / taller, wide, high * height / taller))
+
+
+def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> Legend:
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.lines import Line2D
+
+    # a handle with several lines has all of them at one place: stripes
+    lines = [tuple(Line2D([], [], **look) for look in looks) for _, looks in entries]
+    characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER)) - _HANDLE
+    return figure.legend(
+        handles=[of[0] if len(of) == 1 else of for of in lines],
+        labels=[textwrap.fill(label, characters, break_long_words=False) for label, _ in entries],
+        handler_map={tuple: HandlerTuple(ndivide=1, pad=0)},
+        loc="upper left",
+        bbox_to_anchor=(_MARGIN, 1),
+        borderaxespad=0,
+        ncols=columns,
+        frameon=False,
+        fontsize=_LABEL,
+        handlelength=2.6,
+        columnspacing=1.1,
+    )
+
+
+def _label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
+    """Put the label of each line at its right end; return False if there is no space for all.
+
+    The axes become narrower by the width of the longest label.
+    """
+    figure, labels = axes.figure, [line.label for line in lines]
+    known = [line.points[1][~np.isnan(line.points[1])] for line in lines]
+    if not all(map(len, known)) or max(map(len, labels)) > _LONGEST_LABEL:
+        return False
+    ends = [float(values[-1]) for values in known]
+    heights = sorted(axes.transData.transform((0, y))[1] for y in ends)
+    lowest = _LABEL * 1.15 * figure.dpi / 72
+    if any(above - below < lowest for below, above in itertools.pairwise(heights)):
+        return False
+    texts = [
+        axes.annotate(
+            line.label,
+            xy=(1, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color=line.look["color"],
+            fontsize=_LABEL,
+            va="center",
+            annotation_clip=False,
+        )
+        for line, y in zip(lines, ends, strict=True)
+    ]
+    wide = max(text.get_window_extent().width for text in texts) / figure.bbox.width
+    left, bottom, _, high = axes.get_position().bounds
+    axes.set_position((left, bottom, 0.97 - left - wide, high))
+    return True
+
+
+# --- the values of a panel: under the pointer, and as a table
+
+#: The least width of an area at which a user can point, in points.
+_NARROWEST = 2.4
+#: The greatest number of rows of a figure's table; of more, rows at even distances are kept.
+MOST_ROWS = 1_000
+
+
+def panel_spots(axes: Axes, panel: Panel) -> Iterator[Spot]:
+    """Yield vertical bands over the axes of a drawn figure, one for each x, with all values there.
+
+    If values are too close to each other to point at, a band has the one nearest to its middle.
+    """
+    scale, high = 72 / axes.figure.dpi, 72 * axes.figure.bbox.height / axes.figure.dpi
+    box = axes.get_window_extent()
+    left, right = box.x0 * scale, box.x1 * scale
+    top, bottom = high - box.y1 * scale, high - box.y0 * scale
+    x = _positions(panel.lines)
+    x = x[np.isfinite(axes.transScale.transform(np.c_[x, np.ones(len(x))])[:, 0])]
+    if not len(x):
+        return
+    at = axes.transData.transform(np.c_[x, np.ones(len(x))])[:, 0] * scale
+    inside = (at >= left - 0.5) & (at <= right + 0.5)
+    x, at = _thinned(x[inside], at[inside], left)
+    edges = np.r_[left, (at[1:] + at[:-1]) / 2, right]
+    values = np.array([line.at(x) for line in panel.lines])
+    heights = [high - axes.transData.transform(np.c_[x, of])[:, 1] * scale for of in values]
+    for number, place in enumerate(at.tolist()):
+        marks = f'<path d="M{coordinate(place)} {coordinate(top)}V{coordinate(bottom)}"/>'
+        words: list[Words] = [panel.heading(float(x[number]))]
+        for line, of, y in zip(panel.lines, values[:, number], heights, strict=True):
+            if not math.isfinite(of):
+                continue
+            colour = line.look["color"]
+            if math.isfinite(y[number]) and top - 1 <= y[number] <= bottom + 1:
+                centre = f'cx="{coordinate(place)}" cy="{coordinate(y[number])}"'
+                marks += f'<circle {centre} r="2.2" fill="{escape(colour)}"/>'
+            begin = f"{line.label}: " if line.label else ""
+            words.append((begin + panel.value(float(of)), colour if len(values) > 1 else ""))
+        first, last = edges[number : number + 2]
+        yield Spot((first, top, last - first, bottom - top), place, top + 2, words, marks)
+
+
+def panel_values(panel: Panel) -> pd.DataFrame:
+    """Return the values of all lines as a table, with at most :data:`MOST_ROWS` rows."""
+    lines = panel.lines if panel.table is None else panel.table
+    x = _positions(lines)
+    if len(x) > MOST_ROWS:
+        x = x[np.linspace(0, len(x) - 1, MOST_ROWS).round().astype(int)]
+    columns = {line.label or panel.y.title or "value": line.at(x) for line in lines}
+    return pd.DataFrame({panel.x.title or "x": [panel.at(at) for at in x.tolist()], **columns})
+
+
+def _positions(lines: Sequence[Line]) -> np.ndarray:
+    told = [np.asarray(line.x, dtype=float) for line in lines]
+    return np.unique(np.concatenate([np.empty(0), *told]))
+
+
+def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return some of the values `x` and of their places `at`, at least a least distance apart.
+
+    Of the places in each stretch of that width, counted from `left`, the one nearest to the middle
+    stays.
+    """
+    stretch = np.floor((at - left) / _NARROWEST)
+    apart = np.abs(at - left - (stretch + 0.5) * _NARROWEST)
+    order = np.lexsort((apart, stretch))
+    kept = np.sort(order[np.unique(stretch[order], return_index=True)[1]])
+    return x[kept], at[kept]
+
+
+# --- lines, and the panels of several pages
+
+#: Up to this number of rounds, each has a marker.
+_MOST_MARKERS = 30
+
+
+def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function of an array: the line's y at points `x`, and NaN elsewhere."""
+    known = pd.Series(np.asarray(y, dtype=float), np.asarray(x, dtype=float))
+    return lambda wanted: known.reindex(np.asarray(wanted, dtype=float)).to_numpy()
+
+
+def line_of(label: str, look: Mapping[str, Any], x: Any, y: Any) -> Line:
+    """Return a line through points; it has values at the points only, and gaps where y is NaN."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     return Line(label, look, x[~np.isnan(y)], exactly(x, y), (x, y))
 
@@ -365,80 +421,87 @@ def share_line(
     return Line(label, look, x, lambda at: 100 * count(at) / total, (x, 100 * counts / total))
 
 
+def lines_panel(
+    kind: str,
+    name: str,
+    title: str,
+    lines: Mapping[str, pd.Series],
+    x: Axis,
+    y: Axis,
+    heading: Callable[[float], str],
+    before: str = "at",
+    looks: Mapping[str, Mapping[str, Any]] | None = None,
+    **more: Any,
+) -> Panel:
+    """Return a panel of lines (label -> values by x), with the ends of each line in words.
+
+    `before` stands before ``heading(x)`` in a sentence, `looks` has the looks of some lines, and
+    `more` are further fields of the panel.
+    """
+    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+    drawn = [line_of(label, by_label[label], of.index, of) for label, of in lines.items()]
+    words = (_words(label, line.dropna(), heading, before) for label, line in lines.items())
+    told = " ".join(filter(None, words))
+    return Panel(name, title, kind, drawn, x, y, told, heading, **more)
+
+
+def _words(label: str, line: pd.Series, heading: Callable[[float], str], before: str) -> str:
+    """Return a sentence with the first and the last value of a line, and its extremes."""
+    values = [as_text(float(value)) for value in line]
+    if not values:
+        return ""
+    told = f"{values[0]} {before} {heading(line.index[0])}"
+    end = heading(line.index[-1])
+    if len({*values}) > 1:
+        least, most = (as_text(float(value)) for value in (line.min(), line.max()))
+        told += f", {values[-1]} {before} {end}, between {least} and {most}"
+    elif len(values) > 1:
+        told = f"{values[0]} from {heading(line.index[0])} to {end}"
+    return f"{label}: {told}.".removeprefix(": ")
+
+
+def from_zero(title: str, lines: Mapping[str, pd.Series], **more: Any) -> Axis:
+    """Return a vertical axis from 0 to above the greatest value of lines."""
+    high = max(line.max() for line in lines.values() if line.notna().any())
+    return Axis(title, 0, high * 1.08 or 1, tick=short_tick, **{"ticks": 5} | more)
+
+
 def rounds_panel(
     name: str,
     title: str,
     lines: Mapping[str, pd.Series],
-    words: str = "",
-    across: str = "round",
-    looks: Mapping[str, dict[str, Any]] | None = None,
     axis: str = "",
+    across: str = "round",
     hollow: Mapping[str, Collection[int]] | None = None,
     labels: str = "ends",
     **more: Any,
 ) -> Panel:
-    """Return the panel of lines over the rounds.
+    """Return the panel of lines (label -> values by round) over the rounds.
 
-    Parameters
-    ----------
-    lines : mapping of str to Series
-        Label -> values by round.
-    words : str
-        The values in sentences; by default those of :func:`line_words`.
-    across : str
-        The title of the axis of rounds.
-    looks : mapping, optional
-        Label -> the look of the line.
-    axis : str
-        The title of the vertical axis.
-    hollow : mapping of str to collection of int, optional
-        Label -> the rounds that have a hollow marker.
-    **more
-        Further fields of the panel.
+    `hollow` has the rounds of each line that have a hollow marker; `axis` and `across` are the
+    titles of the axes, and `more` are further arguments of :func:`lines_panel`.
     """
-    by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
-    drawn = [line_of(label, by_label[label], line.index, line) for label, line in lines.items()]
-    values = np.concatenate([line.points[1][~np.isnan(line.points[1])] for line in drawn])
-    known = {label: line for label, line in lines.items() if line.notna().any()}
-    told = words or " ".join(line_words(label, line) for label, line in known.items())
-    whole = bool((values == np.round(values)).all())
+    whole = all((line.dropna() == line.dropna().round()).all() for line in lines.values())
 
     def marks(axes: Axes) -> None:
-        for line, of in zip(axes.lines, drawn, strict=True):
+        look = {"facecolors": "white", "linewidths": 0.9, "zorder": 4, "clip_on": False}
+        for line, of in zip(axes.lines, panel.lines, strict=True):
             count = len(of.points[0])
             line.set_markevery(-(-count // 10) if count > _MOST_MARKERS else 1)
             some = np.isin(of.points[0], [*(hollow or {}).get(of.label, ())])
-            edges: dict[str, Any] = {
-                "edgecolors": of.colour,
-                "facecolors": "white",
-                "linewidths": 0.9,
-            }
-            edges |= {"s": 20, "marker": of.look.get("marker", "o"), "zorder": 4, "clip_on": False}
-            axes.scatter(*(points[some] for points in of.points), **edges)
+            mark = {"edgecolors": of.look["color"], "marker": of.look.get("marker", "o")}
+            x, y = (points[some] for points in of.points)
+            axes.scatter(x, y, 20, **look | mark)  # type: ignore[arg-type]
 
     steps = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
-    high = values.max() * 1.08 or 1
-    return Panel(
-        *(name, title, "rounds", drawn),
+    panel = lines_panel(
+        *("rounds", name, title, lines),
         Axis(across, ticks=8, steps=None, is_whole=True),
-        Axis(axis, 0, high, ticks=5, steps=steps, is_whole=whole, tick=short_tick),
-        told,
+        from_zero(axis, lines, steps=steps, is_whole=whole),
         lambda x: f"{across} {as_text(x)}",
+        before="in",
         marks=marks,
         labels=labels,
         **more,
     )
-
-
-def line_words(label: str, line: pd.Series) -> str:
-    """Return a sentence with the first and the last value of a line, and its extremes."""
-    known = line.dropna()
-    first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
-    least, most = as_text(float(known.min())), as_text(float(known.max()))
-    text = f"{label[:1].upper()}{label[1:]}: {first} in"
-    if len(known) == 1:
-        return f"{text} round {known.index[0]}."
-    if known.min() == known.max():
-        return f"{text} rounds {known.index[0]} to {known.index[-1]}."
-    text = f"{text} round {known.index[0]}, {last} in round {known.index[-1]}"
-    return f"{text}, between {least} and {most}."
+    return panel

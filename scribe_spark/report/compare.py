@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -32,7 +31,6 @@ from scribe_spark.report.style import (
     percent_tick,
     reach_in_words,
 )
-from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.world import with_gaps, world_notes
 
 #: Measure whose distribution is drawn -> heading, axis, the counted things, and True for the tail
@@ -47,8 +45,6 @@ _DISTRIBUTIONS: dict[str, tuple[str, str, str, bool]] = {
 
 #: The greatest number of cards at the top of the page.
 _MOST_CARDS = 6
-#: The number of figures of a section that are visible before it is unfolded.
-_MOST_OPEN = 6
 
 #: Settings that do not change results.
 _NOT_COMPARED = ("out", "master", "remote", "resume", "overwrite")
@@ -56,30 +52,14 @@ _NOT_COMPARED = ("out", "master", "remote", "resume", "overwrite")
 
 @dataclass(frozen=True)
 class Side:
-    """A run or a world of a comparison.
-
-    Attributes
-    ----------
-    folder : str
-        Its location as given.
-    manifest : mapping
-        Its manifest.
-    values : dict of str to float
-        Measure -> value, or None without a value.
-    units : mapping of str to str
-        Measure -> unit.
-    distributions : DataFrame, optional
-        For a run: the columns of `schemas.DISTRIBUTIONS`.
-    rounds : DataFrame, optional
-        For a world: a row for each round, a column for each measure.
-    """
+    """A run or a world of a comparison."""
 
     folder: str
     manifest: Mapping[str, Any]
-    values: dict[str, float | None]
-    units: Mapping[str, str]
-    distributions: pd.DataFrame | None = None
-    rounds: pd.DataFrame | None = None
+    values: dict[str, float | None]  # by measure
+    units: Mapping[str, str]  # by measure
+    distributions: pd.DataFrame | None = None  # of a run: `schemas.DISTRIBUTIONS`
+    rounds: pd.DataFrame | None = None  # of a world: rows are rounds, columns measures
 
     @cached_property
     def in_place(self) -> dict[str, str]:
@@ -89,25 +69,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """One measure of all sides.
-
-    Attributes
-    ----------
-    measure, unit : str
-        The measure and its unit.
-    headline : bool
-        True for one of the `comparison.is_headline`.
-    values : tuple of float
-        The value of each side; None if it has none.
-    in_place : tuple of str
-        The words of each side in place of a value; empty without any.
-    """
+    """One measure of all sides."""
 
     measure: str
     unit: str
-    headline: bool
-    values: tuple[float | None, ...] = field(default=())
-    in_place: tuple[str, ...] = field(default=())
+    headline: bool  # True for one of the `comparison.is_headline`
+    values: tuple[float | None, ...]  # of each side
+    in_place: tuple[str, ...] = ()  # the words of each side in place of a value; empty without any
 
     def difference(self, side: int) -> float | None:
         """Return a side's value minus that of the base; None without both."""
@@ -149,9 +117,7 @@ def compared_measures(sides: Sequence[Side]) -> list[Compared]:
     """Return every measure that a side has, in the order in which the sides have them."""
     world = sides[0].rounds is not None
     units = {name: unit for side in reversed(sides) for name, unit in side.units.items()}
-    names = dict.fromkeys(
-        name for side in sides for names in (side.values, side.in_place) for name in names
-    )
+    names = dict.fromkeys(name for side in sides for name in (*side.values, *side.in_place))
     return [
         Compared(
             name,
@@ -183,31 +149,20 @@ def short_names(folders: Sequence[str]) -> list[str]:
 def render_compare(
     sides: Sequence[Side], rows: Sequence[Compared], noun: str, links: Sequence[str]
 ) -> page.Report:
-    """Draw the figures and write the page of a comparison.
+    """Draw the figures and write the page of a comparison; the first side is the base.
 
-    Parameters
-    ----------
-    sides : sequence of Side
-        At least two; the first is the base.
-    rows : sequence of Compared
-        From :func:`compared_measures`.
-    noun : str
-        What a side is: ``run`` or ``world``.
-    links : sequence of str
-        The location of each side's page, relative to this one.
+    `rows` come from :func:`compared_measures`, `noun` is what a side is (``run`` or ``world``), and
+    `links` has the location of each side's page, relative to this one.
     """
     names = short_names([side.folder for side in sides])
+    named = dict(zip(names, sides, strict=True))
     headlines = [row for row in rows if row.headline and row.is_shown]
     others = [row for row in rows if not row.headline and row.is_shown]
     worst = sorted(headlines, key=lambda row: -row.most)[:_MOST_CARDS]
     cards = [_card(row, names) for row in worst if row.is_compared]
-    drawn = _distribution_figures(sides, names) if noun == "run" else _round_figures(sides, names)
-    figures, alike = [], []
-    for measure, title, figure in drawn:
-        if figure is None:
-            alike.append(title)
-        else:
-            figures.append((page.section_of(measure), figure))
+    panels = list(_distribution_panels(named) if noun == "run" else _round_panels(named))
+    figures = [(page.section_of(of), draw(one)) for of, _, one in panels if one is not None]
+    alike = [title for _, title, panel in panels if panel is None]
     facts = [
         ("Compared with it" if number else "Base", _LINK.format(link=link, name=name))
         for number, (link, name) in enumerate(zip(links, names, strict=True))
@@ -219,27 +174,33 @@ def render_compare(
     left = [page.Text(f"{'; '.join(alike)}.")] if alike else []
     title = "All other measures"
     all_others = page.Folded(f"{len(others)} measures", [_table(others, names, title)])
+    notes = [
+        f"{name}: {note}"
+        for name, side in named.items()
+        if side.rounds is not None
+        for note in world_notes(side.rounds)
+    ]
+    origins = [
+        part
+        for name, side in named.items()
+        for part in (page.Text(name, tag="h3"), page.NamedValues(page.origin(side.manifest)))
+    ]
     return page.make_page(
         f"Comparison of {len(names)} {noun}s",
         [
             page.NamedValues(facts, "facts"),
             page.Text(" ".join([_summary(headlines), *_incomplete(rows, names)]), "verdict"),
-            *(
-                f"{name}: {note}"
-                for name, side in zip(names, sides, strict=True)
-                if side.rounds is not None
-                for note in world_notes(side.rounds)
-            ),
+            *notes,
             page.Cards(cards, "The greatest differences", "tiles"),
         ],
         [
             _headline_section(headlines, names, noun),
-            _settings_section(sides, names),
+            _settings_section(named),
             f"Each figure shows one measure of all {noun}s. {page.HOW_TO_READ}" * bool(figures),
-            *page.measure_sections(figures, _MOST_OPEN),
+            *page.measure_sections(figures, page.MOST_OPEN),
             page.Folded(left_out, left),
             page.PageSection("others", title, [all_others]),
-            _origins(sides, names),
+            page.PageSection("origins", "Versions and machines", origins),
         ],
         title=f"Comparison of {' and '.join(names)}",
     )
@@ -260,28 +221,22 @@ _OF_WORLDS = Markup(
 def _headline_section(
     headlines: Sequence[Compared], names: Sequence[str], noun: str
 ) -> page.PageSection:
-    """Return the section of the headline measures; equal measures are hidden until a click.
-
-    `names` are the names of the folders, `noun` is ``run`` or ``world``.
-    """
-    title, same = "Headline measures", "Equal headline measures"
-    differ = [row for row in headlines if row.most > 0 or not row.is_compared]
+    """Return the section of the headline measures; equal measures are hidden until a click."""
+    title = "Headline measures"
     equal = [row for row in headlines if row.most == 0 and row.is_compared]
-    summary = f"{len(equal)} headline measures are equal"
+    differ = [row for row in headlines if row not in equal]
+    table = _table(equal, names, "Equal headline measures")
     parts: page.PageParts = [
         _DIFFERENCE.format(base=names[0]) + _OF_WORLDS * (noun == "world"),
         _table(differ, names, title),
-        page.Folded(summary, [_table(equal, names, same)] if equal else []),
+        page.Folded(f"{len(equal)} headline measures are equal", [table] if equal else []),
     ]
     return page.PageSection("headlines", title, parts)
 
 
-def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
-    """Return the section of the settings in which the sides differ.
-
-    `names` are the names of the sides' folders.
-    """
-    told = [{key: value for key, value, _ in page.settings(side.manifest)} for side in sides]
+def _settings_section(sides: Mapping[str, Side]) -> page.PageSection:
+    """Return the section of the settings in which the sides differ."""
+    told = [{key: value for key, value, _ in page.settings(of.manifest)} for of in sides.values()]
     values = {
         name: [one.get(name, as_setting(None)) for one in told]
         for name in dict.fromkeys(name for one in told for name in one)
@@ -290,21 +245,8 @@ def _settings_section(sides: Sequence[Side], names: Sequence[str]) -> page.PageS
         (name, *of) for name, of in values.items() if name not in _NOT_COMPARED and len({*of}) > 1
     ]
     equal = page.Text("All settings are equal." * (not rows))
-    table = page.PageTable(("Setting", *names), rows)
+    table = page.PageTable(("Setting", *sides), rows)
     return page.PageSection("settings", "Settings that differ", [equal, table])
-
-
-def _origins(sides: Sequence[Side], names: Sequence[str]) -> page.PageSection:
-    """Return the section of the versions and machines of all sides.
-
-    `names` are the names of the sides' folders.
-    """
-    parts = [
-        part
-        for name, side in zip(names, sides, strict=True)
-        for part in (page.Text(name, tag="h3"), page.NamedValues(page.origin(side.manifest)))
-    ]
-    return page.PageSection("origins", "Versions and machines", parts)
 
 
 def _summary(headlines: Sequence[Compared]) -> str:
@@ -335,19 +277,13 @@ def _card(row: Compared, names: Sequence[str]) -> page.Card:
         measure_in_words(row.measure),
         row.shown(side),
         f"{unit}in {names[side]}; {row.shown(0)} in {names[0]}",
-        difference=percent_text(row.percent(side)),
+        difference=_percent(row.percent(side)),
         is_notable=row.most > NOTABLE,
     )
 
 
-def percent_text(percent: float | None) -> str:
-    """Return a difference in per cent with its sign, as text; a dash for None.
-
-    Examples
-    --------
-    >>> percent_text(12.34), percent_text(float("inf"))
-    ('+12.3\xa0%', 'from 0')
-    """
+def _percent(percent: float | None) -> str:
+    """Return a difference in per cent with its sign, as text."""
     if percent is None:
         return ABSENT
     return str(Difference(percent)) if math.isfinite(percent) else "from 0"
@@ -356,7 +292,7 @@ def percent_text(percent: float | None) -> str:
 def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
     """Return a table with a row for each compared measure and a column for each folder.
 
-    `names` are the folders; beside the value of each but the first one is the difference from it.
+    Beside the value of each but the first folder is the difference from the first one.
     """
     heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
@@ -376,7 +312,7 @@ def _cells(row: Compared) -> list[page.Cell]:
         cells += [
             page.Cell(row.shown(side)),
             page.Cell(_signed(row.difference(side)), look="number apart"),
-            page.Cell(percent_text(percent), look=f"number{off}"),
+            page.Cell(_percent(percent), look=f"number{off}"),
         ]
     return cells
 
@@ -388,67 +324,54 @@ def _signed(difference: float | None) -> str:
     return sign + as_text(abs(difference))
 
 
-# --- figures over each other
+# --- figures over each other: a measure, a title, and a panel (None if all sides are equal)
 
 
-def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the style of the lines of each side, by its name in `names`; all figures use them."""
+def _looks(names: Mapping[str, Side]) -> dict[str, dict[str, Any]]:
+    """Return the style of the lines of each side, the same in all figures."""
     return {name: marked_style(number) for number, name in enumerate(names)}
 
 
-def _round_figures(
-    sides: Sequence[Side], names: Sequence[str]
-) -> Iterator[tuple[str, str, PageFigure | None]]:
-    """Yield each headline measure of worlds with its title and figure.
-
-    The figure is None if all sides have equal values.
-    """
-    tables = [side.rounds for side in sides if side.rounds is not None]
-    for measure in dict.fromkeys(name for table in tables for name in table):
+def _round_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
+    """Yield the panel of each headline measure of worlds."""
+    tables = {name: side.rounds for name, side in sides.items() if side.rounds is not None}
+    for measure in dict.fromkeys(name for table in tables.values() for name in table):
         if not is_headline(measure, world=True):
             continue
-        there = {n: table for n, table in zip(names, tables, strict=True) if measure in table}
+        there = {name: table for name, table in tables.items() if measure in table}
         found = {name: with_gaps(table, measure) for name, table in there.items()}
         lines = {name: line for name, line in found.items() if line.notna().any()}
-        unit = next((side.units[measure] for side in sides if measure in side.units), "")
+        unit = next((of.units[measure] for of in sides.values() if measure in of.units), "")
         title = measure_in_words(measure) + (f" ({unit})" if unit else "")
         base = next(iter(lines.values()), None)
         if len(lines) < 2 or all(line.equals(base) for line in lines.values()):
             yield measure, title, None
             continue
-        panel = rounds_panel(
-            re.sub(r"[._ ]", "-", f"round.{measure}"),
-            title,
-            lines,
-            looks=_looks(names),
-            axis=unit,
-            hollow={name: incomplete_rounds(table, measure) for name, table in there.items()},
-        )
-        yield measure, title, draw(panel)
+        name = re.sub(r"[._ ]", "-", f"round.{measure}")
+        hollow = {name: incomplete_rounds(table, measure) for name, table in there.items()}
+        looks = _looks(sides)
+        panel = rounds_panel(name, title, lines, looks=looks, axis=unit, hollow=hollow)
+        yield measure, title, panel
 
 
-def _distribution_figures(
-    sides: Sequence[Side], names: Sequence[str]
-) -> Iterator[tuple[str, str, PageFigure | None]]:
-    """Yield the measure, title and figure of each system's distribution.
-
-    The figure is None if all sides have equal distributions, or only one side has any.
-    """
-    read = [_histograms(side.distributions) for side in sides]
-    keys = dict.fromkeys(key for histograms in read for key in histograms)
+def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
+    """Yield the panel of each system's distribution of each measure that at least one side has."""
+    read = {name: _histograms(side.distributions) for name, side in sides.items()}
+    keys = dict.fromkeys(key for histograms in read.values() for key in histograms)
     for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
         for system in (system for system, of in keys if of == measure):
             found = {
                 name: histograms[system, measure]
-                for name, histograms in zip(names, read, strict=True)
+                for name, histograms in read.items()
                 if (system, measure) in histograms
             }
             title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
-            if len(found) < 2 or _same_histograms(list(found.values())):
+            distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in found.values()}
+            if len(found) < 2 or len(distinct) == 1:
                 yield measure, title, None
                 continue
-            panel = shares_panel(file, title, found, axis, things, tail, _looks(names))
-            yield measure, title, draw(panel)
+            panel = _shares_panel(file, title, found, axis, things, tail, _looks(sides))
+            yield measure, title, panel
 
 
 def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
@@ -463,15 +386,7 @@ def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], His
     }
 
 
-def _same_histograms(found: Sequence[Histogram]) -> bool:
-    first, *others = found
-    return all(
-        np.array_equal(first.values, one.values) and np.array_equal(first.counts, one.counts)
-        for one in others
-    )
-
-
-def shares_panel(
+def _shares_panel(
     name: str,
     title: str,
     found: Mapping[str, Histogram],
@@ -483,13 +398,17 @@ def shares_panel(
     """Return a panel of cumulated distributions, a line for each label of `found`.
 
     A line is the share of `things` with a value of at most x or, if `tail`, of at least x on
-    logarithmic scales.  `axis` is the text of the horizontal axis; `looks` has the styles of the
-    lines.
+    logarithmic scales.
     """
     bound = "at least" if tail else "at most"
     y = f"{things} with {bound} x (%)"
     lines = [
         share_line(label, {**looks[label], "marker": None}, of, tail=tail)
+        for label, of in found.items()
+    ]
+    words = [
+        f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
+        f"{of.total:,} {things}."
         for label, of in found.items()
     ]
     return Panel(
@@ -498,11 +417,7 @@ def shares_panel(
         Axis(y, scale="log", tick=lambda share: f"{share:g}%")
         if tail
         else Axis(y, 0, 100, tick=percent_tick),
-        " ".join(
-            f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
-            f"{of.total:,} {things}."
-            for label, of in found.items()
-        ),
+        " ".join(words),
         lambda x: f"{bound} {as_text(x)}, in {things}",
         as_percent,
     )

@@ -69,8 +69,6 @@ def is_headline(measure: str, world: bool = False) -> bool:
     (True, False)
     >>> is_headline("lookups.hops", world=True), is_headline("link_stress.payload.max", world=True)
     (True, True)
-    >>> is_headline("gossipsub.link_stress.payload.max", world=True)
-    True
     """
     of_systems, of_all = (_OF_WORLDS, _OF_ALL_WORLDS) if world else (_OF_RUNS, _OF_ALL_RUNS)
     name = measure.partition(".")[2]
@@ -107,10 +105,7 @@ class Difference:
 def sections(
     metrics: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Return titles and metrics, by experiment and figure, in the paper's order.
-
-    The last metrics of an experiment are those without a figure.
-    """
+    """Return titles and metrics, by experiment and figure; those without a figure come last."""
     grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for metric in metrics:
         figure = metric.get("figure")
@@ -142,10 +137,7 @@ def _section_title(figure: str) -> str:
 def deviation_words(
     spec: FigureSpec, series: Iterable[Series], metrics: Iterable[Mapping[str, Any]]
 ) -> str:
-    """Return words with the average standard deviations, as in the paper's captions.
-
-    The words are empty for a single run.
-    """
+    """Return the average standard deviations as in the paper's captions; none for a single run."""
     figure = [metric for metric in metrics if str(metric.get("figure")) == spec.number]
     known = {metric.get("name"): metric for metric in figure}
     found = [(s.label, known[s.deviation_name]) for s in series if s.deviation_name in known]
@@ -169,10 +161,7 @@ def difference_cell(apart: Difference | None, words: str = "") -> page.Cell:
 
 
 def headline_cards(compared: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[page.Card]:
-    """Return a card with the first compared number of each figure.
-
-    `compared` comes from :func:`sections`.
-    """
+    """Return a card with the first compared number of each figure (of :func:`sections`)."""
     cards = []
     for _, metrics in compared:
         for metric in metrics:
@@ -203,9 +192,9 @@ _BY_HOPS = (
 def comparison_section(
     compared: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], several: bool
 ) -> page.PageSection:
-    """Return the section with all numbers beside the paper's.
+    """Return the section with all numbers (of :func:`sections`) beside the paper's.
 
-    `compared` comes from :func:`sections`; `several` is True for means over several topologies.
+    `several` is True for means over several topologies.
     """
     metrics = [metric for _, of in compared for metric in of]
     is_compared = any(difference_of(metric) is not None for metric in metrics)
@@ -287,15 +276,17 @@ def difference(value: Any, paper: Any) -> Difference | None:
 
 def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the paper's values of a figure's metrics, by name; empty for other experiments."""
-    figure = (metric for metric in metrics if str(metric.get("figure")) == spec.number)
-    return {str(m.get("name")): m["paper"] for m in figure if is_number(m.get("paper"))}
+    return {
+        str(metric.get("name")): metric["paper"]
+        for metric in metrics
+        if str(metric.get("figure")) == spec.number and is_number(metric.get("paper"))
+    }
 
 
 def check_verdict(metric: Mapping[str, Any]) -> str:
-    """Return words on where a number lies outside of the independent check's range.
+    """Return words on where a number lies outside of the independent check's range; or none.
 
-    They are empty if it is inside. A mean over topologies is compared with the help of its standard
-    deviation over them.
+    A mean over topologies is compared with the help of its standard deviation.
     """
     value, check = metric.get("value"), metric.get("check")
     bounds = check_range(check) if isinstance(check, str) else None
@@ -316,10 +307,7 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
 
 
 def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the means of several topologies' distributions.
-
-    Each curve, cumulative or not, is the mean of the topologies' curves.
-    """
+    """Return distributions whose curves, cumulative or not, are means of the topologies' curves."""
     together = pd.concat(tables, ignore_index=True)
     at = ["figure", "system", "measure", "value"]
     summed = together.groupby(at, as_index=False)["count"].sum()
@@ -346,10 +334,7 @@ def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> 
 
 
 def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
-    """Return the height of a curve (a histogram) at each `x`.
-
-    `x` contains all values of the curve; a `cumulative` curve counts those up to x.
-    """
+    """Return the height of a curve at each `x`, which contain all values of the curve."""
     if cumulative:
         return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
     heights = np.zeros(len(x))
@@ -372,12 +357,9 @@ def average_deviations(
             if any(curves):
                 name = series.deviation_name
                 value = average_deviation(curves, spec.kind == "cumulative")
+                paper = published.get(name, PublishedNumber()).paper
                 row = {"name": name, "value": value, "unit": spec.thing, "figure": spec.number}
-                row |= {
-                    "paper": published.get(name, PublishedNumber()).paper,
-                    "check": None,
-                    "std": None,
-                }
+                row |= {"paper": paper, "check": None, "std": None}
                 rows.append(row | {"seeds": {}, "note": None, "fitted": False})
     return rows
 
@@ -387,20 +369,13 @@ def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict
 
     `measured` has the metrics of each seed, which stands for a topology.
     """
-    known: dict[str, Mapping[str, Any]] = {}
-    values: dict[str, dict[int, float | None]] = {}
-    for seed, rows in measured.items():
-        for row in rows:
-            known.setdefault(row["name"], row)
-            values.setdefault(row["name"], {})[seed] = row["value"]
-    return [
-        _over(row, {seed: values[name].get(seed) for seed in measured})
-        for name, row in known.items()
-    ]
-
-
-def _over(row: Mapping[str, Any], values: Mapping[int, float | None]) -> dict[str, Any]:
-    there = [value for value in values.values() if value is not None]
-    mean = statistics.fmean(there) if there else None
-    std = statistics.stdev(there) if len(there) > 1 else None
-    return {**row, "value": mean, "std": std, "seeds": {str(s): v for s, v in values.items()}}
+    named = {seed: {row["name"]: row for row in rows} for seed, rows in measured.items()}
+    found = []
+    for name in dict.fromkeys(name for rows in named.values() for name in rows):
+        values = {seed: rows.get(name, {}).get("value") for seed, rows in named.items()}
+        there = [value for value in values.values() if value is not None]
+        row = next(rows[name] for rows in named.values() if name in rows)
+        row = {**row, "value": statistics.fmean(there) if there else None}
+        row["std"] = statistics.stdev(there) if len(there) > 1 else None
+        found.append(row | {"seeds": {str(seed): value for seed, value in values.items()}})
+    return found

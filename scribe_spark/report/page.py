@@ -28,19 +28,13 @@ HOW_TO_READ = (
     "arrow keys."
 )
 
+#: The number of visible figures of a section; further ones are folded.
+MOST_OPEN = 6
+
 
 @dataclass(frozen=True)
 class Report:
-    """A page and its figures.
-
-    Attributes
-    ----------
-    html : str
-        The page.
-    figures : dict of str to str
-        The SVG of each figure (`svg.Drawn`, which also has PNG and CSV, where matplotlib drew it),
-        by a name such as ``figure-07-delay-penalty``.
-    """
+    """A page, and the drawing (`svg.Drawn`) of each figure by its name."""
 
     html: str
     figures: dict[str, str]
@@ -51,7 +45,7 @@ class Report:
         return dict(figure_files(self.figures))
 
 
-# --- the parts of a page
+# --- the parts of a page: a plain string is a small grey ("soft") paragraph
 
 
 class PagePart:
@@ -60,16 +54,12 @@ class PagePart:
     kind: ClassVar[str]
 
 
-#: Parts; a plain string is a soft paragraph.
 PageParts = Sequence[PagePart | str]
 
 
 @dataclass(frozen=True)
 class Text(PagePart):
-    """A paragraph or other element of text, with its own tag and style.
-
-    A plain string among the parts of a page is a small grey ("soft") paragraph instead.
-    """
+    """A paragraph or other element of text, with its own tag and style."""
 
     kind = "text"
     words: str  # `Markup` for words with links
@@ -79,7 +69,7 @@ class Text(PagePart):
 
 @dataclass(frozen=True)
 class NamedValues(PagePart):
-    """Names and values, as a part of a page: the facts in its head, or settings."""
+    """Names and values: the facts in the head of a page, or settings."""
 
     kind = "pairs"
     pairs: Sequence[tuple[str, Any]]
@@ -105,7 +95,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Cards(PagePart):
-    """Cards side by side, as a part of a page."""
+    """Cards side by side."""
 
     kind = "cards"
     cards: Sequence[Card]
@@ -129,7 +119,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True)
 class PageTable(PagePart):
-    """A table as a part of a page; the first cell of a row is the row's head."""
+    """A table; the first cell of a row is the row's head."""
 
     kind = "table"
     heads: Row
@@ -156,16 +146,16 @@ def _cells(row: Row) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Legend(PagePart):
-    """A legend as a part of a page: names of lines beside samples of the lines."""
+    """Names of lines beside samples of the lines, which are ``<svg>`` elements."""
 
     kind = "legend"
     label: str
-    entries: Sequence[tuple[str, str]]  # a name, and an ``<svg>`` element
+    entries: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Figures(PagePart):
-    """Figures side by side, as a part of a page."""
+    """Figures side by side."""
 
     kind = "figures"
     figures: Sequence[PageFigure]
@@ -185,7 +175,7 @@ class Folded(PagePart):
 
 @dataclass(frozen=True)
 class PageSection(PagePart):
-    """A section of a page: its heading, a first text, and its parts."""
+    """A section of a page: its heading, and its parts."""
 
     kind = "section"
     name: str
@@ -196,10 +186,7 @@ class PageSection(PagePart):
 
 
 def unfolded(figures: Sequence[PageFigure], most: int | None, look: str = "") -> list[PagePart]:
-    """Return the figures as parts of a page; those after the first `most` are folded.
-
-    `look` is that of :class:`Figures`.
-    """
+    """Return the figures as parts of a page; those after the first `most` are folded."""
     shown = figures[:most]
     more = figures[len(shown) :]
     titles = "; ".join(one.title for one in more)
@@ -213,8 +200,7 @@ def measure_sections(
 ) -> list[PageSection]:
     """Return the sections that have figures; each figure comes with the name of its section.
 
-    In each section, `most` figures are visible; by default all.  `look` is that of
-    :class:`Figures`.
+    In each section, `most` figures are visible; by default all.
     """
     listed = list(figures)
     return [
@@ -273,9 +259,8 @@ def section_of(measure: str) -> str:
     >>> section_of("scribe.rad.median"), section_of("lookups.hops.last"), section_of("cost.seconds")
     ('time', 'overlay', 'other')
     """
-    parts = measure.split(".")
     for pattern, section in _OF_MEASURES:
-        if any(re.fullmatch(pattern, part) for part in parts):
+        if any(re.fullmatch(pattern, part) for part in measure.split(".")):
             return section
     return OTHER
 
@@ -285,10 +270,8 @@ def section_of(measure: str) -> str:
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the main facts of a run, name and value, for the head of its page."""
-    config = redacted(
-        {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
-    )
-    times = (phase.get("seconds") for phase in _phase_list(manifest))
+    config = redacted(config_of(manifest))
+    times = (phase.get("seconds") for phase in _phases(manifest))
     took = [float(seconds) for seconds in times if is_number(seconds)]
     found = [
         ("Topology", config.get("topology")),
@@ -302,10 +285,14 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(what, as_text(value)) for what, value in found if value is not None]
 
 
+def config_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a manifest: the user's, and those that follow from them."""
+    return {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+
+
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Return each setting in a manifest, its value, and True if the user has set it."""
-    by_user = redacted(_flat(as_mapping(manifest.get("config"))))
-    resolved = redacted(_flat(as_mapping(manifest.get("resolved"))))
+    by_user, resolved = (redacted(_flat(manifest.get(part))) for part in ("config", "resolved"))
     shown = {**by_user, **resolved}
     for section in RunConfig.sections.values():
         shown = section.completed(shown)
@@ -314,10 +301,7 @@ def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
 
 def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the versions of software in a manifest, and the machine, as names and values."""
-    both = {
-        **_flat(as_mapping(manifest.get("versions"))),
-        **_flat(as_mapping(manifest.get("machine"))),
-    }
+    both = _flat(manifest.get("versions")) | _flat(manifest.get("machine"))
     return [(key, as_setting(value)) for key, value in both.items()]
 
 
@@ -332,7 +316,7 @@ def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection
             f"{seconds:,.1f}" if is_number(seconds := phase.get("seconds")) else ABSENT,
             as_text(phase.get("rows")),
         )
-        for phase in (_phase_list(manifest) if phases else ())
+        for phase in (_phases(manifest) if phases else ())
     ]
     parts: list[PagePart | str] = []
     if shown:
@@ -353,11 +337,10 @@ _SETTINGS = (
 )
 
 
-def _phase_list(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _phases(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     entries = manifest.get("phases")
-    if not isinstance(entries, list | tuple):
-        return []
-    return [entry for entry in entries if isinstance(entry, Mapping)]
+    some = entries if isinstance(entries, list | tuple) else ()
+    return [entry for entry in some if isinstance(entry, Mapping)]
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
@@ -365,15 +348,12 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a mapping without inner mappings; names of nested keys are joined by dots.
-
-    All names begin with `prefix`.
-    """
+def _flat(nested: Any, prefix: str = "") -> dict[str, Any]:
+    """Return a mapping without inner mappings; names of nested keys are joined by dots."""
     flat: dict[str, Any] = {}
-    for key, value in nested.items():
+    for key, value in as_mapping(nested).items():
         inner = isinstance(value, Mapping)
-        flat.update(_flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
+        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
     return flat
 
 
@@ -383,16 +363,8 @@ def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def make_page(heading: str, head: PageParts, body: PageParts, title: str = "") -> Report:
     """Fill the template; all but markup is escaped.
 
-    Parameters
-    ----------
-    heading : str
-        The heading of the page.
-    head : sequence of parts
-        The parts between the heading and the table of contents.
-    body : sequence of sections and parts
-        The sections after the table of contents, and parts between them.
-    title : str
-        The title of the window; by default the heading.
+    `head` has the parts before the table of contents, `body` the sections after it and parts
+    between them; `title` is that of the window, by default the heading.
     """
     values = {"heading": heading, "title": title or heading, "head": head, "body": body}
     html = environment().get_template("page.html").render(values)
@@ -435,10 +407,7 @@ _MODULES = (
 
 
 def preload() -> threading.Thread:
-    """Import the libraries that draw the report, and compile the template, in a thread.
-
-    The thread is returned.
-    """
+    """Import the libraries that draw the report, and compile the template, in a thread."""
     thread = threading.Thread(target=_load, name="preload-report", daemon=True)
     thread.start()
     return thread

@@ -24,7 +24,17 @@ import pandas as pd
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import main_figures
-from scribe_spark.report.charts import Axis, Entry, Panel, draw, entries, equal_curves, striped
+from scribe_spark.report.charts import (
+    Axis,
+    Entry,
+    Line,
+    Panel,
+    draw,
+    entries,
+    equal_curves,
+    exactly,
+    striped,
+)
 from scribe_spark.report.style import (
     DASHED,
     as_text,
@@ -33,8 +43,8 @@ from scribe_spark.report.style import (
     system_styles,
     whole_tick,
 )
-from scribe_spark.report.svg import Line, PageFigure, exactly
-from scribe_spark.systems.registry import UNICAST, all_systems, find_system
+from scribe_spark.report.svg import PageFigure
+from scribe_spark.systems.registry import UNICAST, all_systems
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
@@ -57,18 +67,9 @@ class Mark:
         """The names of the metrics in the words of the mark."""
         return re.findall(r"\{(.*?)\}", self.words)
 
-    @property
-    def system(self) -> str:
-        """The name of the system of the mark's first metric."""
-        return self.metrics[0].partition(".")[0]
-
     def is_published(self, published: Mapping[str, float]) -> bool:
         """Return True if all metrics of the mark are published for this run."""
         return all(name in published for name in self.metrics)
-
-    def value(self, published: Mapping[str, float]) -> float:
-        """Return the position of the mark's line: the first metric's published value."""
-        return float(published[self.metrics[0]])
 
     def text(self, published: Mapping[str, float]) -> str:
         """Return the words of the mark with the published values."""
@@ -213,32 +214,23 @@ def series_of(spec: FigureSpec, distributions: pd.DataFrame) -> tuple[Series, ..
         return (Series("Group size", ALL_SYSTEMS, "group_size"),)
     paper = [s.name for s in all_systems() if s.figures is not None and spec.number in s.figures]
     systems = [*paper, *_other_systems(spec, distributions)]
+    unicast = [system.name for system in all_systems() if system.family == UNICAST]
     return tuple(
         Series(
             label=_label(spec, system, measure, len(systems) > 1),
             system=system,
             measure=measure,
-            inset_only=spec.unicast_in_inset and _is_unicast(system),
+            inset_only=spec.unicast_in_inset and system in unicast,
         )
         for system in systems
         for measure in spec.measures
     )
 
 
-def measure_label(measure: str) -> str:
-    """Return the name of a measure for figures with several measures of one system."""
-    return _MEASURE_LABELS[measure]
-
-
 def _label(spec: FigureSpec, system: str, measure: str, several: bool) -> str:
     if len(spec.measures) == 1:
         return label_of(system)
-    return f"{label_of(system)}, {measure_label(measure)}" if several else measure_label(measure)
-
-
-def _is_unicast(system: str) -> bool:
-    known = find_system(system)
-    return known is not None and known.family == UNICAST
+    return f"{label_of(system)}, " * several + _MEASURE_LABELS[measure]
 
 
 def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
@@ -255,10 +247,7 @@ def _other_systems(spec: FigureSpec, distributions: pd.DataFrame) -> list[str]:
 def read_histogram(
     distributions: pd.DataFrame, figure: str, system: str, measure: str, positive: bool = False
 ) -> Histogram:
-    """Return the histogram of one curve of a figure, from the table `distributions`.
-
-    The histogram is empty if the table has no such rows; with `positive`, values of 0 are left out.
-    """
+    """Return the histogram of one curve of a figure; with `positive`, without values of 0."""
     if not set(COLUMNS) <= set(distributions.columns):
         return Histogram()
     rows = distributions[
@@ -278,6 +267,8 @@ def read_histogram(
 # --- drawing
 
 _MARK_COLOUR = _MEASURE_COLOUR = "#555555"
+#: The lines of the measures of a system.
+_DASHES = ("-", DASHED)
 
 
 @dataclass(frozen=True)
@@ -301,16 +292,7 @@ def draw_figure(
 ) -> PageFigure:
     """Draw a figure of the paper; without data, the figure says so.
 
-    Parameters
-    ----------
-    spec : FigureSpec
-        The figure.
-    distributions : DataFrame
-        As for :func:`scribe_spark.report.run.render`.
-    published : mapping of str to float, optional
-        Metric -> the value that the paper quotes.
-    note : str
-        A sentence for the caption.
+    `published` has the values that the paper quotes by metric, `note` a sentence for the caption.
     """
     series = series_of(spec, distributions)
     read = [
@@ -323,34 +305,40 @@ def draw_figure(
     curves = [Curve(one, data, _look(spec, one, styles, several)) for one, data in pairs]
     quoted = [
         (
-            *(mark.value(published), mark.text(published), mark),
-            styles[mark.system]["color"] if mark.coloured else _MARK_COLOUR,
+            *(float(published[first]), mark.text(published), mark),
+            styles[first.partition(".")[0]]["color"] if mark.coloured else _MARK_COLOUR,
         )
         for mark in spec.marks
         if published is not None and mark.is_published(published)
+        for first in mark.metrics[:1]
     ]
-    caption = " ".join(filter(None, (spec.caption, note, _equal_in_words(curves))))
+    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
+    equal = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
+    told = spec.caption, note, f"Equal curves: {equal}." if equal else ""
+    caption = " ".join(filter(None, told))
     title, words = f"Figure {spec.number}. {spec.title}", _describe(spec, curves)
-    panel = Panel(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), words)
-    panel = replace(panel, legend=_legend(spec, curves), note=caption, tables=("distributions",))
-    return draw(_KINDS[spec.kind if curves else "none"](panel, spec, curves, quoted))
+    panel = Panel(
+        *(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), words),
+        legend=_legend(spec, curves),
+        marks=None if curves else _no_data,
+        caption=caption,
+        tables=("distributions",),
+    )
+    return draw(_KINDS[spec.kind](panel, spec, curves, quoted) if curves else panel)
 
 
-def _none(panel: Panel, *_: Any) -> Panel:
-    """Return the panel of a figure without data: axes and the words ``no data``."""
-
-    def marks(axes: Axes) -> None:
-        axes.set(xticks=[], yticks=[])
-        axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
-
-    return replace(panel, marks=marks)
+def _no_data(axes: Axes) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
 
 
 def _ranks(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> Panel:
-    def at(data: Histogram, x: np.ndarray) -> np.ndarray:
-        return exactly(data.values, data.counts)(x)
-
-    lines = _lines(spec, curves, at, lambda data: (data.values, data.counts))
+    lines = _lines(
+        spec,
+        curves,
+        lambda data, x: exactly(data.values, data.counts)(x),
+        lambda data: (data.values, data.counts),
+    )
     x, y = (replace(axis, scale="decades") for axis in (panel.x, panel.y))
     marks, heading = partial(_marks, quoted), _heading(spec)
     return replace(panel, lines=lines, x=x, y=y, marks=marks, heading=heading)
@@ -382,22 +370,22 @@ def _counts(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quo
     inset = Panel(
         *(spec.name, f"{spec.y} with at least x", "inset"),
         _lines(spec, curves, Histogram.count_at_least, tail),
-        *(Axis(scale="decades"), Axis(scale="decades"), ""),
-        _heading(spec, "at least "),
+        *(Axis(scale="decades"), Axis(scale="decades")),
+        heading=_heading(spec, "at least "),
         marks=partial(_marks, quoted, size=6.3),
     )
     return replace(
         panel,
-        lines=_lines(spec, main, Histogram.count_of, with_gaps),
+        lines=_lines(spec, main, Histogram.count_of, zeros_in_gaps),
         x=replace(panel.x, scale="decades") if spec.log_x else _from_zero(panel.x),
         y=_from_zero(panel.y),
         heading=_heading(spec),
         inset=inset,
-        table=_lines(spec, curves, Histogram.count_of, with_gaps),
+        table=_lines(spec, curves, Histogram.count_of, zeros_in_gaps),
     )
 
 
-_KINDS = {"none": _none, "ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
+_KINDS = {"ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
 
 
 def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:
@@ -428,7 +416,7 @@ def _lines(
     return lines
 
 
-def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
+def zeros_in_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
     """Return the values and counts of a histogram, with zeros at the ends of gaps.
 
     A gap is where whole values are missing.
@@ -463,13 +451,6 @@ def _equal(curves: Sequence[Curve]) -> list[list[int]]:
     return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
 
 
-def _equal_in_words(curves: Sequence[Curve]) -> str:
-    """Return a sentence that names equal curves; empty if all differ."""
-    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
-    names = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
-    return f"Equal curves: {names}." if names else ""
-
-
 def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
     """Return the entries of the legend: systems, then the dashes of their measures.
 
@@ -487,22 +468,17 @@ def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
         label_of(curve.series.system): [{**curve.look, "linestyle": "-"}] for curve in curves
     }
     of_measures = {
-        measure_label(measure): [{"linestyle": dashes, "color": _MEASURE_COLOUR}]
-        for measure, dashes in _dashes(spec).items()
+        _MEASURE_LABELS[measure]: [{"linestyle": dashes, "color": _MEASURE_COLOUR}]
+        for measure, dashes in zip(spec.measures, _DASHES, strict=False)
     }
     return [*of_systems.items(), *of_measures.items()]
-
-
-def _dashes(spec: FigureSpec) -> dict[str, Any]:
-    """Return the kind of line (solid or dashed) of each measure of a figure."""
-    return dict(zip(spec.measures, ("-", DASHED), strict=False))
 
 
 def _look(
     spec: FigureSpec, series: Series, styles: Mapping[str, dict[str, Any]], several: bool
 ) -> dict[str, Any]:
     """Return the style of a curve; markers distinguish systems if there are several."""
-    look = {"linestyle": _dashes(spec)[series.measure]}
+    look: dict[str, Any] = {"linestyle": _DASHES[spec.measures.index(series.measure)]}
     if series.system == ALL_SYSTEMS:
         return {**look, "color": _MEASURE_COLOUR}
     look |= styles[series.system]
@@ -517,8 +493,6 @@ def page_systems(distributions: pd.DataFrame) -> set[str]:
 
 def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
     """Return a sentence for each curve of a figure."""
-    if not curves:
-        return "No data."
     if spec.kind == "ranks":
         sentences = [
             f"{len(data.values):,} {spec.thing}, from {data.counts.max():,.0f} members down to "
@@ -528,11 +502,12 @@ def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
     else:
         sentences = [
             f"{curve.series.label}: {curve.data.total:,.0f} {spec.thing}, "
-            f"median {_number(curve.data.median() or 0)}, maximum {_number(curve.data.max or 0)}."
+            f"median {_number(curve.data.median())}, maximum {_number(curve.data.max)}."
             for curve in curves
         ]
-    return " ".join(sentences)
+    return " ".join(sentences) or "No data."
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    value = value or 0.0
     return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"

@@ -1,9 +1,5 @@
 """Pictures of the ring of keys, and of a small tree before, at and after a failure.
 
-The picture of the ring has its nodes, the route of a message, and links between nodes.  The picture
-of a tree shows the tree in the round before a failure, in its round, and after the repair, as a
-world's page draws it.
-
 References
 ----------
 JSAC 2002, Section III.B.1: repairing the multicast tree.
@@ -13,44 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import cycle, pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.report.style import depth_style
-from scribe_spark.report.svg import (
-    PageFigure,
-    Spot,
-    coordinate,
-    element,
-    path,
-    plain_svg,
-    shape,
-    spot_svg,
+from scribe_spark.report.canvas import (
+    CHARACTER,
+    GREY,
+    INK,
+    LEGEND,
+    NEW,
+    ORPHAN,
+    Canvas,
+    Key,
+    canvas,
+    finished,
 )
-from scribe_spark.report.trees import HALO, INK, LEGEND, TEXT, dot, layers, star
+from scribe_spark.report.style import depth_style
+from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.trees import layers
 
 # --- the ring of keys
 
-
 #: The side of the drawing without its legend, and the radius of the ring.
 _SIDE, _RADIUS = 212.0, 90.0
-_GREY, _PALE, _LINE = "#9aa4ad", "#c9d0d6", "#4a545e"
+_PALE = "#c9d0d6"
 #: The colours of marked nodes.
 _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")
+#: The colours and widths of links: those of duplicates, and those of first copies.
+_LINKS = {False: (_PALE, 0.5, "duplicate"), True: ("#4a545e", 1.2, "first copy of a node")}
 #: The number of hexadecimal digits of a nodeId that a picture shows.
 _DIGITS = 4
-
-#: A point of the drawing.
-Point = tuple[float, float]
-#: The elements of a part of the drawing, and its entries in the legend: mark and words.
-Part = tuple[list[str], list[tuple[str, str]]]
-#: The points of marks in the legend.
-_HERE: Point = (0.0, 0.0)
-_SHORT: tuple[Point, Point] = ((-5.0, 0.0), (5.0, 0.0))
 
 
 def ring_picture(
@@ -68,53 +58,54 @@ def ring_picture(
 
     Parameters
     ----------
-    name : str
-        A name for the ids in the drawing.
-    heading : str
-        The title.
+    name, heading : str
+        A name for the ids in the drawing, and its title.
     nodes : pandas.DataFrame
         ``node, id_hi``: the nodes, and the first halves of their nodeIds.
     marked : mapping of str to iterable of int, optional
         Words of the legend -> nodes that have a colour.
     links : pandas.DataFrame, optional
-        ``sender, receiver, first``: straight lines between nodes; those with ``first`` False are
-        thin.
+        ``sender, receiver, first``: lines between nodes; those with ``first`` False are thin.
     route : sequence of int, optional
         Nodes that arrows connect, in order; the legend has the first digits of their nodeIds.
-    key : int, optional
-        The first half of a key, which is marked on the ring.
-    source : int, optional
-        The node with a star.
-
-    Returns
-    -------
-    str
-        The drawing as an ``<svg>`` element.
+    key, source : int, optional
+        The first half of a key, which is marked on the ring, and the node with a star.
     """
     halves = dict(zip(nodes["node"].tolist(), nodes["id_hi"].tolist(), strict=True))
-    at = {node: _point(_turn(half)) for node, half in halves.items()}
-    parts: list[Part] = [([*_ring()], [])]
-    if links is not None:
-        parts.append(_links(links, at))
-    dots = [_dot(point, _GREY, 1.4) for point in at.values()]
-    parts.append((dots, [(_dot(_HERE, _GREY, 1.4), "node")]))
-    for (words, some), colour in zip((marked or {}).items(), cycle(_COLOURS), strict=False):
-        parts.append(([_dot(at[node], colour) for node in some], [(_dot(_HERE, colour), words)]))
-    if key is not None:
-        parts.append(([_ring_mark(_point(_turn(key)))], [(_ring_mark(_HERE), _hex("key", key))]))
-    if route:
-        parts.append(_route([at[node] for node in route], [halves[node] for node in route]))
-    if source is not None:
-        parts.append(([star(*at[source])], [(star(0, 0, 3.2), "source")]))
-    keys = [one for _, some in parts for one in some]
-    words = f"{len(nodes):,} nodes on the ring of keys; {', '.join(words for _, words in keys)}."
-    body = [*(mark for drawn, _ in parts for mark in drawn), *_ring_legend(keys)]
-    return plain_svg(name, heading, words, (_SIDE + LEGEND, _SIDE), body)
-
-
-def _turn(half: int) -> float:
-    """Return the angle of a key on the ring in turns, [0, 1), from its upper half."""
-    return half % 2**64 / 2.0**64
+    at = {node: _point(half % 2**64 / 2.0**64) for node, half in halves.items()}
+    keys: list[Key] = []
+    with canvas(_SIDE + LEGEND, _SIDE) as drawing:
+        _ring(drawing)
+        for first, rows in () if links is None else links.groupby("first", sort=True):
+            colour, width, words = _LINKS[bool(first)]
+            rows = rows[["sender", "receiver"]]
+            drawing.lines([(at[a], at[b]) for a, b in rows.to_numpy().tolist()], colour, width)
+            keys.insert(0, ({"colour": colour, "width": width}, words))
+        drawing.marks("node", *np.transpose([*at.values()]))
+        keys.append(("node", "node"))
+        for (words, some), colour in zip((marked or {}).items(), cycle(_COLOURS), strict=False):
+            places = np.transpose([at[node] for node in some])
+            drawing.marks("member", *places, width=5.2, facecolor=colour)
+            keys.append((colour, words))
+        if key is not None:
+            drawing.marks("key", *_point(key % 2**64 / 2.0**64))
+            keys.append(("key", _hex("key", key)))
+        if route:
+            drawing.marks("member", *np.transpose([at[node] for node in route]), width=5.2)
+            keys.append((INK, _hex("start", halves[route[0]])))
+        for hop, (here, there) in enumerate(pairwise(route), start=1):
+            colour, _ = depth_style(hop)
+            drawing.arrow(at[here], at[there], colour)
+            line = {"colour": colour, "width": 1.6}
+            keys.append((line, _hex(f"hop {hop}, to", halves[there])))
+        if source is not None:
+            drawing.marks("root", *at[source])
+            keys.append(("root", "source"))
+        drawing.legend(keys, _SIDE + 6, 22.5)
+        words = (
+            f"{len(nodes):,} nodes on the ring of keys; {', '.join(words for _, words in keys)}."
+        )
+        return finished(drawing, name, heading, words).drawing
 
 
 def _hex(words: str, half: int) -> str:
@@ -122,95 +113,47 @@ def _hex(words: str, half: int) -> str:
     return f"{words} {half % 2**64:016x}"[: len(words) + 1 + _DIGITS] + "..."
 
 
-def _point(turn: float, radius: float = _RADIUS) -> Point:
+def _point(turn: float, radius: float = _RADIUS) -> tuple[float, float]:
     """Return the point on a circle at an angle in turns, clockwise from the top."""
     angle = 2 * np.pi * turn
     return _SIDE / 2 + radius * float(np.sin(angle)), _SIDE / 2 - radius * float(np.cos(angle))
 
 
-def _ring() -> Iterator[str]:
-    """Yield the circle, and the first digit of the keys in each sixteenth, as elements."""
-    middle, look = _SIDE / 2, {"fill": "none", "stroke": _PALE, "stroke_width": ".6"}
-    yield element("circle", cx=middle, cy=middle, r=_RADIUS, **look)
-    yield f'<g {TEXT} text-anchor="middle">\n'
+def _ring(drawing: Canvas) -> None:
+    """Draw the circle, and the first digit of the keys in each sixteenth."""
+    drawing.lines([[_point(turn / 360) for turn in range(361)]], _PALE, 0.6)
+    ticks = [[_point(n / 16, _RADIUS + far) for far in (3.5, 8.0)] for n in range(16)]
+    drawing.lines(ticks, _PALE, 0.6)
     for digit in range(16):
-        ends = (_point(digit / 16, _RADIUS + far) for far in (3.5, 8.0))
-        yield element("path", d=path(*ends), stroke=_PALE, stroke_width=".6")
         x, y = _point((digit + 0.5) / 16, _RADIUS + 7)
-        place = f'x="{coordinate(x)}" y="{coordinate(y + 2.5)}" fill="{_GREY}"'
-        yield f"<text {place}>{digit:x}</text>\n"
-    yield "</g>\n"
+        drawing.text(x, y + 2.5, f"{digit:x}", color=GREY, ha="center")
 
 
-def _dot(at: Point, colour: str, radius: float = 2.6) -> str:
-    return element("circle", cx=float(at[0]), cy=float(at[1]), r=radius, fill=colour)
-
-
-def _ring_mark(at: Point) -> str:
-    """Return the mark of a key on the ring, as an element."""
-    look = {"fill": "none", "stroke": _COLOURS[0], "stroke_width": "1.2"}
-    return element("circle", cx=float(at[0]), cy=float(at[1]), r=4.6, **look)
-
-
-def _line(here: Point, there: Point, colour: str, width: str) -> str:
-    return element("path", d=path(here, there), stroke=colour, stroke_width=width)
-
-
-def _links(links: pd.DataFrame, at: Mapping[int, Point]) -> Part:
-    """Return the elements that draw links, the thin ones first."""
-    looks = {False: (_PALE, ".5"), True: (_LINE, "1.2")}
-    rows = links.sort_values(["first", "sender", "receiver"])[["sender", "receiver", "first"]]
-    drawn = [_line(at[a], at[b], *looks[bool(first)]) for a, b, first in rows.to_numpy().tolist()]
-    words = {True: "first copy of a node", False: "duplicate"}
-    return drawn, [(_line(*_SHORT, *looks[first]), words[first]) for first in words]
-
-
-def _route(points: Sequence[Point], halves: Sequence[int]) -> Part:
-    """Return the elements that draw the hops of a message.
-
-    `points` are the places of the nodes on its route, `halves` the first halves of their nodeIds.
-    """
-    drawn = [_dot(point, INK) for point in points]
-    keys = [(_dot(_HERE, INK), _hex("start", halves[0]))]
-    for hop, (here, there) in enumerate(pairwise(points)):
-        colour, _ = depth_style(hop + 1)
-        drawn += _arrow(here, there, colour)
-        words = _hex(f"hop {hop + 1}, to", halves[hop + 1])
-        keys.append((_line(*_SHORT, colour, "1.6"), words))
-    return drawn, keys
-
-
-def _arrow(here: Point, there: Point, colour: str) -> Iterator[str]:
-    """Yield the elements of an arrow that ends before the mark of a node."""
-    along = np.subtract(there, here)
-    along = along / max(float(np.hypot(*along)), 1e-9)
-    tip = np.subtract(there, 3.2 * along)
-    foot, side = tip - 6 * along, 2.4 * np.array([-along[1], along[0]])
-    yield _line(here, (float(foot[0]), float(foot[1])), colour, "1.6")
-    corners = " ".join(
-        f"{coordinate(x)},{coordinate(y)}" for x, y in (tip, foot + side, foot - side)
-    )
-    yield element("polygon", points=corners, fill=colour)
-
-
-def _ring_legend(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
-    yield f"<g {TEXT}>\n"
-    for number, (mark, words) in enumerate(keys):
-        y = 20.0 + 12 * number
-        yield f'<g transform="translate({_SIDE + 6:g} {y:g})">{mark.strip()}</g>'
-        yield f'<text x="{_SIDE + 15:g}" y="{y + 2.5:g}">{escape(words)}</text>\n'
-    yield "</g>\n"
-
-
-# --- trees
-
+# --- a failure in a tree
 
 #: The range of tree sizes that are good for a drawing.
 _NODES = range(8, 41)
 
 _WIDTH, _TOP, _STEP, _MARGIN = 290.0, 14.0, 40.0, 12.0
-_EDGE, _NEW, _DEAD = "#7a858f", "#0072b2", "#c1272d"
-_ORPHAN, _GONE = "#d55e00", "#b9c1c8"
+_COLUMNS = ["node", "parent", "member", "root", "orphan", "alive"]
+
+#: The colour, width and dashes of edges: of dead nodes, orphans, nodes with a new parent, others.
+_EDGES = {
+    "old": ("#7a858f", 1, "-"),
+    "dead": ("#b9c1c8", 1, (0, (2, 2))),
+    "orphan": (ORPHAN, 1, (0, (3, 2))),
+    "new": (NEW, 2, "-"),
+}
+
+#: What a node is -> words under the pointer; the first fitting one counts.
+_NODE_WORDS = {
+    "dead": "died in this round",
+    "root": "the root, {}",
+    "orphan": "{}, an orphan",
+    "cut off": "{}, below an orphan",
+    "alive": "{}",
+    "new": "{}, new in the tree",
+}
 
 
 @dataclass(frozen=True)
@@ -240,91 +183,66 @@ def scene_of(watched: pd.DataFrame) -> Scene | None:
     size, in which the root lived, few nodes died, and orphans waited for at least one round.  Among
     equal failures it takes the first one, then the one of the smallest group number.
     """
-    told = {key: rows for key, rows in watched.groupby(["group", "round", "moment"])}
-    struck = sorted((group, number) for group, number, moment in told if moment == "before")
-    scenes = [_scene(told, group, number) for group, number in struck]
-    ranked = sorted(scenes, key=lambda scene: _rank(scene, struck))
-    return ranked[0] if ranked else None
+    told = {key: rows[_COLUMNS] for key, rows in watched.groupby(["group", "round", "moment"])}
+    struck = [(group, number) for group, number, moment in told if moment == "before"]
 
+    def rank(scene: Scene) -> tuple:
+        dead = scene.during[~scene.during["alive"]]
+        return (
+            not scene.is_repaired,
+            any(g == scene.group and scene.number < n <= scene.last for g, n in struck),
+            len(scene.before) not in _NODES,
+            scene.last == scene.number,
+            bool(dead["root"].any()),
+            len(dead),
+            scene.number,
+            scene.group,
+        )
 
-_COLUMNS = ["node", "parent", "member", "root", "orphan", "alive"]
+    return min((_scene(told, *key) for key in struck), key=rank, default=None)
 
 
 def _scene(told: dict[tuple, pd.DataFrame], group: int, number: int) -> Scene:
-    before, during = (told[group, number, moment][_COLUMNS] for moment in ("before", "after"))
+    before, during = (told[group, number, moment] for moment in ("before", "after"))
     last = number
     while told[group, last, "after"]["orphan"].any() and (group, last + 1, "after") in told:
         # dead nodes are listed in the round of their death
         last += 1
-    after = told[group, last, "after"][_COLUMNS]
+    after = told[group, last, "after"]
     if not (during["orphan"] & during["alive"]).any():  # repaired in the round itself
         dead = during.loc[~during["alive"], "node"]
         during = before.assign(alive=~before["node"].isin(dead), orphan=before["parent"].isin(dead))
     return Scene(int(group), int(number), int(last), before, during, after[after["alive"]])
 
 
-def _rank(scene: Scene, struck: Sequence[tuple[int, int]]) -> tuple:
-    again = any(g == scene.group and scene.number < n <= scene.last for g, n in struck)
-    dead = scene.during[~scene.during["alive"]]
-    return (
-        not scene.is_repaired,
-        again,
-        len(scene.before) not in _NODES,
-        scene.last == scene.number,
-        bool(dead["root"].any()),
-        len(dead),
-        scene.number,
-        scene.group,
-    )
-
-
-# --- drawing
-
-
 def scene_figures(scene: Scene) -> list[PageFigure]:
     """Return the drawings of the tree: before the failure, in it, and after the repair."""
-    number, last = scene.number, scene.last
-    live = scene.during["alive"]
-    dead = scene.during.loc[~live, "node"].tolist()
-    orphans = scene.during.loc[scene.during["orphan"] & live, "node"].tolist()
-    cut = int(_cut_off(scene.during, _above(scene.during, scene.before)).sum())
-    first = _places(scene.before, _above(scene.before, scene.before), {})
-    order = dict(zip(scene.before["node"].tolist(), first.tolist(), strict=True))
-    panels = (
-        ("tree-before", f"Before round {number}", _before_words(scene), scene.before),
-        ("tree-failure", f"In round {number}", _failure_words(dead, orphans, cut), scene.during),
-        ("tree-repaired", f"After round {last}", _after_words(scene), scene.after),
-    )
-    named = {int(node) for node in (*dead, *orphans)}
-    figures = []
-    for name, title, words, frame in panels:
-        size, body = _panel(frame, scene.before, order, named)
-        svg = plain_svg(name, f"Group {scene.group}: {title}", words, size, body)
-        figures.append(PageFigure(name, title, svg, words=words, tables=("watched_trees",)))
-    return figures
+    laid = _laid_out(scene.before, scene.before)
+    order = laid.set_index("node")["x"]
+    during = _laid_out(scene.during, scene.before, order)
+    after = _laid_out(scene.after, scene.before, order)
+    named = {*during.loc[(during["what"] == "dead") | during["orphan"], "node"]}
+    return [
+        _picture(name, title, words, frame, named, f"Group {scene.group}: {title}")
+        for name, title, words, frame in (
+            ("tree-before", f"Before round {scene.number}", _before_words(scene), laid),
+            ("tree-failure", f"In round {scene.number}", _failure_words(during), during),
+            ("tree-repaired", f"After round {scene.last}", _after_words(scene, after), after),
+        )
+    ]
 
 
 def tree_picture(name: str, heading: str, tree: pd.DataFrame) -> str:
     """Draw a tree in layers, its root on top, as an ``<svg>`` element.
 
-    Parameters
-    ----------
-    name : str
-        A name for the ids in the drawing.
-    heading : str
-        The title.
-    tree : pandas.DataFrame
-        ``node, parent, member, root``: the nodes of a group, as `World.memberships` has them; the
-        root has no parent.
+    The nodes of `tree` (``node, parent, member, root``) are those of a group, as
+    `World.memberships` has them; the root has no parent.
     """
-    frame = tree.assign(orphan=False, alive=True)[_COLUMNS].sort_values("node", ignore_index=True)
-    order = _places(frame, _above(frame, frame), {})
-    at = dict(zip(frame["node"].tolist(), order.tolist(), strict=True))
-    inner = {int(node) for node in frame["parent"].dropna()}
-    size, body = _panel(frame, frame, at, inner)
+    frame = tree.assign(orphan=False, alive=True)[_COLUMNS]
     members, most = int(frame["member"].sum()), int(frame["parent"].value_counts().max())
     words = f"{len(frame)} nodes, {members} of them members; at most {most} children of a node."
-    return plain_svg(name, heading, words, size, body)
+    inner = {*frame["parent"].dropna()}
+    return _picture(name, heading, words, _laid_out(frame, frame), inner).drawing
 
 
 def _before_words(scene: Scene) -> str:
@@ -333,211 +251,133 @@ def _before_words(scene: Scene) -> str:
     return f"{words}; the root is node {root[0]}." if root else f"{words}."
 
 
-def _failure_words(dead: list[int], orphans: list[int], cut: int) -> str:
-    words = f"{_nodes(dead)} {'dies' if len(dead) == 1 else 'die'}. "
-    if len(orphans) == 1:
-        words += "1 node is an orphan; with what is below it, "
-    else:
-        words += f"{len(orphans)} nodes are orphans; with what is below them, "
-    some = "1 live node is" if cut == 1 else f"{cut} live nodes are"
-    return f"{words}{some} cut off from the root."
+def _failure_words(during: pd.DataFrame) -> str:
+    *some, last = map(str, during.loc[~during["alive"], "node"])
+    dead = f"Nodes {', '.join(some)} and {last} die" if some else f"Node {last} dies"
+    orphans = int((during["orphan"] & during["alive"]).sum())
+    are = "1 node is an orphan; with what is below it"
+    if orphans != 1:
+        are = f"{orphans} nodes are orphans; with what is below them"
+    return f"{dead}. {are}, {_are(int(during['cut'].sum()), 'live node')} cut off from the root."
 
 
-def _after_words(scene: Scene) -> str:
-    known = dict(zip(scene.before["node"], scene.before["parent"], strict=True))
-    here = list(zip(scene.after["node"], scene.after["parent"], strict=True))
-    moved = sum(n in known and not pd.isna(p) and known[n] != p for n, p in here)
-    new = sum(n not in known for n, _ in here)
+def _after_words(scene: Scene, after: pd.DataFrame) -> str:
     more = scene.last - scene.number
     when = "In the same round" if not more else f"{more} round{'s' * (more > 1)} later"
     ends = "no node is an orphan" if scene.is_repaired else "the tree is not repaired yet"
-    return (
-        f"{when} {ends}: {moved} {'node has' if moved == 1 else 'nodes have'} a new parent, {new} "
-        f"{'is' if new == 1 else 'are'} new in the tree."
+    known = after["node"].isin(scene.before["node"])
+    moved, new = int((known & (after["edge"] == "new")).sum()), int((~known).sum())
+    have = "1 node has" if moved == 1 else f"{moved} nodes have"
+    return f"{when} {ends}: {have} a new parent, {_are(new)} new in the tree."
+
+
+def _are(count: int, noun: str = "") -> str:
+    words = f"{count} {noun}".rstrip() + "s" * (bool(noun) and count != 1)
+    return f"{words} {'is' if count == 1 else 'are'}"
+
+
+def _laid_out(
+    frame: pd.DataFrame, before: pd.DataFrame, order: pd.Series | None = None
+) -> pd.DataFrame:
+    """Return a tree with the places, the kinds and the edges of its nodes.
+
+    `before` is the tree before the failure, and `order` has the horizontal positions there:
+    siblings keep their order, and new ones come last.
+    """
+    frame = frame.sort_values("node", ignore_index=True)
+    last = before.set_index("node")["parent"]
+    above = _above(frame, last)
+    rank = frame["node"] if order is None else frame["node"].map(order)
+    across = layers(above, np.argsort(np.lexsort((frame["node"], rank))))
+    depth = np.where(frame["root"], 0, 1)  # 1 for a node without a way to the root
+    cut = (frame["orphan"] & frame["alive"]).to_numpy()
+    for _ in above:
+        depth = np.where(above >= 0, depth[above] + 1, depth)
+        cut = cut | ((above >= 0) & cut[above])
+    cut = cut & frame["alive"]
+    known, parent = frame["node"].isin(last.index), frame["parent"]
+    moved = parent.notna() & (frame["node"].map(last) != parent)
+    is_ = [~frame["alive"], frame["root"], frame["orphan"], cut, known]
+    return frame.assign(
+        above=above,
+        x=_MARGIN + across * (_WIDTH - 2 * _MARGIN) / max(across.max(initial=0), 1.0),
+        y=_TOP + _STEP * depth,
+        cut=cut,
+        what=np.select(is_, [*_NODE_WORDS][:-1], "new"),
+        edge=np.select([~frame["alive"], frame["orphan"], moved], [*_EDGES][1:], "old"),
+        role=np.where(frame["member"], "member", "forwarder"),
     )
 
 
-def _nodes(numbers: Sequence[int]) -> str:
-    """Return words such as ``Nodes 3, 17 and 25``."""
-    words = [str(int(number)) for number in numbers]
-    if len(words) == 1:
-        return f"Node {words[0]}"
-    return f"Nodes {', '.join(words[:-1])} and {words[-1]}"
+def _above(frame: pd.DataFrame, last: pd.Series) -> np.ndarray:
+    """Return the index of the node drawn above each node, an orphan's last parent; -1 at the top.
 
-
-def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
-    """Return the index of the node drawn above each node: an orphan's last parent.
-
-    The index is -1 for a node at the top. Circles of the last parents of orphans are cut.
+    Circles of the last parents of orphans are cut.
     """
-    index = {int(node): place for place, node in enumerate(frame["node"])}
-    last = dict(zip(before["node"], before["parent"], strict=True))
-    above = np.full(len(frame), -1)
-    for place, (node, parent, root) in enumerate(
-        zip(frame["node"], frame["parent"], frame["root"], strict=True)
-    ):
-        parents = [] if root else [parent, last.get(node)]
-        found = [index[int(p)] for p in parents if not pd.isna(p) and int(p) in index]
-        above[place] = found[0] if found else -1
-        at, steps = int(above[place]), 0
-        while at >= 0 and at != place and steps <= len(frame):
-            at, steps = int(above[at]), steps + 1
-        if at >= 0:
+    index = pd.Series(frame.index, frame["node"])
+    found = frame["parent"].map(index).fillna(frame["node"].map(last).map(index))
+    above = found.mask(frame["root"]).fillna(-1).to_numpy(dtype=int)
+    for place in range(len(above)):
+        at, way = above[place], set[int]()
+        while at >= 0 and at != place and at not in way:
+            way.add(at)
+            at = above[at]
+        if at == place:
             above[place] = -1
     return above
 
 
-def _places(frame: pd.DataFrame, above: np.ndarray, order: dict[int, float]) -> np.ndarray:
-    """Return horizontal positions of nodes; siblings keep their order, new ones come last.
-
-    `above` has the row of each node's parent (-1: none), `order` the earlier position by node.
-    """
-    rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
-    by_rank = np.empty(len(frame))
-    by_rank[np.lexsort((frame["node"], rank))] = np.arange(len(frame))
-    return layers(above, by_rank)
-
-
-def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Return the layer of each node: 0 for the root, 1 for a node without a way to the root.
-
-    `above` has the row of each node's parent (-1: none); `root` marks roots.
-    """
-    depth = np.where(root, 0, 1)
-    for _ in above:
-        depth = np.where(above >= 0, depth[above] + 1, depth)
-    return depth
-
-
-def _cut_off(frame: pd.DataFrame, above: np.ndarray) -> np.ndarray:
-    """Return True for live nodes that are orphans, or below an orphan in the drawing.
-
-    `above` has the row of each node's parent (-1: none).
-    """
-    alive = frame["alive"].to_numpy(dtype=bool)
-    cut = frame["orphan"].to_numpy(dtype=bool) & alive
-    for _ in above:
-        cut |= (above >= 0) & cut[above]
-    return cut & alive
+def _picture(
+    name: str, title: str, words: str, frame: pd.DataFrame, named: set[int], heading: str = ""
+) -> PageFigure:
+    """Draw a tree in layers; `named` are the nodes with numbers."""
+    high = float(frame["y"].max()) + 58
+    at = frame[["x", "y"]].to_numpy()
+    with canvas(_WIDTH, high) as drawing:
+        for edge, look in _EDGES.items():
+            some = np.flatnonzero((frame["edge"] == edge) & (frame["above"] >= 0))
+            drawing.lines(np.stack([at[frame["above"].iloc[some]], at[some]], axis=1), *look)
+        for kind in ("orphan", "new"):
+            drawing.marks(kind, *at[frame["what"] == kind].T)
+        for (what, role), some in frame.groupby(["what", "role"]):
+            of = {"dead": "dead", "root": "root", "cut off": f"{role} cut off"}
+            drawing.marks(of.get(what, role), some["x"], some["y"])
+        told = frame["node"].isin(named) | frame["what"].isin(["dead", "new", "root"])
+        drawing.numbers(_numbers(frame[told]), ha="center")
+        drawing.legend(_keys(frame), 8, high - 23.5, _WIDTH)
+        for row in frame.itertuples():
+            parent = "none" if row.root else "none; the node waits for a parent"
+            if not row.root and not pd.isna(row.parent):
+                parent = f"node {int(row.parent)}"
+            what = _NODE_WORDS[row.what].format(row.role)
+            drawing.spot(row.x, row.y, [f"node {row.node}", what, f"parent: {parent}"])
+        tables = ("watched_trees",)
+        return finished(drawing, name, title, words, tables=tables, heading=heading)
 
 
-def _panel(
-    frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float], named: set[int]
-) -> tuple[tuple[float, float], list[str]]:
-    """Draw a tree in layers; return the size of the drawing, and its elements.
-
-    `before` is the tree of the drawing before, `order` the horizontal positions there, `named` the
-    nodes with numbers.
-    """
-    frame = frame.sort_values("node").reset_index(drop=True)
-    above = _above(frame, before)
-    across, cut = _places(frame, above, order), _cut_off(frame, above)
-    depth = _depths(above, frame["root"].to_numpy(dtype=bool))
-    x = _MARGIN + across * (_WIDTH - 2 * _MARGIN) / max(across.max(initial=0), 1.0)
-    y = _TOP + _STEP * depth
-    last = dict(zip(before["node"], before["parent"], strict=True))
-    drawn, labels, spots = [], [], []
-    height = _TOP + _STEP * int(depth.max(initial=0)) + 58
-    seen, new_edges = set[str](), False
-    for place, row in enumerate(frame.itertuples()):
-        if above[place] >= 0:
-            up = above[place]
-            is_new = not pd.isna(row.parent) and last.get(row.node) != row.parent
-            if not row.alive:
-                look = f'stroke="{_GONE}" stroke-dasharray="2 2"'
-            elif row.orphan:
-                look = f'stroke="{_ORPHAN}" stroke-dasharray="3 2"'
-            elif is_new:
-                look, new_edges = f'stroke="{_NEW}" stroke-width="2"', True
-            else:
-                look = f'stroke="{_EDGE}"'
-            ends = path((x[up], y[up]), (x[place], y[place]))
-            drawn.append(f'<path d="{ends}" {look}/>\n')
-    for place, row in enumerate(frame.itertuples()):
-        at = float(x[place]), float(y[place])
-        kind, what = _kind(row, bool(cut[place]), row.node in last)
-        drawn.append(_mark(kind, bool(row.member), *at))
-        seen |= {kind, *(["member" if row.member else "forwarder"] if row.alive else [])}
-        if int(row.node) in named or kind in ("dead", "new") or row.root:
-            labels.append((depth[place], at[0], at[1], str(int(row.node))))
-        words = [f"node {int(row.node)}", what, f"parent: {_parent(row)}"]
-        area = shape("circle", cx=at[0], cy=at[1], r=5)
-        spots.append(spot_svg(Spot(area, at[0] + 4, at[1] + 6, words), _WIDTH, height))
-    body = [*drawn, *_labels(labels), *_legend(seen, new_edges, height - 26), *spots]
-    return (_WIDTH, height), body
+def _numbers(frame: pd.DataFrame) -> Iterator[tuple[float, float, str]]:
+    """Yield the places of the numbers of nodes; of two that would overlap, one is lower."""
+    ends: dict[tuple[float, int], float] = {}
+    for y, x, node in sorted(zip(frame["y"], frame["x"], frame["node"], strict=True)):
+        half = len(str(node)) * CHARACTER / 2 + 1
+        row = next((r for r in range(3) if ends.get((y, r), -1.0) <= x - half), 2)
+        ends[y, row] = x + half
+        yield x, y + 11.5 + 7.5 * row, str(node)
 
 
-def _kind(row: Any, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
-    """Return the name of a node's mark, and words about the node."""
-    member = "member" if row.member else "forwarder"
-    if not row.alive:
-        return "dead", "died in this round"
-    if row.root:
-        return "root", f"the root, {member}"
-    if row.orphan:
-        return "orphan", f"{member}, an orphan"
-    if is_cut_off:
-        return "cut off", f"{member}, below an orphan"
-    return ("alive", member) if is_known else ("new", f"{member}, new in the tree")
-
-
-def _parent(row: Any) -> str:
-    if row.root:
-        return "none"
-    if pd.isna(row.parent):
-        return "none; the node waits for a parent"
-    return f"node {int(row.parent)}"
-
-
-def _mark(kind: str, member: bool, x: float, y: float) -> str:
-    if kind == "dead":
-        d = f"M{coordinate(x - 3.2)} {coordinate(y - 3.2)}l6.4 6.4m0 -6.4l-6.4 6.4"
-        return element("path", d=d, stroke=_DEAD, stroke_width="1.8", fill="none")
-    if kind == "root":
-        return star(x, y)
-    mark = dot(x, y, member).replace(INK, "#9aa4ad") if kind == "cut off" else dot(x, y, member)
-    if ring := {"orphan": _ORPHAN, "new": _NEW}.get(kind):
-        look = {"fill": "#fff", "stroke": ring, "stroke_width": "1.5"}
-        return element("circle", cx=x, cy=y, r=4.4, **look) + mark
-    return mark
-
-
-def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
-    """Yield the numbers of nodes, as elements below their marks.
-
-    Of two numbers that would overlap, one is lower.
-    """
-    yield f'<g {TEXT} text-anchor="middle" style="{HALO}">\n'
-    ends: dict[tuple[int, int], float] = {}
-    for depth, x, y, words in sorted(labels):
-        half = len(words) * 4.4 / 2 + 1
-        row = next((r for r in range(3) if ends.get((depth, r), -1.0) <= x - half), 2)
-        ends[depth, row] = x + half
-        yield f'<text x="{coordinate(x)}" y="{coordinate(y + 11.5 + 7.5 * row)}">{words}</text>\n'
-    yield "</g>\n"
-
-
-def _legend(seen: set[str], new_edges: bool, y: float) -> Iterator[str]:
-    """Yield the entries of the legend, in rows, for the kinds of marks that are `seen`."""
-    keys = [
-        (_mark("root", False, 0, 0), "root", "root" in seen),
-        (_mark("alive", True, 0, 0), "member", "member" in seen),
-        (_mark("alive", False, 0, 0), "forwarder", "forwarder" in seen),
-        (_mark("dead", False, 0, 0), "dead", "dead" in seen),
-        (_mark("orphan", False, 0, 0), "orphan", "orphan" in seen),
-        (_mark("cut off", True, 0, 0), "below an orphan", "cut off" in seen),
-        (_mark("new", False, 0, 0), "new in the tree", "new" in seen),
-        (f'<path d="M-5 0H5" stroke="{_NEW}" stroke-width="2"/>', "new parent", new_edges),
-    ]
-    yield f"<g {TEXT}>\n"
-    x = 8.0
-    for mark, words, is_there in keys:
-        if not is_there:
-            continue
-        wide = 15 + len(words) * 4.4 + 10
-        if x + wide > _WIDTH:
-            x, y = 8.0, y + 13
-        yield f'<g transform="translate({coordinate(x)} {coordinate(y)})">{mark.strip()}</g>'
-        yield f'<text x="{coordinate(x + 9)}" y="{coordinate(y + 2.5)}">{words}</text>\n'
-        x += wide
-    yield "</g>\n"
+def _keys(frame: pd.DataFrame) -> Iterator[Key]:
+    """Yield the entries of the legend for the kinds of nodes and edges that are there."""
+    there = {*frame["what"], *frame.loc[frame["alive"], "role"]}
+    for kind, mark, words in (
+        ("root", "root", "root"),
+        ("member", "member", "member"),
+        ("forwarder", "forwarder", "forwarder"),
+        ("dead", "dead", "dead"),
+        ("orphan", "orphan", "orphan"),
+        ("cut off", "member cut off", "below an orphan"),
+        ("new", "new", "new in the tree"),
+    ):
+        if kind in there:
+            yield mark, words
+    if ((frame["edge"] == "new") & (frame["above"] >= 0)).any():
+        yield {"colour": NEW, "width": 2}, "new parent"

@@ -55,36 +55,12 @@ def render(
 ) -> page.Report:
     """Draw the figures and write the page.
 
-    Parameters
-    ----------
-    metrics : sequence of mappings
-        ``name, value, unit, paper, figure``; value, paper and figure may be None.  Optional:
-        ``check`` (the independent check's range, as text), ``note`` and ``fitted`` (parameters were
-        fitted to the published value); of several topologies
-        ``experiment``, ``std`` and ``seeds`` (each seed's value), `value` being the mean.  Rows
-        keep their order; the first of each figure that has a published value is one of the
-        headline numbers.
-    manifest : mapping
-        ``config, resolved, versions, seed, phases, machine``, any of them absent.
-    distributions : DataFrame
-        ``figure, system, measure, value, count``: how many things (groups, nodes, links) have each
-        value.  For Figure 6 value is the rank and count the group's size.
-    trees : RunTrees, optional
-        The trees that are drawn.
-    delays : DataFrame, optional
-        ``system, size, rad``: a row for each system and group, of all topologies.
-    by_part : DataFrame, optional
-        Measures by class and region, the columns `parts.COLUMNS`.
-    latency : Latency, optional
-        Deliveries by their latency.
-    part_latencies : DataFrame, optional
-        Deliveries by latency, class and region, the columns `part_latency.COLUMNS`.
-    tables : collection of str, optional
-        The tables of the folder; by default all that figures come from.
-
-    Returns
-    -------
-    Report
+    `metrics` are the rows of ``metrics.json``, in the order of the page; the first of each figure
+    with a published value is a headline number. With several topologies, they also have
+    ``experiment``, ``std`` and ``seeds``, and `value` is the mean. `manifest` may lack any part.
+    `distributions`, `by_part` and `part_latencies` are tables of `schemas`; `delays` has ``system,
+    size, rad``, a row for each system and group. Figures link to `tables`, by default to all from
+    which they come.
     """
     systems = page_systems(distributions)
     by_size = None if delays is None else draw_by_size(delays, systems)
@@ -198,10 +174,7 @@ def _heading(manifest: Mapping[str, Any], is_paper: bool) -> str:
     """Return the title of the page."""
     if is_paper:
         return "Scribe over Pastry: measured against published"
-    config = {
-        **page.as_mapping(manifest.get("config")),
-        **page.as_mapping(manifest.get("resolved")),
-    }
+    config = page.config_of(manifest)
     groups, nodes = config.get("groups"), config.get("nodes")
     if is_number(groups) and is_number(nodes):
         return f"One message to each of {groups:,} groups on {nodes:,} nodes"

@@ -51,13 +51,7 @@ def as_percent(value: float) -> str:
 
 
 def share_in_percent(share: float) -> str:
-    """Return a share in per cent to three digits, or more: only a whole is 100 %.
-
-    Examples
-    --------
-    >>> share_in_percent(0.94217), share_in_percent(0.99996), share_in_percent(1.0)
-    ('94.2\xa0%', '99.996\xa0%', '100\xa0%')
-    """
+    """Return a share in per cent to three digits, or more: only a whole is 100 %."""
     percent = 100 * share
     near = (float(f"{percent:.{digits}g}") for digits in range(3, 18))
     rounded = next(value for value in near if value < 100 or percent >= 100)
@@ -65,26 +59,19 @@ def share_in_percent(share: float) -> str:
 
 
 def reach_in_words(reached: Any) -> str:
-    """Return a note on a system that does not reach all members; empty if the system does.
-
-    Examples
-    --------
-    >>> reach_in_words(0.94217), reach_in_words(1.0), reach_in_words(None)
-    ('reaches 94.2\xa0% of the members', '', '')
-    """
+    """Return a note on a system that does not reach all members; empty if the system does."""
     if not is_number(reached) or reached >= 1:
         return ""
     return f"reaches {share_in_percent(reached)} of the members"
 
 
-def as_bytes(size: float) -> str:
-    """Return a number of bytes to three digits, in units of 1,000.
+def cut(words: str, most: int) -> str:
+    """Return words with at most a number of characters; an ellipsis stands for the rest."""
+    return words if len(words) <= most else words[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
-    Examples
-    --------
-    >>> as_bytes(999), as_bytes(128_000), as_bytes(22_912_000)
-    ('999 B', '128 KB', '22.9 MB')
-    """
+
+def as_bytes(size: float) -> str:
+    """Return a number of bytes to three digits, in units of 1,000, such as ``22.9 MB``."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if abs(size) >= factor:
             return f"{float(f'{size / factor:.3g}'):,g} {unit}"
@@ -96,17 +83,12 @@ def as_spread(std: Any) -> str:
     return as_text(float(f"{std:.3g}")) if is_number(std) else ""
 
 
-def _entry(value: Any) -> str:
-    """Return an element of a setting's list as text; a table as its keys and values."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {one}" for name, one in value.items()) + "}"
-    return str(value)
-
-
 def as_setting(value: Any) -> str:
     """Return the value of a setting as text, as a user would write it."""
     if isinstance(value, list):
-        return ",".join(map(_entry, value)) or ABSENT
+        return ",".join(map(as_setting, value)) or ABSENT
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {one}" for name, one in value.items()) + "}"
     return ABSENT if value is None else str(value)
 
 

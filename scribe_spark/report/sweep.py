@@ -7,34 +7,33 @@ settings is a line.
 from __future__ import annotations
 
 import itertools
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from scribe_spark.report import page
-from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel
+from scribe_spark.report.charts import Axis, Panel, draw, from_zero, lines_panel, rounds_panel
 from scribe_spark.report.style import (
     as_duration,
     as_text,
+    cut,
     is_number,
     marked_style,
     measure_in_words,
     short_number,
     short_tick,
 )
-from scribe_spark.report.svg import Line, PageFigure, exactly, new_figure, svg_element
+from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 
 #: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10
 
-_MOST_CARDS, _MOST_OPEN = 6, 6
+_MOST_CARDS = 6
 _COLOUR = "#0072b2"
 _DECADES = 2  # an axis over at least this number of decades is logarithmic
 _TICKS = 7  # up to this number of values, each has its tick
@@ -103,31 +102,17 @@ def render_sweep(
 ) -> page.Report:
     """Draw the figures and write the page.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        A column for each swept field, ``metric, value``.
-    grid : mapping
-        Field -> its values, in order.
-    show : mapping
-        Metric -> unit, in order; those that have no value at any point are only named.
-    points : mapping
-        A point's folder -> its values of the swept fields.
-    manifest : mapping
-        As :func:`scribe_spark.report.run.render`.
-    noun : str
-        What a point is.
-    rounds : mapping of str to DataFrame, optional
-        Of worlds: a point's folder -> a row for each round, a column for each measure.
-    measures : mapping of str to str, optional
-        Measures that are drawn over the rounds -> unit, in order.
+    `rows`, `grid` and `points` are those of :class:`_SweptPoints`. `show` has the unit of each
+    metric; one without a value at any point is only named. `noun` is what a point is: ``run`` or
+    ``world``. Worlds also have `rounds`, a point's folder -> a row for each round and a column for
+    each measure, and `measures`, the units of those that are drawn over the rounds.
     """
     swept = _SweptPoints(rows, grid, points)
     axis, there = swept.varied[0], [m for m in show if any(v is not None for v in swept.of(m))]
     drawn = {metric: draw(_panel(metric, swept, show[metric])) for metric in there}
     cards, absent = _cards(swept, show, there), [m for m in show if m not in there]
     sections = ((page.section_of(metric), one) for metric, one in drawn.items())
-    looks = [(label, _style(number)) for number, label in enumerate(swept.lines("")) if label]
+    looks = {label: _style(number) for number, label in enumerate(swept.lines("")) if label}
     typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
     return page.make_page(
         f"Sweep over {axis}",
@@ -139,7 +124,7 @@ def render_sweep(
         ],
         [
             _legend("Lines", "line", looks),
-            *page.measure_sections(sections, _MOST_OPEN, "small"),
+            *page.measure_sections(sections, page.MOST_OPEN, "small"),
             f"Without a value at any point: {', '.join(absent)}." * bool(absent),
             *_over_rounds(rounds or {}, swept.labels, measures or {}),
             _table(swept, drawn, noun),
@@ -157,10 +142,7 @@ _LINK = Markup('<a href="{folder}/report.html">{label}</a>')
 
 
 def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> page.PageSection:
-    """Return the section with every drawn measure of every point.
-
-    `noun` says what a point is: ``run`` or ``world``.
-    """
+    """Return the section with every drawn measure of every point."""
     rounds = noun == "world" and len(swept.points) > MOST_LINES
     words = _OWN_REPORTS.format(noun=noun, rounds=", which draws its rounds" * rounds)
     heads = [_LINK.format(folder=folder, label=label) for folder, label in swept.labels.items()]
@@ -172,13 +154,23 @@ def _table(swept: _SweptPoints, drawn: Mapping[str, PageFigure], noun: str) -> p
     return page.PageSection("points", "Every point", [words, table])
 
 
-def _legend(label: str, name: str, looks: Iterable[tuple[str, Mapping[str, Any]]]) -> page.Legend:
-    """Return a legend with a sample of each line: `looks` has the lines' texts and styles.
+def _legend(label: str, name: str, looks: Mapping[str, Mapping[str, Any]]) -> page.Legend:
+    """Return a legend with a sample of each line; `name` begins the ids of the samples."""
+    samples = [
+        (words, _sample(f"{name}-{number}", look, words))
+        for number, (words, look) in enumerate(looks.items())
+    ]
+    return page.Legend(label, samples)
 
-    `label` is the title of the legend; `name` begins the ids of the samples in the page.
-    """
-    named = ((f"{name}-{number}", look, of) for number, (of, look) in enumerate(looks))
-    return page.Legend(label, [(of, _sample(file, look, of)) for file, look, of in named])
+
+def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
+    """Return a short line in the style `look`, for the legend, as an SVG element."""
+    from matplotlib.lines import Line2D
+
+    with new_figure(0.42, 0.16) as figure:
+        line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **look)
+        figure.add_artist(line)
+        return svg_element(figure, name, label, "The line of this label.")
 
 
 def _over_rounds(
@@ -186,14 +178,7 @@ def _over_rounds(
 ) -> list[page.PageSection]:
     """Return the section with a figure for each measure by rounds, a line for each point.
 
-    Parameters
-    ----------
-    rounds : mapping
-        Folder of a point -> its measures by rounds; with many points there is no section.
-    labels : mapping
-        Folder of a point -> label of its line.
-    measures : mapping
-        Measure -> unit; a measure that no point has is left out.
+    `rounds` and `labels` are by folder; `measures` has units. With many points there is no section.
     """
     by_label = {labels[folder]: of for folder, of in rounds.items()}
     drawn: list[PageFigure] = []
@@ -207,11 +192,12 @@ def _over_rounds(
             lines = {label: line.dropna() for label, line in lines.items()}
         if any(line.notna().any() for line in lines.values()):
             name, title = _name("rounds", measure), measure_in_words(measure)
-            panel = rounds_panel(name, title, lines, axis=unit, unit=unit, labels="")
-            drawn.append(draw(panel))
-    looks = [(label, marked_style(n)) for n, label in enumerate(by_label if drawn else ())]
-    parts = [_legend("Points", "point", looks), *page.unfolded(drawn, _MOST_OPEN)]
-    return [page.PageSection("rounds", "Over the rounds", parts, count=len(drawn))] if drawn else []
+            drawn.append(draw(rounds_panel(name, title, lines, axis=unit, unit=unit, labels="")))
+    if not drawn:
+        return []
+    looks = {label: marked_style(number) for number, label in enumerate(by_label)}
+    parts = [_legend("Points", "point", looks), *page.unfolded(drawn, page.MOST_OPEN)]
+    return [page.PageSection("rounds", "Over the rounds", parts, count=len(drawn))]
 
 
 def _name(begin: str, measure: str) -> str:
@@ -220,18 +206,18 @@ def _name(begin: str, measure: str) -> str:
 
 
 def _cards(swept: _SweptPoints, show: Mapping[str, str], metrics: Sequence[str]) -> list[page.Card]:
-    """Return cards of the metrics that differ most between the points."""
+    """Return cards of the metrics that differ most between the points, costs last."""
     found: list[tuple[float, page.Card]] = []
     for metric in metrics:
         of = zip(swept.of(metric), swept.labels.values(), strict=True)
         there = [(number, label) for number, label in of if number is not None]
-        (least, at_least), (most, at_most) = _named(min(there), there), _named(max(there), there)
-        unit = f" {show[metric]}" if show[metric] else ""
+        (least, at_least), (most, at_most) = (_named(end(there), there) for end in (min, max))
+        text, words = f"{as_text(least)} to {as_text(most)}", show[metric]
         if least == most:
-            text, words = as_text(least), f"{unit.strip()} at every point".strip()
+            text, words = as_text(least), f"{words} at every point".strip()
         else:
-            text = f"{as_text(least)} to {as_text(most)}"
-            words = f"{unit.strip()}; least at {at_least}, greatest at {at_most}".removeprefix("; ")
+            where = f"least at {at_least}, greatest at {at_most}"
+            words = f"{words}; {where}" if words else where
         apart = (most - least) / max(abs(most), abs(least), 1e-300)
         is_cost = metric.startswith("cost.")
         card = page.Card(measure_in_words(metric), text, words, _COLOUR)
@@ -241,10 +227,7 @@ def _cards(swept: _SweptPoints, show: Mapping[str, str], metrics: Sequence[str])
 
 
 def _named(end: tuple[float, str], there: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """Return a least or greatest value with its point, and how many other points have the value.
-
-    `end` is the value and the point's label; `there` has all of them.
-    """
+    """Return an extreme value with its point, and how many other points of `there` have it."""
     value, label = end
     others = sum(one == value for one, _ in there) - 1
     return value, f"{label} and {others:,} more" if others else label
@@ -276,21 +259,6 @@ def _word(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _describe(lines: Mapping[str, Sequence[float | None]], axis: str, values: Sequence[Any]) -> str:
-    """Return the first and the last value of each line in sentences.
-
-    `axis` is the name of the swept field, `values` are its values.
-    """
-    sentences = []
-    for label, ys in lines.items():
-        known = [(_word(x), as_text(y)) for x, y in zip(values, ys, strict=True) if y is not None]
-        if known:
-            (first, low), (last, high) = known[0], known[-1]
-            rest = f", {high} at {last}" * (len(known) > 1)
-            sentences.append(f"{label}: {low} at {axis} {first}{rest}.".removeprefix(": "))
-    return " ".join(sentences)
-
-
 # --- drawing
 
 
@@ -307,52 +275,35 @@ def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
     shown = dict(zip(x, (values[i] for i in order), strict=True))
-    drawn = []
-    for number, (label, ys) in enumerate(lines.items()):
-        points = np.array(x), np.array([math.nan if (at := ys[i]) is None else at for i in order])
-        drawn.append(Line(label, _style(number), points[0], exactly(*points), points))
-    every = -(-len(x) // _TICKS)
-    across = Axis(axis, named={at: _tick(shown[at]) for at in x[::every]})
+    by_x = {label: pd.Series([ys[i] for i in order], x, dtype=float) for label, ys in lines.items()}
+    across = Axis(axis, named={at: _tick(shown[at]) for at in x[:: -(-len(x) // _TICKS)]})
     if numeric and _spans_decades(x):
         across = replace(across, scale="log")
     elif not numeric:
         across = replace(across, low=-0.3, high=len(x) - 0.7)
-    return Panel(
-        *(_name("sweep", metric), measure_in_words(metric), "points", drawn, across),
-        _vertical(unit, [y for ys in lines.values() for y in ys if y is not None]),
-        _describe(lines, axis, values),
+    return lines_panel(
+        *("points", _name("sweep", metric), measure_in_words(metric), by_x, across),
+        _vertical(unit, by_x),
         lambda at: f"{axis} {_word(shown[at])}",
+        looks={label: _style(number) for number, label in enumerate(lines)},
         at=lambda at: shown[at],
         labels="",
         unit=unit,
     )
 
 
-def _vertical(unit: str, y: Sequence[float]) -> Axis:
-    """Return a vertical axis with room for the values `y`, logarithmic over decades."""
+def _vertical(unit: str, lines: Mapping[str, pd.Series]) -> Axis:
+    """Return a vertical axis with room for lines, logarithmic over decades."""
+    y = pd.concat([*lines.values()]).dropna()
     if _spans_decades(y):
         return Axis(unit, scale="log", ticks=6, tick=short_tick)
-    if min(y) < 0:
-        return Axis(unit, ticks=5, tick=short_tick)
-    return Axis(unit, 0, max(y) * 1.08 or 1, ticks=5, tick=short_tick)
-
-
-def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
-    """Return a short line in the style `look`, for the legend, as an SVG element."""
-    from matplotlib.lines import Line2D
-
-    with new_figure(0.42, 0.16) as figure:
-        line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **look)
-        figure.add_artist(line)
-        return svg_element(figure, name, label, "The line of this label.")
+    return Axis(unit, ticks=5, tick=short_tick) if y.min() < 0 else from_zero(unit, lines)
 
 
 def _tick(value: Any) -> str:
-    if is_number(value):
-        return short_number(value)
-    text = _word(value)
-    return text if len(text) <= 12 else "\N{HORIZONTAL ELLIPSIS}" + text[-11:]
+    # paths differ at their ends
+    return short_number(value) if is_number(value) else cut(_word(value)[::-1], 12)[::-1]
 
 
-def _spans_decades(values: Sequence[float]) -> bool:
+def _spans_decades(values: Sequence[float] | pd.Series) -> bool:
     return min(values) > 0 and max(values) >= 10**_DECADES * min(values)

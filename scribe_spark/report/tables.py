@@ -70,11 +70,6 @@ COSTS = {"links": "Links changed", "acting": "Hosts that act", "messages": "Mess
 #: The metrics of `measures.joins_and_failures`.
 _FAILURE = re.compile(r".*\.failure\.depth_(?P<depth>\w+)\.(?P<cost>\w+?)(?P<beside>\.\w+)?")
 
-#: The columns of `schemas.BY_PART` that the pages show.
-PART_COLUMNS = (
-    *("by", "part", "system", "measure", "count"),
-    *("mean", "p50", "p90", "p95", "p99", "max"),
-)
 _PART_PERCENTILES = ("p50", "p90", "p99")
 
 #: The name of each overlay, and its experiment (`config.EXPERIMENTS`).
@@ -102,7 +97,7 @@ def latencies(
 ) -> list[page.PageSection]:
     """Return the section of latencies, if any was measured: a row for each system and unit.
 
-    `of` is the origin of the numbers, for the heading; `has_table` is True for a link to the table.
+    `of` is the origin of the numbers; `has_table` is True for a link to the table.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     reached: dict[str, Any] = {}
@@ -123,7 +118,7 @@ def latencies(
     rows = [
         (
             page.Cell(label, "" if unit == "ms" else f"in {unit}"),
-            _share(reached.get(label)),
+            share_in_percent(share) if is_number(share := reached.get(label)) else ABSENT,
             *(as_text(values.get(name)) for name in columns),
         )
         for (label, unit), values in found.items()
@@ -134,17 +129,12 @@ def latencies(
     return [page.PageSection("latencies", f"Latencies{of}", parts, contents)] if rows else []
 
 
-def _share(share: Any) -> str:
-    return share_in_percent(share) if is_number(share) else ABSENT
-
-
 def latencies_of_last_round(
     table: pd.DataFrame, links: str = "", has_table: bool = False, contents: str = ""
 ) -> list[page.PageSection]:
     """Return the section of latencies of the last round of a world that has latencies.
 
-    `table` has a row for each round and a column for each measure; `links` comes from
-    :func:`links_in_words`, and `contents` is the section's name in the table of contents.
+    `table` has a row for each round, `links` comes from :func:`links_in_words`.
     """
     names = [name for name in table if _LATENCY.fullmatch(str(name))]
     timed = [name for name in names if not name.endswith("reached")]
@@ -152,9 +142,10 @@ def latencies_of_last_round(
     if some.empty:
         return []
     last = some.iloc[-1].dropna()
-    order = in_order(str(name).partition(".")[0] for name in last.index)
-    values = sorted(last.items(), key=lambda one: order.index(str(one[0]).partition(".")[0]))
-    rows = [{"name": name, "value": float(value)} for name, value in values]
+    systems = [str(name).partition(".")[0] for name in last.index]
+    order = in_order(systems)
+    values = sorted(zip(systems, last.items(), strict=True), key=lambda one: order.index(one[0]))
+    rows = [{"name": name, "value": float(value)} for _, (name, value) in values]
     of = f" in round {some.index[-1]}, the last one with multicasts{links}"
     return latencies(rows, of, has_table, contents)
 
@@ -173,7 +164,7 @@ def links_in_words(resolved: Mapping[str, Any]) -> str:
 def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.PageSection]:
     """Return a section of latencies by class of node and one by region, if nodes have these parts.
 
-    `table` is the name of the folder's table with more measures.
+    The link leads to a table of the folder, which has more measures.
     """
     if by_part is None:
         return []
@@ -205,11 +196,7 @@ def latencies_by_part(by_part: pd.DataFrame | None, table: str) -> list[page.Pag
 
 
 def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
-    """Return the section of failures of hosts of the reference tree, if there are any.
-
-    Its table has a row for each depth, and means of each of :data:`COSTS` of the reference tree and
-    of Scribe.
-    """
+    """Return the section of failures of hosts of the reference tree by depth, if there are any."""
     found: dict[str, dict[tuple[str, bool], Any]] = {}
     for metric in metrics:
         match = _FAILURE.fullmatch(str(metric.get("name")))
@@ -261,10 +248,9 @@ class ComparedNumber:
 def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[ComparedNumber]:
     """Return the published numbers of ``make paper`` that can be compared, in the paper's order.
 
-    The result is empty without runs over both overlays.
-
-    Numbers to which parameters of the network were fitted, and numbers of the network alone, do
-    not depend on the overlay and are left out, as are numbers that are 0 in the paper.
+    There are none without runs over both overlays. Numbers to which parameters of the network were
+    fitted, and numbers of the network alone, do not depend on the overlay and are left out, as are
+    numbers that are 0 in the paper.
     """
     by_overlay: dict[str, dict[str, Mapping[str, Any]]] = {overlay: {} for overlay in OVERLAYS}
     for metric in metrics:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -23,7 +25,7 @@ from scribe_spark.measures.incomplete import (
 )
 from scribe_spark.report import page
 from scribe_spark.report.cards import answers_in_words, world_cards
-from scribe_spark.report.charts import Panel, draw, line_words, rounds_panel
+from scribe_spark.report.charts import Panel, draw, rounds_panel
 from scribe_spark.report.pictures import scene_figures, scene_of
 from scribe_spark.report.run_figures import Latency, draw_coverage
 from scribe_spark.report.style import PERCENT, as_text, in_order, label_of, system_styles
@@ -100,23 +102,31 @@ _OF_SYSTEMS = {
 }
 
 
+def _of_systems(
+    name: str, title: str, unit: str, measures: Mapping[str, str], every_round: bool = True
+) -> RoundPanel:
+    """Return a panel with a line for each system; `measures` has a measure of each."""
+    return RoundPanel(
+        name,
+        title,
+        unit,
+        {measure: label_of(system) for system, measure in measures.items()},
+        every_round,
+        systems={label_of(system): system for system in measures},
+    )
+
+
 def system_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
     """Return the panels of several systems side by side; empty if Scribe is the only system."""
     systems = in_order(systems_of_world(measures))
     if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
         return ()
-
     return tuple(
-        RoundPanel(
-            f"systems-{name.replace('.', '-').replace('_', '-')}",
-            title,
-            unit,
-            {measure_of_round(system, name): label_of(system) for system in systems},
-            every_round=False,
-            systems={label_of(system): system for system in systems},
-        )
+        _of_systems(re.sub(r"[._]", "-", f"systems-{name}"), title, unit,
+                    {system: measure_of_round(system, name) for system in systems},
+                    every_round=False)
         for name, (title, unit) in _OF_SYSTEMS.items()
-    )
+    )  # fmt: skip
 
 
 def coverage_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
@@ -126,12 +136,11 @@ def coverage_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
     for system in systems:
         words |= answers_in_words(measures, system)
     return tuple(
-        RoundPanel(
-            f"coverage-{name.replace('.', '-').replace('_', '-')}",
+        _of_systems(
+            re.sub(r"[._]", "-", f"coverage-{name}"),
             f"Share {what}" if unit == PERCENT else f"Time {what}, over publications",
             "share" if unit == PERCENT else "ms",
-            {f"{system}.{name}": label_of(system) for system in systems},
-            systems={label_of(system): system for system in systems},
+            {system: f"{system}.{name}" for system in systems},
         )
         for name, (what, unit) in words.items()
     )
@@ -139,13 +148,9 @@ def coverage_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
 
 #: The panels of a world whose publications have a size.
 BYTES_PANELS = (
-    RoundPanel(
-        "payload-bytes",
-        "Payload that a node sends in a round",
-        "B",
-        {f"scribe.bytes.up.{end}": end for end in ("mean", "p95", "max")},
-        every_round=False,
-    ),
+    RoundPanel("payload-bytes", "Payload that a node sends in a round", "B",
+               {f"scribe.bytes.up.{end}": end for end in ("mean", "p95", "max")},
+               every_round=False),
 )  # fmt: skip
 
 #: The systems whose links are compared in a world.
@@ -200,16 +205,10 @@ GROUP_PANELS = (
                {"scribe.multicasts.reached": "reached"}),
     RoundPanel("node-stress", "Entries of children tables, per node", "entries",
                {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"}),
-    *(
-        RoundPanel(
-            f"multicast-links-{end}",
-            f"Packets on a link, {title}: one multicast of each group",
-            "packets",
-            {f"{system}.link_stress.{end}": label_of(system) for system in _MULTICASTS},
-            systems={label_of(system): system for system in _MULTICASTS},
-        )
-        for end, title in (("mean_existing", "mean"), ("max", "maximum"))
-    ),
+    *(_of_systems(f"multicast-links-{end}",
+                  f"Packets on a link, {title}: one multicast of each group", "packets",
+                  {system: f"{system}.link_stress.{end}" for system in _MULTICASTS})
+      for end, title in (("mean_existing", "mean"), ("max", "maximum"))),
 )  # fmt: skip
 
 #: The panels of a world with a reference tree.
@@ -236,7 +235,6 @@ TREE_PANELS = (
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
-_MOST_OPEN = 6  # the number of visible figures of a section
 
 
 def render_world(
@@ -248,18 +246,9 @@ def render_world(
 ) -> page.Report:
     """Draw the figures and write the page of a world.
 
-    Parameters
-    ----------
-    rounds : DataFrame
-        `schemas.ROUNDS`.
-    manifest : mapping
-        As :func:`scribe_spark.report.run.render`.
-    watched : DataFrame, optional
-        For a world with groups: `schemas.WATCHED_TREES`.
-    latency : Latency, optional
-        Deliveries of the last round by their latency.
-    by_part : DataFrame, optional
-        `schemas.ROUNDS_BY_PART`.
+    `rounds` is the table `schemas.ROUNDS`, `manifest` as of :func:`scribe_spark.report.run.render`.
+    For a world with groups, there may be `watched` (`schemas.WATCHED_TREES`), `latency` of the last
+    round, and `by_part` (`schemas.ROUNDS_BY_PART`).
     """
     from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
 
@@ -293,10 +282,7 @@ _INTRO = (
 
 
 def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a round's mean supersteps, messages and bytes, as name and value.
-
-    There are none if the rounds were played in tasks.
-    """
+    """Return a round's mean supersteps, messages and bytes, if the rounds were played in jobs."""
     costs = list(manifest.get("world", {}).get("costs", {}).values())
     if not costs:
         return []
@@ -323,9 +309,8 @@ def _last_round(
     listed = contents if coverage is None else ""
     tables = latencies_of_last_round(table, links, coverage is not None, listed)
     yield from tables
-    if by_part is not None and (
-        tables or coverage is not None
-    ):  # of the last round with deliveries
+    if by_part is not None and (tables or coverage is not None):
+        # of the last round with deliveries
         delays = by_part[by_part["measure"] == "delay_ms"]
         of_last = delays[delays["round"] == delays["round"].max()]
         yield from latencies_by_part(of_last, "rounds_by_part")
@@ -334,10 +319,7 @@ def _last_round(
 def _over_rounds(
     table: pd.DataFrame, seconds: float
 ) -> tuple[list[page.PageSection], list[RoundPanel]]:
-    """Return the sections of figures over the rounds, and the measures for the table.
-
-    `seconds` is the length of a round.
-    """
+    """Return the sections of figures over rounds of some seconds, and the panels of the table."""
     sections: list[page.PageSection] = []
     shown: list[RoundPanel] = []
     in_place = words_in_place(table)
@@ -354,16 +336,13 @@ def _over_rounds(
         found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
         drawn = [draw(_panel(panel, lines, table, in_place)) for panel, lines in found]
         if drawn:
-            name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, _MOST_OPEN)
+            name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, page.MOST_OPEN)
             sections.append(page.PageSection(name, title, parts, count=len(drawn)))
     return sections, shown
 
 
 def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
-    """Return the lines of a figure: label -> values by round, or by what `RoundPanel.across` names.
-
-    `table` has the world's measures by rounds; measures that it lacks have no line.
-    """
+    """Return the lines of a figure: label -> values by round, or by what `across` names."""
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
         return {label: counts for label, counts in found.items() if len(counts)}
@@ -379,10 +358,7 @@ def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, 
 
 
 def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return counts over all rounds, by the number at the end of the measures' names.
-
-    Numbers without a measure have the count 0.
-    """
+    """Return counts over all rounds, by the number at the end of the measures' names."""
     from scribe_spark.worlds.summary import totals_by_number  # imported here, as it imports Spark
 
     counts = totals_by_number(table, measure)
@@ -404,25 +380,25 @@ def _panel(
     table: pd.DataFrame,
     in_place: Mapping[str, str],
 ) -> Panel:
-    """Return a figure of the lines that :func:`_lines` has found, with their values in words.
+    """Return the panel of the lines that :func:`_lines` has found.
 
     `in_place` are the words in place of means (`words_in_place`).
     """
-    told = [
-        distribution_words(line, panel.across) if panel.across else line_words(label, line)
-        for label, line in lines.items()
-    ]
-    measures = panel.measures.items()
-    told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
-    styles = system_styles(panel.systems.values())
-    return rounds_panel(
-        *(f"round-{panel.name}", panel.title, lines, " ".join(told), panel.across or "round"),
-        looks={label: styles[system] for label, system in panel.systems.items()},
-        axis=panel.unit.partition(", ")[0],  # short enough for the axis
+    measures, styles = panel.measures.items(), system_styles(panel.systems.values())
+    found = rounds_panel(
+        *(f"round-{panel.name}", panel.title, lines),
+        panel.unit.partition(", ")[0],  # short enough for the axis
+        panel.across or "round",
         hollow={label: incomplete_rounds(table, name) for name, label in measures},
+        looks={label: styles[system] for label, system in panel.systems.items()},
         unit=panel.unit,
         tables=("rounds",),
     )
+    told = [found.words]
+    if panel.across:
+        told = [distribution_words(line, panel.across) for line in lines.values()]
+    told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
+    return replace(found, words=" ".join(told))
 
 
 def _most_frequent(table: pd.DataFrame) -> RoundPanel:
@@ -484,10 +460,7 @@ def _cell(table: pd.DataFrame, number: int, name: str) -> str:
 
 
 def distribution_words(counts: pd.Series, across: str) -> str:
-    """Return the median and the greatest value of a distribution, given by counts, in words.
-
-    `across` says what the values are.
-    """
+    """Return the median and the greatest value of a distribution, given by counts, in words."""
     shares = counts.cumsum() / counts.sum()
     median, most = (int((shares >= share).idxmax()) for share in (0.5, 1.0))
     sentence = f"{across[:1].upper()}{across[1:]}"
@@ -498,24 +471,19 @@ def distribution_words(counts: pd.Series, across: str) -> str:
 
 
 def world_notes(table: pd.DataFrame) -> list[str]:
-    """Return sentences about open deliveries, incomplete rounds, and what is not simulated.
-
-    `table` has a row for each round and a column for each measure.
-    """
+    """Return sentences about open deliveries, incomplete rounds, and what is not simulated."""
     systems = in_order(systems_of_world(table))
-    return [
-        *_open(table, systems),
-        *_incomplete(table, systems),
-        *_not_simulated(table, systems),
-    ]
+    kinds = _open, _incomplete, _not_simulated
+    return [sentence for kind in kinds for sentence in kind(table, systems)]
 
 
 def _open(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]:
     rounds = sorted({number for system in systems for number in rounds_not_due(table, system)})
     if not rounds:
         return
-    counts = {system: _sum(table, f"{system}.publications.open") for system in systems}
-    named = "; ".join(f"{label_of(s)}: {as_text(count)}" for s, count in counts.items() if count)
+    counts = {system: table.get(f"{system}.publications.open", 0.0) for system in systems}
+    totals = {label_of(system): float(np.nansum(count)) for system, count in counts.items()}
+    named = "; ".join(f"{label}: {as_text(count)}" for label, count in totals.items() if count)
     shares = "No publication is due, so there are no shares of deliveries"
     if not all(has_none_due(table, system) for system in systems):
         shares = "Shares of deliveries cover only the publications that are due"
@@ -550,23 +518,8 @@ def _not_simulated(table: pd.DataFrame, systems: Sequence[str]) -> Iterator[str]
         )
 
 
-def _sum(table: pd.DataFrame, measure: str) -> float:
-    return float(table[measure].sum()) if measure in table else 0.0
-
-
 def _in_words(rounds: Sequence[int]) -> str:
-    """Return ascending rounds in words.
-
-    Examples
-    --------
-    >>> _in_words([3]), _in_words([1, 2, 3, 5])
-    ('round 3', 'rounds 1 to 3, 5')
-    """
-    runs: list[list[int]] = []
-    for number in rounds:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    """Return ascending rounds in words, for example ``rounds 1 to 3, 5``."""
+    runs = np.split(rounds, np.flatnonzero(np.diff(rounds) != 1) + 1)
     words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
     return f"round{'s' * (len(rounds) > 1)} {', '.join(words)}"

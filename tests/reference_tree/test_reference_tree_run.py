@@ -201,7 +201,7 @@ def test_axes_of_large_trees_have_numbers_of_hosts():
     assert "mathdefault" not in page.html
     for label in (">1k<", ">10k<", ">100k<"):
         assert label in page.html
-    assert "2 children: 4 at 1,000 hosts, 4 at 100,000 hosts." in page.html
+    assert "2 children: 4 from 1,000 hosts to 100,000 hosts." in page.html
     for svg in page.figures.values():  # and are told under the pointer
         told = re.findall(r"<text><tspan[^>]*>([^<]*)</tspan>", svg)
         assert told == ["1,000 hosts", "10,000 hosts", "100,000 hosts"]

@@ -1,6 +1,9 @@
-"""A run's metrics, manifest and distributions, made up around the paper's numbers."""
+"""What tests of pages share: readers of pages and drawings, and a run near the paper's numbers."""
 
+import io
+from html.parser import HTMLParser
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -8,10 +11,86 @@ import pandas as pd
 from scribe_spark.report.charts import draw, rounds_panel
 from scribe_spark.report.svg import Drawn
 
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "<script>alert('&')</script>\""
+NOTHING = pd.DataFrame()
+COLUMNS = ["figure", "system", "measure", "value", "count"]
+
+_VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and gathers table rows, ids, local links and the tags met."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.rows: list[list[str]] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        found = dict(attributes)
+        if "id" in found:
+            self.ids.append(found["id"])
+        if tag == "a":
+            self.links.append(found["href"])
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data.replace("\N{NO-BREAK SPACE}", " ").strip() + " "
+
+
+def texts(svg: str) -> list[str]:
+    """The texts of a drawing, without those under the pointer."""
+    drawn = ElementTree.fromstring(svg).iter(f"{SVG}text")
+    return ["".join(e.itertext()).strip() for e in drawn if e.find(f"{SVG}tspan") is None]
+
+
+def spots(svg: str) -> list[tuple[ElementTree.Element, list[str]]]:
+    """The area of each spot, and its words."""
+    found = []
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        if group.get("class") == "spot":
+            area, told = group
+            assert area.get("class") == "area"
+            assert (told.get("class"), told.get("visibility")) == ("told", "hidden")
+            found.append((area, [line.text or "" for line in told.iter(f"{SVG}tspan")]))
+    return found
+
+
+def words(svg: str) -> list[list[str]]:
+    """The words under the pointer."""
+    return [lines for _, lines in spots(svg)]
+
+
+def table(drawing: Any) -> pd.DataFrame:
+    """The values of a drawing as its CSV file has them."""
+    return pd.read_csv(io.BytesIO(drawing.as_csv()), keep_default_na=False)
+
 
 def rounds_svg(lines: dict[str, pd.Series], name: str = "x", **more: Any) -> Drawn:
     """Lines over the rounds, drawn."""
-    drawn = draw(rounds_panel(name, "title", lines, "words", **more)).drawing
+    drawn = draw(rounds_panel(name, "title", lines, **more)).drawing
     assert isinstance(drawn, Drawn)
     return drawn
 
@@ -66,40 +145,22 @@ def manifest() -> dict[str, Any]:
     }
 
 
-def distributions(nodes: int = 100_000, groups: int = 1_500) -> pd.DataFrame:
-    """Histograms shaped like those of the paper."""
+def distributions(nodes: int = 2_000, groups: int = 60) -> pd.DataFrame:
+    """Histograms of a run with three systems."""
     draw = np.random.default_rng(1)
-    ranks = np.arange(1, groups + 1)
-    sizes = np.floor(nodes * ranks**-1.25 + 0.5)
-    entries = np.floor(draw.lognormal(1.0, 1.15, nodes)).clip(0, 470)
-    stress = {
-        "scribe": (0.9, 1.05, 3, 2710, nodes * 3.4),
-        "ip_multicast": (0.7, 0.7, 2.2, 560, nodes * 2.1),
-        "naive_unicast": (1.0, 1.2, 8, 160_000, nodes * 2.1),
+    samples = {
+        ("7", "scribe", measure): draw.normal(1.5, 0.1, groups) for measure in ("rad", "rmd")
     }
-    parts = [
-        pd.DataFrame({"value": ranks, "count": sizes}).assign(
-            figure="6", system="all", measure="group_size"
-        ),
-        _histogram("7", "rad", draw.normal(1.47, 0.13, groups).clip(1, 3.1)),
-        _histogram("7", "rmd", (1 + draw.gamma(3.2, 0.14, groups)).clip(0.8, 4.05)),
-        _histogram("8", "children_tables", draw.negative_binomial(3, 3 / 5.3, nodes)),
-        _histogram("9", "children_entries", entries),
-    ]
-    for system, (mean, deviation, tail, most, links) in stress.items():
-        body = draw.lognormal(mean, deviation, int(links))
-        body[: int(links) // 300] *= draw.lognormal(tail, 1.2, int(links) // 300)
-        packets = np.ceil(body).clip(1, most)
-        parts.append(_histogram("10", "link_stress", packets).assign(system=system))
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(system=table["system"].fillna("scribe"))
-
-
-def _histogram(figure: str, measure: str, sample: np.ndarray) -> pd.DataFrame:
-    values, counts = np.unique(sample, return_counts=True)
-    return pd.DataFrame({"value": values.astype(float), "count": counts}).assign(
-        figure=figure, measure=measure
-    )
+    for figure, measure in (("8", "children_tables"), ("9", "children_entries")):
+        samples[figure, "scribe", measure] = np.floor(draw.lognormal(1.0, 1.0, nodes))
+    for system, most in (("scribe", 270), ("ip_multicast", 56), ("naive_unicast", 16_000)):
+        packets = np.ceil(draw.lognormal(1.0, 1.5, 2 * nodes)).clip(1, most)
+        samples["10", system, "link_stress"] = np.append(packets, most)
+    ranks = range(1, groups + 1)
+    rows = [("6", "all", "group_size", rank, nodes // rank) for rank in ranks]
+    for key, sample in samples.items():
+        rows += [(*key, *pair) for pair in zip(*np.unique(sample, return_counts=True), strict=True)]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"value": float})
 
 
 #: Of ``make paper``: experiment, name, value, and the paper's value.

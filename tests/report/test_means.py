@@ -15,22 +15,12 @@ from scribe_spark.report.comparison import (
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, read_histogram
 from scribe_spark.report.run import render
 
-from . import sample
-from .test_page import Page
-
-COLUMNS = ["figure", "system", "measure", "value", "count"]
-
-
-def curve(counts: dict[float, float]) -> Histogram:
-    return Histogram(np.array(list(counts), float), np.array(list(counts.values()), float))
+from .sample import COLUMNS, NOTHING, Page, texts
 
 
 def table(counts: dict[float, float], figure: str = "8", measure: str = "children_tables"):
     rows = [(figure, "scribe", measure, value, count) for value, count in counts.items()]
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-# ------------------------------------------------------------------------------ standard deviation
 
 
 @pytest.mark.parametrize(
@@ -51,19 +41,20 @@ def table(counts: dict[float, float], figure: str = "8", measure: str = "childre
     ],
 )
 def test_the_average_standard_deviation_of_curves(curves, cumulative, expected):
-    found = average_deviation([curve(counts) for counts in curves], cumulative)
+    read = [Histogram(np.array([*of], float), np.array([*of.values()], float)) for of in curves]
+    found = average_deviation(read, cumulative)
     assert found == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_cumulative_curve_against_a_fine_grid():
     draws = np.random.default_rng(5)
     samples = [np.sort(draws.gamma(3, 0.2, 40)) for _ in range(4)]
-    curves = [curve(dict.fromkeys(sample, 1.0)) for sample in samples]
     ends = np.sort(np.concatenate(samples))[[0, -1]]
     grid = np.linspace(*ends, 200_001)[:-1]
     heights = [np.searchsorted(sample, grid, side="right") for sample in samples]
     expected = np.std(heights, axis=0, ddof=1).mean()
-    assert average_deviation(curves, cumulative=True) == pytest.approx(expected, rel=1e-3)
+    found = average_deviation([Histogram.of(sample) for sample in samples], cumulative=True)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_rows_have_the_papers_where_the_experiment_is_the_papers():
@@ -76,20 +67,21 @@ def test_rows_have_the_papers_where_the_experiment_is_the_papers():
         assert (row["paper"], row["unit"]) == (paper, "nodes")
 
 
-# ------------------------------------------------------------------------------------------- means
-
-
-def test_the_mean_curve():
+def test_a_mean_curve_is_the_mean_of_the_curves():
     mean = mean_distributions([table({0: 4, 1: 1}), table({0: 2, 3: 2})])
-    assert mean["value"].tolist() == [0, 1, 3]
-    assert mean["count"].tolist() == [3, 0.5, 1]
-
-
-def test_a_cumulative_mean_curve_is_the_mean_of_the_curves():
+    assert mean[["value", "count"]].to_numpy().tolist() == [[0, 3], [1, 0.5], [3, 1]]
     one, other = table({1.0: 1, 4.0: 2}, "7", "rad"), table({2.0: 2}, "7", "rad")
     mean = read_histogram(mean_distributions([one, other]), "7", "scribe", "rad")
     assert mean.values.tolist() == [1, 2, 4]
     assert mean.at_most.tolist() == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.filterwarnings("error")
+def test_means_below_one_are_drawn():
+    """One node in one topology of ten: a tenth of a node."""
+    tables = [table({0: 50, 3: 20}, "9", "children_entries") for _ in range(9)]
+    odd = table({5_000: 1}, "9", "children_entries")
+    assert "0.1" in texts(draw_figure(FIGURES[3], mean_distributions([*tables, odd])).svg)
 
 
 def test_numbers():
@@ -106,19 +98,13 @@ def test_numbers():
     assert (c["value"], c["std"], c["seeds"]) == (None, None, {"1": None, "2": None, "3": None})
 
 
-# ---------------------------------------------------------------------------------------- the page
-
-
-def several() -> list[dict]:
+def test_the_page_of_several_topologies():
     values = {1: 1.0, 2: 2.0, 3: 6.0}
     rows = {s: [{"name": "scribe.x", "value": v, "figure": "8"}] for s, v in values.items()}
     deviation = {"name": "scribe.children_tables.average_std", "value": 61.5, "figure": "8"}
     both = [*over_seeds(rows), deviation | {"paper": 58, "std": None, "seeds": {}}]
-    return [{"experiment": name, **row} for name in ("main", "small_groups") for row in both]
-
-
-def test_the_page_of_several_topologies():
-    page = Page(html := render(several(), {}, pd.DataFrame()).html)
+    several = [{"experiment": name, **row} for name in ("main", "small_groups") for row in both]
+    page = Page(html := render(several, {}, NOTHING).html)
     titles = [row[0].strip() for row in page.rows if len(row) == 1]
     assert titles == [
         "Main. Figure 8: Children tables per node",
@@ -133,20 +119,5 @@ def test_the_page_of_several_topologies():
     assert len(seeds) == 4
     assert html.count(" topologies</summary>") == 2
     assert "Average standard deviation: Scribe 61.5 (paper: 58)." in html
-
-
-def test_the_page_of_one_run_says_nothing_of_topologies():
-    html = render(sample.metrics(), {}, sample.distributions(2_000, 60)).html
-    assert "topologies" not in html.split("</style>")[1]
-    assert "Average standard deviation" not in html
-
-
-@pytest.mark.filterwarnings("error")
-def test_means_below_one_are_drawn():
-    """One node in one topology of ten: a tenth of a node."""
-    tables = [sample.distributions(2_000, 60) for _ in range(9)]
-    odd = table({5_000: 1}, "9", "children_entries")
-    mean = mean_distributions([*tables, odd])
-    svg = draw_figure(FIGURES[3], mean).svg
-    assert ">0.1</text>" in svg
-    assert draw_figure(FIGURES[3], tables[0]).svg.count(">0.1</text>") == 0
+    html = render([{**row, "seeds": {}} for row in both], {}, NOTHING).html
+    assert "topologies" not in html.partition("</style>")[2]

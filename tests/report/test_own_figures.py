@@ -1,24 +1,19 @@
 """Figures that the paper does not have: bytes, latencies by class, and coverage over time."""
 
-import io
-
 import pandas as pd
 import pytest
 
 from scribe_spark import schemas
 from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import (
-    COLUMNS,
     Latency,
     draw_coverage,
     draw_node_bytes,
     draw_part_latencies,
 )
 from scribe_spark.report.style import as_bytes
-from scribe_spark.report.tables import PART_COLUMNS
 
-from .test_page import NOTHING, Page
-from .test_readouts import words as words_under_the_pointer
+from .sample import COLUMNS, NOTHING, Page, table, words
 
 HOSTILE = "<b>$x_1$"
 
@@ -34,7 +29,7 @@ DISTRIBUTIONS = pd.DataFrame(
         )
         for value, count in values.items()
     ],
-    columns=["figure", "system", "measure", "value", "count"],
+    columns=COLUMNS,
 )
 
 BY_PART = pd.DataFrame(
@@ -47,12 +42,8 @@ BY_PART = pd.DataFrame(
             ("fast", "payload_down", 2e5, 2e5),
         )
     ],
-    columns=PART_COLUMNS,
+    columns=schemas.BY_PART.names,
 )
-
-
-def table(drawing) -> pd.DataFrame:
-    return pd.read_csv(io.BytesIO(drawing.as_csv()), keep_default_na=False)
 
 
 def test_bytes_by_system():
@@ -66,11 +57,11 @@ def test_bytes_by_system():
         ["GossipSub", "", 128_000, 0, 128_000, 128_000],
     ]
     assert "mean 128 KB" in bars.drawing
-    assert words_under_the_pointer(bars.drawing)[0] == [
+    assert words(bars.drawing)[0] == [
         "Scribe", "payload: 128 KB", "control: 32 B", "95\xa0% of the nodes: 1.15 MB",
         "greatest: 1.15 MB",
     ]  # fmt: skip
-    assert words_under_the_pointer(nodes.drawing) == [
+    assert words(nodes.drawing) == [
         ["at most 128 KB", "Scribe: 90\xa0%", "GossipSub: 100\xa0%"],
         ["at most 1.15 MB", "Scribe: 100\xa0%", "GossipSub: 100\xa0%"],
     ]
@@ -94,10 +85,10 @@ def test_a_run_without_sizes_has_no_bytes():
 
 
 @pytest.mark.parametrize(
-    ("size", "words"), [(0, "0 B"), (1_499.6, "1.5 KB"), (2.5e9, "2.5 GB"), (1e15, "1,000 TB")]
+    ("size", "told"), [(0, "0 B"), (1_499.6, "1.5 KB"), (2.5e9, "2.5 GB"), (1e15, "1,000 TB")]
 )
-def test_bytes_in_words(size, words):
-    assert as_bytes(size) == words
+def test_bytes_in_words(size, told):
+    assert as_bytes(size) == told
 
 
 LATENCIES = pd.DataFrame(
@@ -108,14 +99,14 @@ LATENCIES = pd.DataFrame(
         ("class", HOSTILE, "can", 30.0, 1),
         ("region", "east", "scribe", 5.0, 2),
     ],
-    columns=COLUMNS,
+    columns=schemas.PART_LATENCIES.names,
 )
 
 
 def test_a_curve_for_each_class_in_a_chart_for_each_system():
     classes, regions = draw_part_latencies(LATENCIES)
     assert [classes.name, regions.name] == ["figure-latency-by-class", "figure-latency-by-region"]
-    assert words_under_the_pointer(classes.drawing) == [
+    assert words(classes.drawing) == [
         ["within 10 ms", f"{HOSTILE}: 0\xa0%", "fast: 99\xa0%"],
         ["within 40 ms", f"{HOSTILE}: 0\xa0%", "fast: 100\xa0%"],
         ["within 70 ms", f"{HOSTILE}: 100\xa0%", "fast: 100\xa0%"],
@@ -132,13 +123,10 @@ def test_a_curve_for_each_class_in_a_chart_for_each_system():
     assert "Scribe, fast: 50\xa0% within 10 ms, 90\xa0% within 10 ms, 99\xa0% within 10 ms." in (
         classes.words
     )
-    assert {*COLUMNS} == {*schemas.PART_LATENCIES.names}
 
 
 def test_the_page_has_them_in_its_sections():
-    html = render(
-        [], {}, DISTRIBUTIONS, by_part=BY_PART, part_latencies=LATENCIES
-    ).html  # fmt: skip
+    html = render([], {}, DISTRIBUTIONS, by_part=BY_PART, part_latencies=LATENCIES).html
     page = Page(html)
     assert {"time", "bytes", "figure-latency-by-class-heading"} <= {*page.ids}
     time, sizes = html.index('<h2 id="time"'), html.index('<h2 id="bytes"')
@@ -164,34 +152,23 @@ EXPECTED = {"scribe": 100.0, "ip_multicast": 100.0}
 
 
 def test_a_share_is_of_the_members_that_are_to_get_it():
-    drawn = draw_coverage(Latency(COUNTS, EXPECTED), set())
-    assert drawn is not None
-    assert drawn.words == (
+    plain = draw_coverage(Latency(COUNTS, EXPECTED), set())
+    assert plain.words == (
         "Scribe: 50\xa0% within 10 ms, 90\xa0% within 30 ms, 95\xa0% within 70 ms, 99\xa0% \u2013. "
         "IP multicast: 50\xa0% within 5 ms, 90\xa0% within 5 ms, 95\xa0% within 5 ms, "
         "99\xa0% within 5 ms."
     )
-    assert "within 30 ms" in drawn.svg
-    assert "Scribe: 90\xa0%" in drawn.svg  # under the pointer
-
-
-def test_deadlines_are_marked_also_beyond_the_last_delivery():
-    plain = draw_coverage(Latency(COUNTS, EXPECTED), set())
+    assert ["within 30 ms", "Scribe: 90\xa0%", "IP multicast: 100\xa0%"] in words(plain.svg)
+    # deadlines are marked, also beyond the last delivery
     drawn = draw_coverage(Latency(COUNTS, EXPECTED, ("20ms", "4s")), set())
-    assert plain is not None
-    assert drawn is not None
     assert "Vertical lines mark the deadlines: 20ms, 4s." in drawn.caption
     assert "Vertical lines" not in plain.caption
     dashes = "stroke-dasharray: 4,2"
     assert drawn.svg.count(dashes) == plain.svg.count(dashes) + 2
 
 
-def test_without_latencies_there_is_no_figure():
+def test_the_page_has_coverage_first_if_there_are_latencies():
     assert draw_coverage(Latency(COUNTS[COUNTS["unit"] == "hops"], EXPECTED), set()) is None
-    assert "Coverage over time" not in render([], {}, NOTHING).html
-
-
-def test_the_page_has_it_first():
     report = render([], {}, NOTHING, latency=Latency(COUNTS, EXPECTED))
     assert next(iter(report.figures)) == "figure-coverage"
     assert "Coverage over time</h3>" in report.html

@@ -1,113 +1,261 @@
-"""Pictures of systems: which group has one, the tree of its edges, its levels, numbers, legend."""
+"""The picture of the ring; a tree before a failure, in it and after its repair."""
 
-from xml.etree import ElementTree
+import re
+from collections import Counter
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from scribe_spark.experiments.reporting import read_pictures
-from scribe_spark.experiments.round_in_run import _group_of_picture
-from scribe_spark.report.run import render
-from scribe_spark.report.trees import MOST_NUMBERS, RunTrees, tree_figures
+from scribe_spark import schemas
+from scribe_spark.report.canvas import Canvas
+from scribe_spark.report.pictures import ring_picture, scene_figures, scene_of, tree_picture
+from scribe_spark.report.world import render_world
 
-from .test_page import NOTHING
-from .test_readouts import words
-from .test_tree_figures import SVG, network
-
-#: Edges of pictures: NICE has two layers; node 5 is a parent and a child of SplitStream's node 3.
-NICE = [(1, 2, -1, np.nan), (1, 3, 0, np.nan), (2, 4, 0, np.nan), (2, 5, 0, np.nan)]
-OVERCAST = [(1, 2, -16, 100.0), (2, 3, -13, 1.5), (3, 4, -16, 1.5), (1, 5, -13, 1.5)]
-SPLITSTREAM = [(3, 5, 0, 2.0), (3, 1, 0, 1.0), (3, 5, -1, np.nan), (3, 4, -8, np.nan)]
+from .sample import Page, manifest, texts, words
 
 
-def tables(**edges: list[tuple]):
-    """The function that reads the tables of a run with pictures of group 7."""
-    rows = [(name, 7, a, b, a, b, *more) for name, of in edges.items() for a, b, *more in of]
-    ends = ["group", "parent", "child", "parent_router", "child_router"]
-    found = {
-        "pictures": pd.DataFrame(rows, columns=["system", *ends, "rank", "value"]),
-        "groups": pd.DataFrame({"group": [7], "size": [4]}),
-        "members": pd.DataFrame({"group": 7, "node": [2, 3, 4, 5]}),
-    }
+@pytest.fixture
+def marks(monkeypatch) -> Counter:
+    """How many marks and lines of each look are drawn, also in the legend."""
+    found: Counter = Counter()
+    draw_marks, draw_lines = Canvas.marks, Canvas.lines
 
-    def read(name: str, columns: list[str], among=None) -> pa.Table:
-        return pa.Table.from_pandas(found[name][columns])
+    def count_marks(canvas, kind, x, y, **other):
+        found[kind, *other.values()] += np.size(x)
+        draw_marks(canvas, kind, x, y, **other)
 
-    return read
+    def count_lines(canvas, ends, colour, width, *more, **look):
+        found[colour, width] += len(ends)
+        draw_lines(canvas, ends, colour, width, *more, **look)
 
-
-def texts(svg: str) -> list[str]:
-    return ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "chosen"),
-    [([5000, 64, 63], [1]), ([5000, 65, 300], [1]), ([3, 9, 9], [1]), ([70], [0]), ([], [])],
-)
-def test_the_largest_small_group_has_a_picture(sizes, chosen):
-    assert _group_of_picture(np.array(sizes)).tolist() == chosen
+    monkeypatch.setattr(Canvas, "marks", count_marks)
+    monkeypatch.setattr(Canvas, "lines", count_lines)
+    return found
 
 
-def test_a_picture_is_a_tree_whose_levels_are_ranks():
-    found = dict(read_pictures(tables(splitstream=SPLITSTREAM, nice=NICE, overcast=OVERCAST)))
-    assert list(found) == ["nice", "overcast", "splitstream"]  # as in the registry
-    nice, star = found["nice"], found["splitstream"]
-    assert nice.size == star.size == 4
-    ends = sorted((nice.node[nice.parent[at]], nice.node[at], nice.level[at]) for at in nice.below)
-    assert ends == [(1, 2, 1), (1, 3, 2), (2, 4, 2), (2, 5, 2)]
-    assert [nice.level_name(level) for level in (1, 2)] == ["layer 1", "layer 0"]
-    # a node that is parent and child stands twice below the node of the picture
-    assert star.parent.tolist() == [-1, 0, 0, 0, 0]
-    assert [star.level_name(level) for level in (1, 2, 3)] == ["stripe 7", "stripe 0", "parents"]
-    assert star.member.tolist() == [True, True, True, False, True]
+# --- the ring
+
+#: Node -> the first half of its nodeId: at 0, a quarter, a half and three quarters of the ring.
+HALVES = {7: 0, 8: 2**62, 9: -(2**63), 5: -(2**62)}
+NODES = pd.DataFrame({"node": list(HALVES), "id_hi": list(HALVES.values())})
+LINKS = pd.DataFrame({"sender": [7, 8, 9], "receiver": [8, 9, 7], "first": [True, True, False]})
+
+
+def test_keys_grow_clockwise_from_the_top():
+    svg = ring_picture("a", "A ring", NODES)
+    places = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', svg)
+    nodes = [(float(x), float(y)) for x, y in places]
+    (x, top), (right, y), (_, bottom), (left, _) = nodes[:4]
+    assert top < y < bottom
+    assert left < x < right
+    assert "4 nodes on the ring of keys; node." in svg
 
 
 @pytest.mark.parametrize(
-    ("system", "edges", "legend", "numbers"),
+    ("parts", "legend", "counts"),
     [
-        ("nice", NICE, {"edges by layer", "layer 1", "layer 0", "top leader"}, []),
-        ("overcast", OVERCAST, {"from 100 Mbit/s", "from 3 Mbit/s"}, ["1.5", "100"]),
-        ("splitstream", SPLITSTREAM, {"stripe 7", "parents", "forwarder"}, ["1", "2"]),
+        ({}, ["node"], {"node": 4 + 1}),
+        (
+            {"marked": {"its leaf set": [7, 8], "node 5": [5]}},
+            ["node", "its leaf set", "node 5"],
+            {("member", 5.2, "#d55e00"): 2, ("member", 5.2, "#0072b2"): 1},
+        ),
+        (
+            {"route": [7, 8, 9], "key": 2**62 + 5},
+            ["node", "key 4000...", "start 0000...", "hop 1, to 4000...", "hop 2, to 8000..."],
+            {("member", 5.2): 3, "key": 2},
+        ),
+        ({"source": 9}, ["node", "source"], {"root": 2}),
+        (
+            {"links": LINKS},  # one that brings a first copy is thick
+            ["first copy of a node", "duplicate", "node"],
+            {("#c9d0d6", 0.5): 2, ("#4a545e", 1.2): 3},
+        ),
     ],
 )
-@pytest.mark.parametrize("has_map", [True, False])
-def test_a_picture_has_a_legend_and_numbers_where_they_change(
-    system, edges, legend, numbers, has_map
-):
-    frame, links = network()
-    frame = frame if has_map else frame.assign(x=np.nan)
-    pictures = read_pictures(tables(**{system: edges}))
-    found = RunTrees([], frame, links, pictures=pictures)
-    (figure,) = tree_figures(found)
-    assert figure.name == f"picture-{system}"
-    assert figure.title.endswith(", group 7: 4 members")
-    assert legend <= {*texts(figure.svg)}
-    root = ElementTree.fromstring(figure.svg)
-    drawn = [t.text for g in root.iter(f"{SVG}g") if "paint-order" in g.get("style", "") for t in g]
-    assert sorted({*drawn}) == numbers
-    assert len(words(figure.svg)) == 5
-    assert figure.svg in render([], {}, NOTHING, found).html
+def test_what_is_asked_for_is_drawn_and_explained(marks, parts, legend, counts):
+    told = texts(ring_picture("a", "A ring", NODES, **parts))
+    assert told[:16] == list("0123456789abcdef")
+    assert told[16:] == legend
+    for look, count in counts.items():
+        assert marks[look if isinstance(look, tuple) else (look,)] == count
 
 
-def test_few_nodes_of_a_large_picture_have_numbers():
-    frame, links = network(stubs=30)
-    chain = [(at, at + 1, 0, float(1000 - at)) for at in range(100)]
-    ((_, tree),) = read_pictures(tables(overcast=chain))
-    (figure,) = tree_figures(RunTrees([], frame, links, pictures=[("overcast", tree)]))
-    numbers = {text for text in texts(figure.svg) if text[0] == "9" or text == "1,000"}
-    assert 3 < len(numbers) <= MOST_NUMBERS
+# --- a failure in a tree
+
+ROUNDS = pd.DataFrame(
+    [(number, "pastry", "nodes.live", 9.0) for number in range(3)], columns=schemas.ROUNDS.names
+)
+
+#: A root 1 with children 2, 3 and 4, which have two children each: 20, 21, 30, ...
+PARENTS = {1: None, 2: 1, 3: 1, 4: 1, **{10 * p + i: p for p in (2, 3, 4) for i in (0, 1)}}
+NAMES = ["tree-before", "tree-failure", "tree-repaired"]
 
 
-@pytest.mark.parametrize("has_map", [True, False])
-def test_a_large_picture_is_drawn_by_domains_or_as_bars(has_map):
-    frame, links = network(stubs=30)
-    frame = frame if has_map else frame.assign(x=np.nan)
-    edges = [((at - 1) // 4, at, -(at < 6), 1.0) for at in range(1, 150)]
-    edges += [(at, 150 + at, 0, 2.0) for at in range(1, 4)]
-    pictures = read_pictures(tables(nice=edges))
-    (figure,) = tree_figures(RunTrees([], frame, links, pictures=pictures))
-    assert {"edges by layer", "layer 1", "layer 0", "5", "147"} <= {*texts(figure.svg)}
-    assert "edges: 5 (layer 1), 147 (layer 0)." in figure.words
-    assert "A number" not in figure.caption
+def frame(number: int, moment: str, group: int, parents: dict, orphans=(), dead=()) -> pd.DataFrame:
+    """`schemas.WATCHED_TREES` of one tree: the leaves are members, node 1 is the root."""
+    rows = [
+        (
+            number,
+            moment,
+            group,
+            node,
+            parent,
+            node > 9,
+            node == 1,
+            node in orphans,
+            node not in dead,
+        )
+        for node, parent in parents.items()
+    ]
+    return pd.DataFrame(rows, columns=schemas.WATCHED_TREES.names)
+
+
+def failure(number: int, group: int, node: int = 3, rounds: int = 2) -> list[pd.DataFrame]:
+    """An inner node dies; its children get node 2 as their parent some rounds later."""
+    children = [child for child, parent in PARENTS.items() if parent == node]
+    left = {n: p for n, p in PARENTS.items() if n != node}
+    waiting = left | dict.fromkeys(children, None)
+    mended = left | dict.fromkeys(children, 2)
+    parts = [frame(number, "before", group, PARENTS)]
+    if rounds:
+        dying = frame(number, "after", group, left | {node: PARENTS[node]}, children, [node])
+        parts.append(dying)
+        for later in range(number + 1, number + rounds):
+            parts.append(frame(later, "after", group, waiting, children))
+        parts.append(frame(number + rounds, "after", group, mended))
+    else:
+        parts.append(frame(number, "after", group, mended | {node: PARENTS[node]}, (), [node]))
+    return parts
+
+
+def scene(*parts: list[pd.DataFrame]):
+    return scene_of(pd.concat([one for part in parts for one in part], ignore_index=True))
+
+
+def drawn(*parts: list[pd.DataFrame]) -> dict:
+    return {figure.name: figure for figure in scene_figures(scene(*parts))}
+
+
+def told(figure) -> dict[str, list[str]]:
+    return {lines[0]: lines[1:] for lines in words(figure.svg)}
+
+
+def test_the_three_drawings_of_a_failure(marks):
+    figures = drawn(failure(4, 7))
+    assert {name: figure.title for name, figure in figures.items()} == dict(
+        zip(NAMES, ["Before round 4", "In round 4", "After round 6"], strict=True)
+    )
+    assert [figure.words for figure in figures.values()] == [
+        "10 nodes, 6 of them members; the root is node 1.",
+        "Node 3 dies. 2 nodes are orphans; with what is below them, 2 live nodes are cut off from "
+        "the root.",
+        "2 rounds later no node is an orphan: 2 nodes have a new parent, 0 are new in the tree.",
+    ]
+    before, during, after = map(told, figures.values())
+    assert before["node 3"] == ["forwarder", "parent: node 1"]
+    assert during["node 3"] == ["died in this round", "parent: node 1"]
+    assert during["node 30"] == ["member, an orphan", "parent: node 3"]
+    assert "node 3" not in after
+    assert after["node 30"] == ["member", "parent: node 2"]
+    assert after["node 1"] == ["the root, forwarder", "parent: none"]
+    # each also once in the legend; edges of orphans are dashed, those to new parents thick
+    assert marks["dead",] == 1 + 1
+    assert marks["orphan",] == 2 + 1
+    assert marks["#d55e00", 1] == 2
+    assert marks["#0072b2", 2] == 2 + 1
+
+
+def test_what_is_below_an_orphan_is_cut_off():
+    children = PARENTS | {300: 30, 301: 300}
+    left = {node: parent for node, parent in children.items() if node != 3}
+    parts = [
+        frame(1, "before", 5, children),
+        frame(1, "after", 5, children, (30, 31), (3,)),
+        frame(2, "after", 5, left | {30: 4, 31: 4, 50: 4, 20: 50}),
+    ]
+    figures = drawn(parts)
+    assert figures["tree-failure"].words.endswith("4 live nodes are cut off from the root.")
+    assert told(figures["tree-failure"])["node 301"][0] == "member, below an orphan"
+    assert figures["tree-repaired"].words == (
+        "1 round later no node is an orphan: 3 nodes have a new parent, 1 is new in the tree."
+    )
+    assert told(figures["tree-repaired"])["node 50"][0] == "member, new in the tree"
+
+
+def test_a_failure_that_is_mended_in_its_round_is_drawn_from_the_tree_before(marks):
+    found = scene(failure(4, 7, rounds=0))
+    assert (found.number, found.last, found.is_repaired) == (4, 4, True)
+    figures = drawn(failure(4, 7, rounds=0))
+    assert (marks["dead",], marks["#d55e00", 1]) == (1 + 1, 2)
+    assert figures["tree-repaired"].words.startswith("In the same round no node is an orphan")
+
+
+def test_which_failure_is_drawn():
+    def chosen(*parts: list[pd.DataFrame]) -> tuple[int, int]:
+        found = scene(*parts)
+        return found.group, found.number
+
+    # the first one; of equals the least group
+    assert chosen(failure(9, 3), failure(4, 8), failure(4, 7)) == (7, 4)
+    # one that is repaired
+    assert chosen(failure(9, 3), failure(4, 8)[:-1]) == (3, 9)
+    assert not scene(failure(4, 8)[:-1]).is_repaired
+    # orphans that can be seen
+    assert chosen(failure(4, 3, rounds=0), failure(9, 8)) == (8, 9)
+    # not that of the root, if there is another
+    root = [one.assign(root=one["node"] == 3) for one in failure(2, 1)]
+    assert chosen(root, failure(9, 8)) == (8, 9)
+    assert chosen(root) == (1, 2)
+
+
+def test_a_tree_without_a_failure_is_drawn():
+    """With the numbers of its inner nodes."""
+    rows = [(node, parent, node > 9, parent is None) for node, parent in PARENTS.items()]
+    tree = pd.DataFrame(rows, columns=["node", "parent", "member", "root"])
+    svg = tree_picture("tree", "A tree", tree)
+    assert "10 nodes, 6 of them members; at most 3 children of a node." in svg
+    assert {*texts(svg)} == {"1", "2", "3", "4", "root", "member", "forwarder"}
+
+
+def test_no_failure_no_drawing():
+    empty = pd.DataFrame(columns=schemas.WATCHED_TREES.names)
+    page = render_world(ROUNDS, manifest(), empty)
+    assert "No tree of the watched small groups lost a node" in page.html
+    assert not [name for name in page.figures if name.startswith("tree")]
+    assert "watched" not in render_world(ROUNDS, manifest()).html
+
+
+def test_the_page_has_the_drawings():
+    table = pd.concat(failure(1, 7), ignore_index=True)
+    report = render_world(ROUNDS, manifest(), table)
+    page = Page(report.html)
+    assert len(page.ids) == len(set(page.ids))
+    assert [name for name in report.figures if name.startswith("tree")] == NAMES
+    assert all(report.figures[name] in report.html for name in NAMES)
+    assert "group 7, one of the small groups" in report.html
+    shuffled = table.sample(frac=1, random_state=2)
+    assert render_world(ROUNDS, manifest(), shuffled) == report
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_parents_there_are_can_be_drawn(seed):
+    """Circles, parents that are not in the tree, two roots, no root, dead roots."""
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(1, 12))
+    nodes = draw.choice(40, n, replace=False).tolist()
+
+    def some(moment: str, number: int) -> pd.DataFrame:
+        parents = {
+            node: (None if draw.random() < 0.2 else int(draw.choice([*nodes, 99])))
+            for node in nodes
+        }
+        flags = [[node for node in nodes if draw.random() < 0.3] for _ in range(2)]
+        dead = {*flags[1], nodes[0]} if (moment, number) == ("after", 1) else ()
+        one = frame(number, moment, 3, parents, flags[0], dead)
+        return one.assign(root=draw.random(n) < 0.2)
+
+    for figure in drawn([some("before", 1), some("after", 1), some("after", 2)]).values():
+        assert len(words(figure.svg)) <= n
+        assert not re.search(r"nan|inf\b", figure.svg)

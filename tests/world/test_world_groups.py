@@ -302,7 +302,7 @@ def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
     assert set(measured["round"]) == {2, 5, 8}
     page = (finished / "report.html").read_text()
     assert all(panel.title in page for panel in GROUP_PANELS)
-    assert re.search(r"Maintenance: [\d.,]+ in round 2, [\d.,]+ in round 8", page)
+    assert re.search(r"maintenance: [\d.,]+ in round 2, [\d.,]+ in round 8", page)
 
 
 def test_every_measure_of_groups_is_scribes():

@@ -109,7 +109,7 @@ def test_the_page_draws_metrics_and_rounds(finished):
     page = (finished / "sweep.html").read_text()
     assert page.count("<figure") == 8 + 7  # metrics; their measures over the rounds
     assert "Each point is a world with a report of its own" in page
-    assert "Repair lazy: 60 in round 0, 36 in round 2, between 36 and 60." in page
+    assert "repair lazy: 60 in round 0, 36 in round 2, between 36 and 60." in page
     for name in NAMES:
         assert f'href="{name}/report.html"' in page
 
