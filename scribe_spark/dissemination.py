@@ -204,10 +204,7 @@ class Dissemination:
         return common_keys((groups, nodes, nodes, edges), *columns)
 
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return all known copies, in order, and the nodes with new or cancelled copies.
-
-        `come` has the messages with copies and cancellations.  Nodes are keys (group, node).
-        """
+        """Return all known copies, in order, and the nodes with new or cancelled copies."""
         flags = ("first",) if self.lost is None else ("first", "lost")
         names = ("group", "node", *self._columns, "edge", *flags[1:])
         news = {**come, "node": come[AT]}
@@ -242,11 +239,7 @@ class Dissemination:
     def _mark_first(
         self, copies: dict[str, np.ndarray], touched: np.ndarray, sources: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Mark first copies in `copies`, and return the labels of their nodes, in order.
-
-        Only the nodes `touched` are looked at; they and `sources` are keys (group, node),
-        ascending.
-        """
+        """Mark first copies in `copies`, and return the labels of their nodes, in order."""
         key = self._key(copies["group"], copies["node"])
         begin, end = (np.searchsorted(key, touched, side) for side in ("left", "right"))
         _, row = expand(begin, end)
@@ -265,11 +258,7 @@ class Dissemination:
     def _send(
         self, tables: Tables, key: np.ndarray, old: Columns | None, new: Columns
     ) -> dict[str, Columns]:
-        """Return the copies, and cancellations of copies, of nodes whose first copy has changed.
-
-        `key` are the nodes (group, node), ascending; `old` and `new` have the columns of their
-        former and present first copies, and `old` is None if they have had none.
-        """
+        """Return the copies, and cancellations of copies, of nodes whose first copy has changed."""
         if EDGES not in tables:
             return {}
         edges = self._edges(tables)
@@ -303,10 +292,7 @@ class Dissemination:
         return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:
-        """Return the edges in the order of their nodes; edges between the same nodes are numbered.
-
-        The numbers are stored in the table of edges.
-        """
+        """Return the edges in the order of their nodes; edges between the same nodes are numbered."""
         if "edge" not in tables[EDGES]:
             edges = tables[EDGES]
             key = self._key(edges["group"], edges["node"])

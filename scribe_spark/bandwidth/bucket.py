@@ -182,10 +182,7 @@ class ClockBucket:
         return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the link from each place to a peer, which is a node in a room; NONE without link.
-
-        `place` are indices of places, ascending.
-        """
+        """Return the link from each place to a peer, which is a node in a room; NONE without link."""
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
@@ -285,10 +282,7 @@ class ClockBucket:
         return self._unwanted(self._firsts(came))
 
     def _without_lost(self, copies: np.ndarray) -> np.ndarray:
-        """Store the copies that the network loses as results, and return the other copies.
-
-        Lost copies have negative hops.
-        """
+        """Store the copies that the network loses as results, and return the other copies."""
         is_lost = copies[:, _HOPS] < 0
         lost = copies[is_lost]
         lost[:, _HOPS] *= -1
@@ -333,10 +327,7 @@ class ClockBucket:
         return place if self._link_of is None else self._link_of[place]
 
     def _note(self, came: np.ndarray) -> None:
-        """Record that the senders of complete copies have the publications (rule W7).
-
-        `came` are complete copies; the receivers then need not send the publications back.
-        """
+        """Record that the senders of complete copies have the publications (rule W7)."""
         back = self._back[came[:, _LINK]]
         row = np.flatnonzero((back >= 0) & self._tells(came[:, _PUBLICATION]))
         if len(row):
@@ -344,10 +335,7 @@ class ClockBucket:
             self._know(came[row, _PUBLICATION], back[row], ends)
 
     def _tells(self, publication: np.ndarray) -> np.ndarray:
-        """Return True for copies that show that their senders have the whole publication.
-
-        If nodes recode, only the last needed part shows this.
-        """
+        """Return True for copies that show that their senders have the whole publication."""
         if self.given.useful is None:
             return np.ones(len(publication), dtype=bool)
         return self.given.parts.last(publication) == publication
@@ -379,10 +367,7 @@ class ClockBucket:
         return row, came.take(row, axis=0)
 
     def _useful(self, came: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the copies whose parts their receivers lack: rows in `came`, and copies (W15).
-
-        In the returned copies, the part has the number that the receiver gives to it.
-        """
+        """Return the copies whose parts their receivers lack: rows in `came`, and copies (W15)."""
         parts, useful, number = self.given.parts, self.given.useful, self.given.nodes.number
         assert useful is not None
         message, place = came[:, _PUBLICATION].astype(np.int64), came[:, _PLACE]
@@ -476,10 +461,7 @@ class ClockBucket:
         return self._known[self._link_base[publication] + link]
 
     def _enqueue(self, first: np.ndarray) -> None:
-        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2).
-
-        `first` are first copies; at a source, a row without link.
-        """
+        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2)."""
         if not len(first):
             return
         given, place = self.given, first[:, _PLACE]
@@ -516,10 +498,7 @@ class ClockBucket:
         return given.discipline.order_of(given.nodes.number, publication, node, peer)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return True for each link on which a node sends its copies of a publication: bool.
-
-        `of` is the row in `first` (first copies), and `link` the link of each candidate.
-        """
+        """Return True for each link on which a node sends its copies of a publication: bool."""
         links, given = self.links, self.given
         published = given.publications
         of_first = first[:, _PUBLICATION]
@@ -581,10 +560,7 @@ class ClockBucket:
         room: np.ndarray,
         delay_us: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays of copies in microseconds: the delays of their links, with jitter.
-
-        `room` are the rooms of the senders, `delay_us` the delays of the links.
-        """
+        """Return the delays of copies in microseconds: the delays of their links, with jitter."""
         late = self.given.late
         if late is None:
             return delay_us
@@ -616,10 +592,7 @@ class ClockBucket:
 
 
 def _empty_copies(given: ClockSetting) -> dict[str, list[np.ndarray]]:
-    """Return empty lists of arrays for the columns of copies that are results.
-
-    A column ``place`` stands for ``room`` and ``node``.
-    """
+    """Return empty lists of arrays for the columns of copies that are results."""
     kept = {"place" if name in ("room", "node") else name for name in given.kept}
     numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
     times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)

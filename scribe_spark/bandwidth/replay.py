@@ -169,11 +169,7 @@ def _write(
     parts: Parts,
     tables: Tables,
 ) -> None:
-    """Write the tables of deliveries to members and, with `keeps_copies`, of copies along trees.
-
-    `more_hops` are the hops of the publications' ways to roots beyond one, `root` has the root of
-    each topic (a group), and `size` is the number of nodes.
-    """
+    """Write the tables of deliveries to members and, with `keeps_copies`, of copies along trees."""
     came, members = tables.pop(ARRIVALS), tables.pop(_MEMBER)
     wanted = np.sort(key_of([members["group"], members[AT]], size))
     p, topic = came["publication"], came["room"] // ROOMS

@@ -149,11 +149,7 @@ class _MakeLinks:
         delay_us: np.ndarray,
         lost: np.ndarray | None = None,
     ) -> Columns:
-        """Return links as messages to their senders; in a batch, receivers are in order of nodeIds.
-
-        `room` and `to_room` are the rooms of sender and receiver, `lost` marks links that lose
-        copies.
-        """
+        """Return links as messages to their senders; in a batch, receivers are in order of nodeIds."""
         links = mesh_links(room, node, to_room, peer, delay_us, peer)
         if self.lossy:
             links["lost"] = np.zeros(len(node), dtype=bool) if lost is None else lost
@@ -161,10 +157,7 @@ class _MakeLinks:
 
 
 def _room(copies: Columns, end: str) -> np.ndarray | int:
-    """Return, for each copy, the index of a room in its topic; `end` is the column with the tree.
-
-    Room 1 belongs to the ways from sources to roots.
-    """
+    """Return, for each copy, the index of a room in its topic; `end` is the column with the tree."""
     return np.where(copies[end] > 0, 1 + copies[end], 0) if end in copies else 0
 
 
@@ -185,12 +178,7 @@ class _OnLostLinks(Lost):
 def _write_times(
     begun: Begun, at_us: np.ndarray, nodes: int, deliveries: str, tables: Tables
 ) -> None:
-    """Write the times and hops of first copies into the table of deliveries.
-
-    `at_us` are the times of the publications, `nodes` is the number of nodes, and `deliveries` the
-    name of the table.  A delivery without a copy in this round is unchanged, because the node
-    received the publication in another way.
-    """
+    """Write the times and hops of first copies into the table of deliveries."""
     came = tables.pop(ARRIVALS)
     if not tables.has_rows(deliveries):
         return
@@ -215,12 +203,7 @@ def _write_all(
     recoded: bool,
     tables: Tables,
 ) -> None:
-    """Write the tables of deliveries and copies of all publications, with times and first copies.
-
-    `names` are those of the tables of copies and of deliveries.  Hops and times of copies count
-    from the source, those of deliveries from the root.  Copies that nodes have recoded have numbers
-    of their senders, so the clock says which copies are first ones.
-    """
+    """Write the tables of deliveries and copies of all publications, with times and first copies."""
     came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
     came = take(came, came["room"] % ROOMS != 1)
     # 1. a node's first copy, of all trees

@@ -321,11 +321,7 @@ def _read_edges(
 def _write_flood(
     published_us: np.ndarray, arrivals: str, copies: str, carried: tuple[str, ...], tables: Tables
 ) -> None:
-    """Write the tables of first copies and of all copies, with times since their publications.
-
-    `published_us` are the times of the publications, `arrivals` and `copies` the names of the
-    tables.
-    """
+    """Write the tables of first copies and of all copies, with times since their publications."""
     for ours, theirs, names in ((ARRIVALS, arrivals, _FIRST), (COPIES, copies, _COPY)):
         came = tables.pop(ours)
         times = [time for time in ("at_us", "sent_us") if time in came]

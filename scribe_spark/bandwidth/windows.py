@@ -204,10 +204,7 @@ def play_in_few_tasks(
 def _play_as_one(
     links: list[Columns], bounds: np.ndarray, given: ClockSetting
 ) -> list[dict[str, Columns]]:
-    """Return the tables of results of each bucket, from the links of all buckets in one process.
-
-    The list `links` is empty afterwards, to save memory.
-    """
+    """Return the tables of results of each bucket, from the links of all buckets in one process."""
     parts = [links.pop(0) for _ in range(len(links))]
     if len(parts) > 1:
         parts = [concatenate([{n: compact(c) for n, c in one.items()} for one in parts])]

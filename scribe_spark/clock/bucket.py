@@ -505,20 +505,14 @@ class BucketClock:
         return np.concatenate([rows[~copy], copies])
 
     def _links(self, rows: np.ndarray, end: int, wires: Wires) -> np.ndarray:
-        """Return the index of the uplink or downlink of each copy, at its sender or receiver.
-
-        `end` is the column of the packed rows with the sender or the receiver.
-        """
+        """Return the index of the uplink or downlink of each copy, at its sender or receiver."""
         if not wires.shared:
             return self._places(rows[:, ROOM], rows[:, end])
         link = find_sorted(self._nodes, rows[:, end])
         return np.where(link >= 0, link, len(self.key))
 
     def _pass_downlinks(self, window: int, rows: np.ndarray, wires: Wires) -> None:
-        """Enter copies as events at the times at which downlinks have finished them (K7).
-
-        `rows` are the copies that arrive in the window.
-        """
+        """Enter copies as events at the times at which downlinks have finished them (K7)."""
         if not len(rows):
             return
         link, at_us = self._links(rows, NODE, wires), times(rows)

@@ -137,10 +137,7 @@ def _without_payload(copies: Batches) -> Batches:
 
 
 def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
-    """Return copies as `stress.EDGE_COLUMNS`.
-
-    `packets` is the number of packets of each row, or the name of the column with it.
-    """
+    """Return copies as `stress.EDGE_COLUMNS`."""
 
     def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
@@ -285,10 +282,7 @@ def numbers_of_parts(counted: Columns) -> dict[str, float]:
 
 
 def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return, by system and metric, the parts that nodes get beyond those that they need.
-
-    The metrics are over all pairs of a publication and a node that has enough of its parts.
-    """
+    """Return, by system and metric, the parts that nodes get beyond those that they need."""
     published = publications_of(run)
     assert published is not None
     assert run.config is not None
@@ -369,10 +363,7 @@ def _sends_control(system: System) -> bool:
 
 
 def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bool]) -> Histograms:
-    """Return a function that returns the histogram of a measure of a system.
-
-    Systems for which `is_read_off` is True use that of `tree_measure` if the measure has none.
-    """
+    """Return a function that returns the histogram of a measure of a system."""
 
     def histogram(found: Found, system: str) -> Histogram | None:
         reported, known = histogram_of(measure)(found, system), find_system(system)

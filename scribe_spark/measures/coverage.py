@@ -71,10 +71,7 @@ def _rows_of(found: Found, system: str) -> Columns | None:
 
 
 def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
-    """Return the function of a metric: the share within a deadline of all expected receivers.
-
-    `within` and `expected` are columns of the rows of publications.
-    """
+    """Return the function of a metric: the share within a deadline of all expected receivers."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -87,10 +84,7 @@ def _share(within: str, expected: str) -> Callable[[Found, str], float | None]:
 def _share_of_each(
     within: str, expected: str, q: int, by_group: bool
 ) -> Callable[[Found, str], float | None]:
-    """Return the function of a metric: percentile q (0: least) of shares.
-
-    A share is that of each publication, or of each group, within a deadline; see :func:`_share`.
-    """
+    """Return the function of a metric: percentile q (0: least) of shares."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -107,10 +101,7 @@ def _share_of_each(
 
 
 def _time(column: str, q: int) -> Callable[[Found, str], float | None]:
-    """Return the function of a metric: percentile q of the times in a column, over publications.
-
-    Its value is None if the publication at that rank never has what the column times.
-    """
+    """Return the function of a metric: percentile q of the times in a column, over publications."""
 
     def value(found: Found, system: str) -> float | None:
         rows = _rows_of(found, system)
@@ -250,10 +241,7 @@ def _within(
     deadline: str,
     asked: Asked,
 ) -> dict[str, Any]:
-    """Return rows of the table ``coverage``: publications of a system, and one deadline.
-
-    `index` is that of the deadline.
-    """
+    """Return rows of the table ``coverage``: publications of a system, and one deadline."""
     count = len(group)
     weights: dict[str, Any] = dict.fromkeys(("expected_weight", "within_weight"))
     if asked.weights is not None:

@@ -287,10 +287,7 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of answers.
-
-    A row is a delivery of a publication at a node, after a latency in microseconds.
-    """
+    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of answers."""
     if sources is None or asked.replies is None or asked.replies.router_of is None:
         return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
     source, router_of = sources.of(publication), asked.replies.router_of
@@ -300,10 +297,7 @@ def _of_deliveries(
 def _of_publications(
     expected: Columns, groups: np.ndarray, sources: Sources | None, asked: Asked | None
 ) -> Columns:
-    """Return the columns of publications that questions about coverage need.
-
-    `expected` are the expected deliveries, `groups` the publications.
-    """
+    """Return the columns of publications that questions about coverage need."""
     due = dict[str, np.ndarray]()
     if WEIGHT in expected:
         _, due[WEIGHT] = add_expected(expected["group"], expected[WEIGHT])

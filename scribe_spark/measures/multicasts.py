@@ -252,10 +252,7 @@ class InBucket:
         return self._of_multicasts(CARRIED, ("group", "publication", "sender", "to"))
 
     def _of_multicasts(self, table: str, names: tuple[str, ...]) -> Columns:
-        """Return the rows of a table that belong to the multicasts.
-
-        The column ``of`` has the index of the multicast; an empty table has the columns `names`.
-        """
+        """Return the rows of a table that belong to the multicasts."""
         rows = self.tables.get(table) or dict.fromkeys(names, whole_numbers())
         of = self.of.multicasts.find(rows["group"], rows["publication"])
         mine, rows = of >= 0, {**rows, "of": of}
@@ -534,11 +531,7 @@ class MeasureMulticasts(NodeProgram):
         return self.measured.base_us(*network, self.of.multicasts, found.of, found.node)
 
     def _count_delays(self, mine: InBucket, counts: Counts) -> dict[str, Columns]:
-        """Count members and deliveries.
-
-        Return the sizes of groups as messages to all buckets, and deliveries and the numbers of
-        expected ones as messages to the starts.
-        """
+        """Count members and deliveries."""
         found, multicasts, sent = mine.reached, self.of.multicasts, dict[str, Columns]()
         counts.add_total("members", len(mine.expected[0]))
         counts.add_total("reached", len(found))
@@ -588,10 +581,7 @@ class MeasureMulticasts(NodeProgram):
             append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
-        """Record the latencies of the multicasts that start in the bucket.
-
-        `due` has the expected receivers, `came` the deliveries, which other buckets sent.
-        """
+        """Record the latencies of the multicasts that start in the bucket."""
         groups, expected = add_expected(due["of"], due["expected"])
         none, asked = whole_numbers(), self.measured.asked
         for unit in UNITS if self.of.by_hops else (MS,):
@@ -607,11 +597,7 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTS_IN[unit], count_values(latency))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read.
-
-        ``weight`` is the sum over expected receivers, ``down`` a time on the source's downlink
-        (us).
-        """
+        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
             _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
@@ -636,10 +622,7 @@ class MeasureMulticasts(NodeProgram):
         return mine.by_place({**copies, "of": self.of.first_parts[copies["of"]]}, "to", "of")
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
-        """Count the parts of publications that nodes got beyond those that they need.
-
-        `came` has the numbers of copies of parts.
-        """
+        """Count the parts of publications that nodes got beyond those that they need."""
         place, copies = add_expected(came["place"], came["copies"])
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
@@ -650,11 +633,7 @@ class MeasureMulticasts(NodeProgram):
         append(mine.tables, _BEYOND, counted)
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
-        """Count live nodes with a first copy by duplicates, and the copies at starts.
-
-        A start has the message already, unless it sends the message to a root first: then a copy
-        that comes back is its first one.
-        """
+        """Count live nodes with a first copy by duplicates, and the copies at starts."""
         place, copies = add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
         of, node = divided(place, len(self.environment.facts.ring))
@@ -681,10 +660,7 @@ class MeasureMulticasts(NodeProgram):
         packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
 
     def _count_nodes(self, bucket: int, mine: InBucket, counts: Counts) -> Columns:
-        """Count the bucket's live nodes and their children tables.
-
-        If nodes keep no children tables, return messages to the senders of copies.
-        """
+        """Count the bucket's live nodes and their children tables."""
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         counts.add_total(_LIVE, np.count_nonzero(self.environment.is_alive(nodes)))
         if self.of.system.merged:
@@ -699,11 +675,7 @@ class MeasureMulticasts(NodeProgram):
     def _count_children(
         self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts
     ) -> None:
-        """Count nodes by the number of their children tables, and of all entries in them.
-
-        A key (group, node) in `place` may occur several times; it has a number of `entries` each
-        time.
-        """
+        """Count nodes by the number of their children tables, and of all entries in them."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
         group, node = divided(place, len(self.environment.facts.ring))
         of_nodes = count_children(group, node - first, entries, last - first)

@@ -156,10 +156,7 @@ NETWORK = Measure(
 
 
 def _collect(run: RunTables) -> dict[str, Any]:
-    """Return ``hops, stretch, table_entries, arrival_messages`` of a run.
-
-    Without arrivals, ``arrival_messages`` is None.
-    """
+    """Return ``hops, stretch, table_entries, arrival_messages`` of a run."""
     chosen = run.collect("pastry_routes", ["hops", "delay_ms", "direct_ms"])
     routes: pd.DataFrame = chosen.to_pandas()
     # sums of floats depend on their order
@@ -278,25 +275,7 @@ def _travelled(
     legs: dict[str, np.ndarray],
     delays: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pair the members of each group at random, and follow both ways up to where they meet.
-
-    Parameters
-    ----------
-    asking : mapping
-        The members: ``group, node``.
-    drawn : ndarray
-        A draw of each member, by which members of a group are paired.
-    legs : mapping
-        The edges of the trees: ``group, parent, child``, and the routers of both ends.
-    delays : ndarray
-        The delay of each edge.
-
-    Returns
-    -------
-    tuple of ndarray
-        The routers of the first and the second member of each pair, and the sum of the delays of
-        both ways.
-    """
+    """Pair the members of each group at random, and follow both ways up to where they meet."""
     # 1. the nodes of trees with their parents and the edges (legs) to these
     groups = distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1

@@ -166,10 +166,7 @@ def coverage_rows_of_parts(
 def _weights_at(
     parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield the index of each class or region, deadlines (indices), and the weight at each.
-
-    `at` has the first deadline that each of `nodes` (numbers) meets.
-    """
+    """Yield the index of each class or region, deadlines (indices), and the weight at each."""
     assert asked.weights is not None
     places = len(asked.config.deadline) + 1
     place = parts.of_nodes(nodes) * places + at
@@ -186,10 +183,7 @@ def _shares(
     kept_weight: Mapping[int, int],
     expected_weight: Mapping[int, int],
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each deadline, the measure, the number of receivers, and the share within it.
-
-    The arguments have the numbers of receivers, or their weights, by first deadline met.
-    """
+    """Yield, for each deadline, the measure, the number of receivers, and the share within it."""
     count = sum(expected.values())
     ends = {"": (kept, count)}
     if asked.weights is not None:

@@ -125,10 +125,7 @@ def main_figures() -> Mapping[str, str]:
 
 
 def _is_experiment(config: RunConfig, name: str, ignored: set[str]) -> bool:
-    """Return True if a config equals the experiment `name` of the paper but for some fields.
-
-    `ignored` are these fields.
-    """
+    """Return True if a config equals the experiment `name` of the paper but for some fields."""
     ours, theirs = config.flat(), configs.EXPERIMENTS[name].config.flat()
     return all(ours[field] == theirs[field] for field in theirs if field not in ignored)
 

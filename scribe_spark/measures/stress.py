@@ -239,10 +239,7 @@ def packets_of(system: str) -> str:
 
 
 def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
-    """Return a statistic over the paper's slots for links, also those without packets.
-
-    `words` define it, `number` computes it.
-    """
+    """Return a statistic over the paper's slots for links, also those without packets."""
 
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
@@ -253,10 +250,7 @@ def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) ->
 
 
 def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
-    """Return a statistic over all directed links, also those without packets.
-
-    `words` define it, `number` computes it.
-    """
+    """Return a statistic over all directed links, also those without packets."""
 
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.existing_links)
@@ -480,10 +474,7 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
 def _counted(
     packets: np.ndarray | None, *keys: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Return distinct rows of `keys`: first index, columns, and count.
-
-    With `packets`, their sum takes the place of the count.
-    """
+    """Return distinct rows of `keys`: first index, columns, and count."""
     if packets is None:
         return distinct_rows(*keys)
     rows = {"packets": packets, "row": np.arange(len(packets))}
@@ -520,10 +511,7 @@ class _CountStress:
 
 
 def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
-    """Return the number of children tables, and of entries in them, of each node.
-
-    `sent` are the counts of copies by sender and group.
-    """
+    """Return the number of children tables, and of entries in them, of each node."""
     if not sent:
         return dict.fromkeys(CHILDREN, np.zeros(len(nodes), dtype=np.int64))
     at = index_sorted(nodes, sent["node"])

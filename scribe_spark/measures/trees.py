@@ -105,10 +105,7 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
 
 
 def _by_tree(table: Batches, trees: Mapping[str, np.ndarray], of: str) -> Batches:
-    """Return a table with a system for each tree, and the rows of the baseline.
-
-    The column `of` has the publication; rows of publications without a tree (NONE) are left out.
-    """
+    """Return a table with a system for each tree, and the rows of the baseline."""
     base = baseline().name
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

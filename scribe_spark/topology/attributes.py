@@ -145,10 +145,7 @@ class _AttributeReader:
     # --- delays
 
     def delays(self, places: np.ndarray | None) -> list[float]:
-        """Return the delay of each edge in ms, also of edges from a node to itself.
-
-        `places` are longitude and latitude of the nodes, or None.
-        """
+        """Return the delay of each edge in ms, also of edges from a node to itself."""
         for name, read in (("latency", _latency), ("delay_ms", DELAY_MS.number)):
             if self._has(name):
                 for edge in self._edges:
@@ -175,10 +172,7 @@ class _AttributeReader:
         return list(km / KM_PER_MS)
 
     def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
-        """Return the delay (us) between two hosts of each router, from edges `loops` to itself.
-
-        Without such edges, the result is None.
-        """
+        """Return the delay (us) between two hosts of each router, from edges `loops` to itself."""
         if loops.empty or not self._has("latency", "delay_ms"):
             if len(loops):
                 self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
@@ -252,10 +246,7 @@ class _AttributeReader:
     # --- hosts
 
     def rates(self, way: str, order: np.ndarray) -> np.ndarray | None:
-        """Return the rate (bit/s) of hosts at each router; None without rates.
-
-        `way` is up or down, and `order` sorts routers by id.
-        """
+        """Return the rate (bit/s) of hosts at each router; None without rates."""
         found = np.zeros(len(order), dtype=np.int64)
         for row, node in enumerate(self._nodes):
             for key in _RATES[way]:
@@ -299,10 +290,7 @@ class _AttributeReader:
                 self.notes.append(f"{name} of edges {why}")
 
     def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
-        """Return the losses of links, both ways: ``src, dst, loss``; None without losses.
-
-        The table has lossy links only.  Of parallel links, the quickest one counts.
-        """
+        """Return the losses of links, both ways: ``src, dst, loss``; None without losses."""
         given = ["packet_loss" in edge.values for edge in self._edges]
         loss = [self._value(edge, "packet_loss", LOSS.number, 0.0) for edge in self._edges]
         if not any(loss):
@@ -323,10 +311,7 @@ class _AttributeReader:
         return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
 
     def _value(self, of: Element, name: str, read: Callable[[Any], T], default: Any = None) -> T:
-        """Return an attribute of the element `of` by ``read(text)``, or the default if it has none.
-
-        An error names the element.
-        """
+        """Return an attribute of the element `of` by ``read(text)``, or the default if it has none."""
         if name not in of.values:
             return default
         value = of.values[name]

@@ -142,10 +142,7 @@ def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
 
 
 def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
-    """Yield each rule of :func:`check`: rows, a mask of bad rows, and a remedy.
-
-    A rule may rely on the rules before it.
-    """
+    """Yield each rule of :func:`check`: rows, a mask of bad rows, and a remedy."""
     ids, edges = graph.vertices["id"], graph.edges
     shown = graph.vertices[["id"]]
     yield shown, ~_whole(ids), "vertex ids must be whole numbers"

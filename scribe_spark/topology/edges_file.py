@@ -66,10 +66,7 @@ def edges_network(config: TopologyConfig) -> Graph:
 
 
 def _links(frame: pd.DataFrame, names: Sequence[str], what: str, path: str) -> pd.DataFrame:
-    """Return the edges as ``src, dst, delay_ms, loss``; both ends are indices in `names`.
-
-    `what` is the word for a name in messages.
-    """
+    """Return the edges as ``src, dst, delay_ms, loss``; both ends are indices in `names`."""
     at = {name: index for index, name in enumerate(names)}
     ends = {}
     for new, column in (("src", "source"), ("dst", "target")):
@@ -93,10 +90,7 @@ def _latency(text: str) -> float:
 
 
 def _own_delays(loops: pd.DataFrame, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Return the delay (us) between two nodes of each region, and a note for the user.
-
-    `loops` are the edges from a region to itself.
-    """
+    """Return the delay (us) between two nodes of each region, and a note for the user."""
     own_us = np.zeros(len(names), dtype=np.int64)
     own_us[loops["src"]] = np.rint(loops["delay_ms"] * MICROSECONDS).astype(np.int64)
     lacking = len(names) - len(loops)
@@ -112,10 +106,7 @@ def _lan_note(lan_ms: float) -> str:
 
 
 def _losses(links: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the losses of links, both ways: ``src, dst, loss``.
-
-    If a pair has two edges, each direction has its own loss.
-    """
+    """Return the losses of links, both ways: ``src, dst, loss``."""
     if not links["loss"].any():
         return None
     back = links.rename(columns={"src": "dst", "dst": "src"})

@@ -426,10 +426,7 @@ class _GraphReader:
         return _EDGE_DEFAULTS[usual]
 
     def element(self, tag: _Tag, names: tuple[str, ...]) -> Element:
-        """Return a node or an edge: its data as texts by key, and the defaults of other keys.
-
-        `names` are the attributes of the tag that name its ends.
-        """
+        """Return a node or an edge: its data as texts by key, and the defaults of other keys."""
         ends = [tag.attributes.get(name) for name in names]
         for name, end in zip(names, ends, strict=True):
             if end is None:

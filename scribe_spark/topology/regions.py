@@ -178,10 +178,7 @@ class _RegionReader:
     # --- forms
 
     def _rows(self, rows: Iterable[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
-        """Return the matrix of rows with the keys ``from``, ``to``, `unit`, and perhaps ``share``.
-
-        `unit` is the name of the latencies.
-        """
+        """Return the matrix of rows with the keys ``from``, ``to``, `unit`, and perhaps ``share``."""
         entries, shares = [], {}
         for where, row in rows:
             one, other = row.get("from", ""), row.get("to", "")
@@ -301,10 +298,7 @@ class _RegionReader:
         return RegionMatrix(names, us, self._shares(shares, names), meaning)
 
     def _meaning(self, unit: str) -> str:
-        """Return the meaning of latencies called `unit`: one-way, or round trip.
-
-        A setting that contradicts the name is refused.
-        """
+        """Return the meaning of latencies called `unit`: one-way, or round trip."""
         known, given = _MEANINGS[unit], self._latency
         if None not in (known, given) and known != given:
             remedy = (

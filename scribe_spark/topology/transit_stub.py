@@ -300,10 +300,7 @@ class _Sizes:
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
 ) -> _Domains:
-    """Return the routers and links of the transit domains, drawn.
-
-    Domain i has ``sizes.transit[i]`` routers in a square around ``places[i]``, moved into the grid.
-    """
+    """Return the routers and links of the transit domains, drawn."""
     graphs = []
     for domain, size in enumerate(sizes.transit.tolist()):
         as_transit = domain < sizes.as_transit
@@ -319,10 +316,7 @@ def _transit(
 def _stubs(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """Return the transit router of each stub, and the routers and links of all stubs, drawn.
-
-    The routers of a stub are in a square that contains its transit router.
-    """
+    """Return the transit router of each stub, and the routers and links of all stubs, drawn."""
     owners = np.repeat(np.arange(transit.routers), sizes.stubs_of)
     least = np.maximum(0, transit.points - scales.stub)[owners]
     most = np.minimum(transit.points, scales.grid - scales.stub)[owners]
@@ -387,10 +381,7 @@ def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.n
 
 
 def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame:
-    """Return links (`ends`) with a weight; a delay is the rounded distance of the ends' points.
-
-    One grid unit is 1 ms.
-    """
+    """Return links (`ends`) with a weight; a delay is the rounded distance of the ends' points."""
     across = (points[ends[:, 0]] - points[ends[:, 1]]).astype(np.float64)
     return pd.DataFrame(
         {
@@ -455,10 +446,7 @@ def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _D
 
 
 def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
-    """Return `n` random counts of at least 1 with the sum ``n * mean``, around `mean`: int64.
-
-    3n times, a random count that exceeds 1 gives one unit to a random count.
-    """
+    """Return `n` random counts of at least 1 with the sum ``n * mean``, around `mean`: int64."""
     counts = [mean] * n
     for giver, taker in rng.random_raw(6 * n).reshape(-1, 2) % np.uint64(n):
         if counts[giver] > 1:

@@ -120,10 +120,7 @@ _TEMPORARY = 2**21  # numbers in a temporary array: 16 MiB
 
 
 def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each route, the router before the last, and the delay (us) of the last link.
-
-    Both have the shape (S, R); a router is an index, -1 at the source.
-    """
+    """Return, for each route, the router before the last, and the delay (us) of the last link."""
     r, s = len(links.routers), len(sources)
     total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links

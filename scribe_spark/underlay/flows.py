@@ -64,10 +64,7 @@ class Flows:
         return found, hops
 
     def _least(self, child: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return the bandwidth of each child: the least rate per flow on the links of its route.
-
-        Link ``link[i]`` is on the route to ``child[of[i]]``.
-        """
+        """Return the bandwidth of each child: the least rate per flow on the links of its route."""
         rates = self.rates[link]
         if self._shared:
             on_links, below = (

@@ -176,10 +176,7 @@ class Search:
 
     @functools.cached_property
     def _last(self) -> np.ndarray:
-        """The numbers of the routers' last links, by bits: the first link on a shortest path.
-
-        The shape is (bits, R), uint64; a word has a bit for each source.
-        """
+        """The numbers of the routers' last links, by bits: the first link on a shortest path."""
         graph = self.graph
         # neighbours' hops differ by one at most, so two bits show that a link leads one hop further
         low = self.planes[0]

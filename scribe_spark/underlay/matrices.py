@@ -394,10 +394,7 @@ def nearest(
 def _same_component(
     of_query: np.ndarray, of_candidate: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield all pairs of a query and a candidate in one pendant component, as indices.
-
-    `of_query` and `of_candidate` are the numbers of their components.
-    """
+    """Yield all pairs of a query and a candidate in one pendant component, as indices."""
     order = np.argsort(of_candidate, kind="stable")
     grouped = of_candidate[order]
     low, high = np.searchsorted(grouped, of_query), np.searchsorted(grouped, of_query, "right")
@@ -440,10 +437,7 @@ def _first_and_second(
 
 
 def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the column of the least value of each segment, row by row: int64, shape (rows, K).
-
-    Of equal values, the first counts; segment k begins at column ``starts[k]``.
-    """
+    """Return the column of the least value of each segment, row by row: int64, shape (rows, K)."""
     ends = [*starts[1:], values.shape[1]]
     segments = [values[:, start:end] for start, end in zip(starts, ends, strict=True)]
     return starts + np.stack([segment.argmin(axis=1) for segment in segments], axis=1)

@@ -118,11 +118,7 @@ _MARKS = 2**25  # bytes
 def _merged(
     last: LastLink, routers: int, root: np.ndarray, tree: np.ndarray, target: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """Yield the links of some trees of routes, level by level, from their ends to the roots.
-
-    Tree t has its root at ``root[t]``, and a route to each ``target[i]`` with ``tree[i] == t``; a
-    link that routes of a tree share occurs once.
-    """
+    """Yield the links of some trees of routes, level by level, from their ends to the roots."""
     # tree * R + router: each router once per tree
     reached = np.zeros(len(root) * routers, dtype=bool)
     frontier = distinct((tree * routers + target)[target != root[tree]])

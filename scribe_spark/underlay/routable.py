@@ -45,11 +45,7 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
 
 
 def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
-    """Refuse a network of equal links whose longest routes take too long.
-
-    A route takes no longer than two routes from any one router: unchecked routes take less than
-    2**32 microseconds, which kernels that count delays can store.
-    """
+    """Refuse a network of equal links whose longest routes take too long."""
     src, dst = (index_sorted(routers, end) for end in ends.T)
     graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
     one_end = int(_hops(graph, 0).argmax())
