@@ -114,10 +114,7 @@ class Dissemination:
     late: Late | None = None  # the jitter of copies, by the index of the group
 
     def delays(self, group: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
-        """Return the delays of copies between positions in microseconds: int64.
-
-        `group` has the index of each copy's group.
-        """
+        """Return the delays of copies between positions in microseconds: int64."""
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[sender], router[receiver])
         if self.late is None:
@@ -292,7 +289,7 @@ class Dissemination:
         return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:
-        """Return the edges in the order of their nodes; edges between the same nodes are numbered."""
+        """Return the edges in the order of their nodes; parallel edges are numbered."""
         if "edge" not in tables[EDGES]:
             edges = tables[EDGES]
             key = self._key(edges["group"], edges["node"])

@@ -115,8 +115,7 @@ class ClockSetting:
 class ClockBucket:
     """The nodes of a bucket, with the positions `first` to `last`, in windows of time.
 
-    `given` is the setting of the clock, and `columns` has the links on which these nodes send
-    (`TimedLinks`), and further columns for the rule of sending.
+    `columns` has the links on which these nodes send (`TimedLinks`), and columns for the rule.
     """
 
     def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
@@ -139,11 +138,7 @@ class ClockBucket:
     # --- before the first window: both ends of a link exchange the link's numbers
 
     def offer(self) -> dict[str, np.ndarray]:
-        """Return a message for each link that begins in this bucket, to the node at its other end.
-
-        The columns of the messages are the rooms of both ends, the sending node and the link's
-        number in this bucket, and the columns that copies carry (`ClockSetting.carried`).
-        """
+        """Return a message for each link that begins in this bucket, to its other end."""
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
         told = {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
@@ -155,8 +150,6 @@ class ClockBucket:
         """Record and number the links to this bucket's nodes; return both numbers of each link.
 
         `node` is the receiving node of each link, and `offered` has the messages of :meth:`offer`.
-        In the result, ``link`` is a link's number in the sender's bucket, and ``number`` the one in
-        this bucket.
         """
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
@@ -182,7 +175,7 @@ class ClockBucket:
         return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the link from each place to a peer, which is a node in a room; NONE without link."""
+        """Return the link from each place (ascending) to a peer in a room; NONE without link."""
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
@@ -205,11 +198,7 @@ class ClockBucket:
         return back
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
-        """Store the receivers' numbers of links (from :meth:`answer`), and let sources publish.
-
-        `window_us` is the length of a window, and `least_delay_us` the least delay of all links,
-        both in microseconds.
-        """
+        """Store the receivers' numbers of links (from :meth:`answer`), and let sources publish."""
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
         self._number = np.full(len(links), NONE, dtype=np.int32)
@@ -262,10 +251,9 @@ class ClockBucket:
     # --- steps 1 and 2 of a window
 
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Receive copies that have started; return the IDONTWANTs for first copies of this window.
+        """Receive copies (packed rows); return the IDONTWANTs for first copies of this window.
 
-        `window` is the number of the window, and `copies` are packed rows of int32.  Copies that
-        were received before may also become complete in this window.
+        Copies that were received before may also become complete in this window.
         """
         if copies is not None:
             if not copies.flags.writeable:  # they are the bytes of a message
@@ -443,10 +431,7 @@ class ClockBucket:
     # --- steps 3 and 4 of a window
 
     def send(self, window: int, unwanted: Columns | None) -> tuple[np.ndarray, np.ndarray]:
-        """Enqueue batches and start copies in a window; return the receivers and the copies.
-
-        `unwanted` has the received IDONTWANTs.
-        """
+        """Enqueue batches and start copies in a window; return the receivers and the copies."""
         if unwanted is not None:
             told = unwanted["told"]
             self._know(told[:, _OF], self._back[told[:, _TO]], _times(told)[:, 0])

@@ -65,8 +65,7 @@ class Begun(Rows):
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
         """Return the publications by number, with times (us) and sizes (bytes) from two arrays.
 
-        The number of a publication is its index in `at_us` and `size`.  Publications that have
-        times already are returned as they are.
+        Publications that have times already are returned as they are.
         """
         if (self.at_us >= 0).all():
             return self
@@ -149,7 +148,7 @@ class _MakeLinks:
         delay_us: np.ndarray,
         lost: np.ndarray | None = None,
     ) -> Columns:
-        """Return links as messages to their senders; in a batch, receivers are in order of nodeIds."""
+        """Return links as messages to their senders; the order in a batch is that of nodeIds."""
         links = mesh_links(room, node, to_room, peer, delay_us, peer)
         if self.lossy:
             links["lost"] = np.zeros(len(node), dtype=bool) if lost is None else lost
@@ -157,7 +156,7 @@ class _MakeLinks:
 
 
 def _room(copies: Columns, end: str) -> np.ndarray | int:
-    """Return, for each copy, the index of a room in its topic; `end` is the column with the tree."""
+    """Return the index of each copy's room in its topic; `end` is the column with its tree."""
     return np.where(copies[end] > 0, 1 + copies[end], 0) if end in copies else 0
 
 
@@ -203,7 +202,7 @@ def _write_all(
     recoded: bool,
     tables: Tables,
 ) -> None:
-    """Write the tables of deliveries and copies of all publications, with times and first copies."""
+    """Write the tables of deliveries and of copies of all publications."""
     came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
     came = take(came, came["room"] % ROOMS != 1)
     # 1. a node's first copy, of all trees
@@ -252,33 +251,13 @@ def time_round(
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    Parameters
-    ----------
-    player : PlaysPrograms
-        The player of the buckets.
-    links : RoundLinks
-        The sizes and rates.
-    facts : KnowsRing
-        The nodes.
-    bounds : ndarray of int64, shape (B + 1,)
-        The first positions of the buckets, and the number of nodes.
-    kernel : Kernel
-        The network.
-    begun : Begun
-        All publications of the round; one without a time starts at 0, and one without a size has
-        the usual size.
-    tables : tuple of str
-        The tables of copies and of deliveries.  Copies (``group, publication, sender, to``) are in
-        any bucket, lost ones included, perhaps with a column ``lost``; if a publication goes along
-        several trees, copies also have the trees of their two ends (``from_tree, tree``).
-        Deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.
-    merged : bool
-        True if routers duplicate packets; then times of transmission are added (rule W11).
-    in_run : bool
-        True in a run, in which both tables get the rows of all publications, and copies the columns
-        ``hops, sent_us, first``; unless copies are merged.
-    late : Late, optional
-        The jitter of copies.
+    `tables` are those of copies and of deliveries.  Copies (``group, publication, sender, to``) are
+    in any bucket, lost ones included, perhaps with a column ``lost``; if a publication goes along
+    several trees, copies also have the trees of their two ends (``from_tree, tree``).  Deliveries
+    (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.  If copies are
+    `merged`, because routers duplicate packets, times of transmission are added (rule W11).
+    `in_run`: the two tables get the rows of all publications, and copies the columns ``hops,
+    sent_us, first``.
     """
     if not len(begun):
         return

@@ -35,21 +35,11 @@ Sized = TypeVar("Sized", bound=Any)
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts into which a source splits each publication; by default one part, the publication.
+    """The parts into which a source splits each publication; by default one part."""
 
-    Attributes
-    ----------
-    needed : int
-        The number of different parts with which a node has the publication, k.
-    sent : int
-        The number of parts that the source sends, n.
-    recoded : bool
-        True if nodes recode: every useful copy is a new part (W15).
-    """
-
-    needed: int = 1
+    needed: int = 1  # the number of different parts with which a node has the publication
     sent: int = 1
-    recoded: bool = False
+    recoded: bool = False  # True if nodes recode: every useful copy is a new part (W15)
 
     @classmethod
     def of(cls, bandwidth: Any) -> Self:
@@ -91,27 +81,10 @@ class Parts:
     def complete(self, came: Columns, nodes: int) -> Columns:
         """Return the message with which each node has a whole publication (rule W14).
 
-        Parameters
-        ----------
-        came : Columns
-            The first copies of messages at nodes: ``publication`` (a message), ``node, hops,
-            delay_us``, perhaps others; all rows of a node.
-        nodes : int
-            The number after the greatest one in ``node``.
-
-        Returns
-        -------
-        Columns
-            The rows of messages after which their nodes have `needed` parts, ties by number; with
-            the publications in the column ``publication``.
-
-        Examples
-        --------
-        >>> parts = Parts(needed=2, sent=3)
-        >>> came = {"publication": [3, 4, 5, 4], "node": [7, 7, 7, 8], "delay_us": [9, 5, 7, 1]}
-        >>> came = {name: np.array(column) for name, column in came.items()}
-        >>> {name: column.tolist() for name, column in parts.complete(came, 9).items()}
-        {'publication': [3], 'node': [7], 'delay_us': [7]}
+        `came` has the first copies of messages at nodes: ``publication`` (a message), ``node, hops,
+        delay_us``, perhaps others; all rows of a node, below `nodes`.  Returned are the rows of
+        messages after which their nodes have `needed` parts, ties by number, with the number of the
+        publication.
         """
         if self.sent == 1:
             return came
@@ -160,13 +133,6 @@ def routed_us(
 
     The source sends one copy at rate `up`, and a member receives the copy at rate `down`; the
     narrowest link between their routers has the rate `narrowest`.
-
-    Examples
-    --------
-    At 8 Mbit/s, 1,000 bytes take 1 ms:
-
-    >>> routed_us(np.array([5_000, 7_000]), 1_000, 8_000_000, np.array([4_000_000, 0])).tolist()
-    [7000, 8000]
     """
     takes_us = (transmission_us(size, rate) for rate in (up, down, narrowest))
     return delay_us + functools.reduce(np.maximum, takes_us)
@@ -277,10 +243,6 @@ class Discipline:
     def order_of(
         self, number: np.ndarray, publication: np.ndarray, node: np.ndarray, peer: np.ndarray
     ) -> np.ndarray:
-        """Return a number for each copy, by which the copies of a batch are sorted: uint64.
-
-        `number` has the numbers of all nodes; `node` and `peer` are the positions of sender and
-        receiver.  Of equal numbers, the smaller nodeId of the receiver is first.
-        """
+        """Return the numbers (uint64) by which the copies of a batch are sorted."""
         assert self.seed is not None
         return draws.bits_np(self.seed, "order", publication, number[node], number[peer])

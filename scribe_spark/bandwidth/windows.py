@@ -63,8 +63,7 @@ class InWindows:
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
         """Return the state of the bucket of the nodes `first` to `last` before its first window.
 
-        `everybody` has the position of one node of each bucket, to which this bucket tells its next
-        window.
+        `everybody` has the position of a node of each bucket, to which the next window is told.
         """
         raise NotImplementedError
 
@@ -174,8 +173,7 @@ def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
     """Send copies over links with rates, one window of time after the other.
 
-    In each bucket, the table LINKS becomes ARRIVALS and COPIES.  `bounds` (B + 1,) are the first
-    positions of the buckets and the number of nodes; `given` is the setting of the clock.
+    In each bucket, the table LINKS becomes ARRIVALS and COPIES.
     """
     play_in_windows(player, Windows(bounds, given))
 
@@ -189,10 +187,7 @@ MANY_LINKS = 2**23
 def play_in_few_tasks(
     player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting, many: int = MANY_LINKS
 ) -> None:
-    """Play all windows as :func:`play_windows` does, in one task if there are few links.
-
-    With fewer than `many` links, the first task plays all buckets as one.
-    """
+    """Play all windows; the first task plays fewer than `many` links alone."""
     in_task = player if isinstance(player, InTask) else None
     if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):
         play_windows(player, bounds, given)

@@ -51,22 +51,14 @@ from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 
 
 class Slots:
-    """The neighbours of places (nodes in rooms); arrays have the shape (places, slots).
+    """The neighbours of places (nodes in rooms), in arrays (places, slots); a slot has one or none.
 
-    A place has a fixed number of slots, and a slot holds one neighbour or none.
-
-    Attributes
-    ----------
-    node : ndarray of int32
-        The neighbour in each slot; :data:`NONE` in a free slot.
-    tenancy : ndarray of int16
-        The number of neighbours that have left the slot.
-    flags : mapping of str to ndarray
-        What a node knows of its neighbours, by name; a new neighbour has 0.
+    What a node knows of its neighbours are `flags`, by name; a new neighbour has 0.
     """
 
     def __init__(self, shape: tuple[int, int], **flags: DTypeLike) -> None:
         self.node = np.full(shape, NONE, dtype=np.int32)
+        #: The number of neighbours that have left each slot.
         self.tenancy = np.zeros(shape, dtype=np.int16)
         self._numbers = np.arange(shape[1])[:, None]
         self.flags = {name: np.zeros(shape, dtype=kind) for name, kind in flags.items()}
@@ -157,71 +149,38 @@ class ClockKernel(Protocol):
 
 @dataclass(frozen=True)
 class Wires:
-    """The rates of links, for publications that have sizes.
+    """The rates of links, for publications that have sizes."""
 
-    Attributes
-    ----------
-    up, down : ndarray of int64, shape (n,)
-        Bits per second, by position; 0 means no limit.
-    size : ndarray of int64, shape (P,)
-        The bytes of each publication.
-    uplink : str
-        How the copies of a batch share the uplink: `INTERLEAVED` or `SERIAL`.
-    shared : bool
-        True if a node has one uplink and one downlink; False if one of each per room.
-    narrowest : callable, optional
-        ``narrowest(a, b)`` returns the rates of the narrowest links between nodes (0: no limit).
-    """
-
-    up: np.ndarray
+    up: np.ndarray  # bits per second, by position; 0: no limit
     down: np.ndarray
-    size: np.ndarray
-    uplink: str
-    shared: bool = True
+    size: np.ndarray  # the bytes of each publication
+    uplink: str  # `INTERLEAVED` or `SERIAL`
+    shared: bool = True  # True if a node has one uplink and one downlink, False: one per room
+    #: ``narrowest(a, b)`` returns the rates of the narrowest links between nodes (0: no limit).
     narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
 class KernelSetting:
-    """The input of the clocks of all buckets: delays, rates, losses and the window.
-
-    Attributes
-    ----------
-    nodes : int
-        The number of nodes of all buckets.
-    delay : Delay
-        The delays of ordered pairs of nodes.
-    window_us : int
-        The length of a window: a lower bound of all delays and of all waits of timers.
-    wires : Wires, optional
-        The rates; without them, a message takes its delay only.
-    records : bool
-        True if the senders and receivers of all messages are recorded.
-    lost : Lost, optional
-        The copies that the network loses, by the index of the publication; the links have the
-        column ``time_us``, the times at which copies leave.
-    late : Late, optional
-        The jitter of copies, by the index of the publication.
-    validation_us : ndarray of int64, shape (n,), optional
-        The times that nodes need to check a publication before they forward copies.
-    """
+    """The input of the clocks of all buckets: delays, rates, losses and the window."""
 
     nodes: int
     delay: Delay
-    window_us: int
-    wires: Wires | None = None
-    records: bool = False
+    window_us: int  # a lower bound of all delays and of all waits of timers
+    wires: Wires | None = None  # without rates, a message takes its delay only
+    records: bool = False  # True if the senders and receivers of all messages are recorded
+    #: The copies that the network loses, by the index of the publication; links have the column
+    #: ``time_us``, the times at which copies leave.
     lost: Lost | None = None
-    late: Late | None = None
-    validation_us: np.ndarray | None = None
+    late: Late | None = None  # the jitter of copies, by the index of the publication
+    validation_us: np.ndarray | None = None  # the times that nodes check a publication
 
 
 class BucketClock:
     """The clock of a bucket, which plays the events of its places by a kernel.
 
-    `room` and `node` are the places of the bucket, ascending; `key` has their keys (room, node).
-    `alive` is True for places of live nodes, and has one more element: False, for nodes without a
-    place.
+    `room` and `node` are the places of the bucket, ascending.  `alive` is True for places of live
+    nodes, and has one more element: False, for nodes without a place.
     """
 
     def __init__(
@@ -272,7 +231,6 @@ class BucketClock:
         """Let each event's node send messages of a `kind`, at once or at the times `leaves_us`.
 
         `peer` has a receiver for each event, or several: (k,) or (k, m), with NONE for no receiver.
-        `columns` are the contents of the messages.
         """
         row, slot = np.nonzero((peer if peer.ndim == 2 else peer[:, None]) >= 0)
         if not len(row):
@@ -553,17 +511,10 @@ _NEXT, _MESSAGE = "next window", "message"
 
 @dataclass(frozen=True)
 class PlayKernel(InWindows):
-    """The program that plays a kernel from commands until no event is due in any bucket.
-
-    Attributes
-    ----------
-    setting : KernelSetting
-    make : callable
-        Returns the kernel of a bucket, without its state.
-    """
+    """The program that plays a kernel from commands until no event is due in any bucket."""
 
     setting: KernelSetting
-    make: Callable[[], ClockKernel]
+    make: Callable[[], ClockKernel]  # returns the kernel of a bucket, without its state
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
         clock, kernel = self._begin(tables, first, last)

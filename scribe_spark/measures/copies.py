@@ -113,10 +113,9 @@ def kept_links(run: RunTables) -> Batches:
 
 
 def control_messages(run: RunTables) -> Batches | None:
-    """Return all control messages that systems report, as edges with ``packets``.
+    """Return all control messages that systems report, of joins and of publications, as edges.
 
-    They include the messages of joining members and those of the publications.  The result is None
-    if there are none.
+    The number of messages is the column ``packets``; the result is None without any.
     """
     sent = []
     if "control" in run:
@@ -164,10 +163,7 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 
 
 def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | None]:
-    """Return the numbers of duplicates: all `copies` except the first ones.
-
-    `receipts` has the nodes with a first copy, by the number of duplicates that they get.
-    """
+    """Return the numbers of duplicates: all `copies` except the first ones."""
     first = receipts.total
     return {
         "duplicates": copies - first,
@@ -258,9 +254,9 @@ DUPLICATES = Measure(
 def parts_beyond(parts: Parts, size: np.ndarray, got: Columns) -> Columns:
     """Count nodes by the parts that they got beyond those needed: ``beyond, bytes, count``.
 
-    Only nodes with enough parts of a publication count. `got` has a row for each node and
-    ``publication``: the numbers of ``first`` and of all ``copies`` of its parts. `size` has the
-    size in bytes of a part of each publication.
+    Only nodes with enough parts count.  `got` has, for each node and ``publication``, the numbers
+    of ``first`` and of all ``copies`` of its parts; `size` has the bytes of a part of each
+    publication.
     """
     has = got["first"] >= parts.needed
     beyond = got["copies"][has] - parts.needed

@@ -50,13 +50,7 @@ _NAMES = re.compile(
 
 
 def is_of_coverage(metric: str) -> bool:
-    """Return True for the metric of a system that this module defines.
-
-    Examples
-    --------
-    >>> is_of_coverage("scribe.within_1s.weight.min"), is_of_coverage("scribe.latency.p50")
-    (True, False)
-    """
+    """Return True for the metric of a system that this module defines."""
     return _NAMES.fullmatch(metric.partition(".")[2]) is not None
 
 
@@ -170,18 +164,12 @@ def _metrics(coverage: CoverageConfig, several: bool) -> Iterator[Metric]:
 
 
 def coverage_metrics(coverage: CoverageConfig, several: bool) -> tuple[Metric, ...]:
-    """Return the metrics of coverage of a config.
-
-    If a group has `several` publications, there are also metrics over groups.
-    """
+    """Return the metrics of coverage of a config; with `several` publications, also over groups."""
     return tuple(_metrics(coverage, several))
 
 
 def coverage_units(coverage: CoverageConfig, several: bool) -> dict[str, str]:
-    """Return the units of a config's metrics of coverage.
-
-    The keys are the names without the system.
-    """
+    """Return the units of a config's metrics of coverage, by name without the system."""
     return {metric.name: metric.unit for metric in coverage_metrics(coverage, several)}
 
 
@@ -197,10 +185,7 @@ COVERAGE = Measure(
 def coverage_tables(
     found: BySystem, asked: Asked, names: Callable[[Columns], tuple[np.ndarray, np.ndarray]]
 ) -> dict[str, pa.Table]:
-    """Return the tables ``coverage`` and ``quorums`` (`schemas.COVERAGE_CONTRACT`), if asked for.
-
-    The function `names` returns, for rows of publications, the numbers of groups and publications.
-    """
+    """Return the tables ``coverage`` and ``quorums``, if the config asks for these."""
     rows = {system: of.publications for (system, unit), of in found.items() if unit == MS}
     named = [(system, of, *names(of)) for system, of in rows.items()]
     tables = {}
@@ -220,10 +205,7 @@ def coverage_tables(
 def tables_of_run(
     found: BySystem, asked: Asked, published: ScheduledMessages | None
 ) -> dict[str, pa.Table]:
-    """Return the tables of coverage of a run.
-
-    The publications are those of `published`, or by default one of each group.
-    """
+    """Return the tables of coverage of a run, of `published` or of one publication a group."""
 
     def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
         of = rows["group"]

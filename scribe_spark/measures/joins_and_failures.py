@@ -42,8 +42,7 @@ def join_stress(
 ) -> DataFrame:
     """Count packets per directed link while all members join, additional JOINs included.
 
-    Joining puts the packets of a multicast on the links in the opposite direction. An additional
-    JOIN is counted on the route from the node that received it, as for a tree edge. `joins_after`
+    Joining puts the packets of a multicast on the links in the opposite direction.  `joins_after`
     has, for each system, the system whose trees it changes.
     """
     sent = extra.withColumn("merged", F.lit(False))

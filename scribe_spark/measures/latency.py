@@ -67,15 +67,7 @@ def latency_names(unit: str) -> tuple[str, str]:
 
 
 def rank_of(q: int, n: Any) -> Any:
-    """Return the rank, from 1, of percentile q among n values; 0 if n is 0.
-
-    The argument n is an int or an array.
-
-    Examples
-    --------
-    >>> [rank_of(50, n) for n in (0, 1, 2, 3, 200)], rank_of(99, 200), rank_of(99, 201)
-    ([0, 1, 1, 2, 100], 198, 199)
-    """
+    """Return the rank, from 1, of percentile q among n values (int or array); 0 if n is 0."""
     return -(-q * n // 100)
 
 
@@ -96,13 +88,6 @@ def publication_latencies(
     latencies, and ``mean`` is rounded to the nearest integer.  ``tX`` is the time until X % of the
     expected receivers have the publication, or `NEVER`.  With questions (`asked`), there are also
     the columns of `Asked.columns`, from further columns of deliveries (`came`) and groups (`due`).
-
-    Examples
-    --------
-    >>> found = publication_latencies(
-    ...     np.array([7, 7, 7]), np.array([30, 10, 21]), np.array([7, 8]), np.array([4, 2]))
-    >>> {name: column.tolist() for name, column in found.items() if name in ("mean", "p50", "t90")}
-    {'mean': [20, -1], 'p50': [21, -1], 't90': [-1, -1]}
     """
     order = order_of(group, latency)
     group, latency = group[order], latency[order]
@@ -156,11 +141,6 @@ def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]
 
     A publication that never reaches a share counts as later than all others.  Percentiles at such
     publications are left out.
-
-    Examples
-    --------
-    >>> coverage_numbers({f"t{x}": np.array([3000, 1500, NEVER]) for x in COVERAGES})["50.median"]
-    3.0
     """
     found = {}
     for x in COVERAGES:
@@ -229,10 +209,8 @@ def collect_latencies(
     """Collect the latencies of systems; those of `by_hops` also in hops.
 
     The expected receivers are those that IP multicast reaches: all members except the source.  A
-    system has a row for each publication, even if the publication reaches nobody.  If there is a
-    column ``publication``, latencies are computed for each publication, and the column ``group`` of
-    the result contains publications.  Questions (`asked`) need a column ``node``, those about
-    answers also `sources`.
+    system has a row for each publication, even if the publication reaches nobody.  With a column
+    ``publication``, the column ``group`` of the result contains publications.
     """
     message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
@@ -287,7 +265,7 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of answers."""
+    """Return the columns of deliveries that `Asked.of_deliveries` adds."""
     if sources is None or asked.replies is None or asked.replies.router_of is None:
         return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
     source, router_of = sources.of(publication), asked.replies.router_of
@@ -321,10 +299,7 @@ def systems_below_all(found: BySystem) -> list[str]:
 def latency_rows(
     found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
 ) -> pa.Table:
-    """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications.
-
-    The number of the one publication is 0 in a run, and the round in a world.
-    """
+    """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications."""
     tables = []
     for (system, unit), latencies in found.items():
         rows = latencies.publications

@@ -50,10 +50,7 @@ _OF_BITMAPS = "IHAVE", "IWANT"
 
 
 def size_of_control(kind: str, other: int, bitmap: int = 0) -> int:
-    """Return the size in bytes of a kind of control messages; `other` if it is not defined.
-
-    An IHAVE or IWANT also has a `bitmap` of some bytes.
-    """
+    """Return the size in bytes of a kind of control messages; `other` if it is not defined."""
     return _CONTROL_BYTES.get(kind, other) + (bitmap if kind in _OF_BITMAPS else 0)
 
 
@@ -72,8 +69,7 @@ NODE_BYTES = {count: measure for count, (measure, _) in _OF_NODES.items()}
 def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
     """Return the bytes of every node and system, zeros included: `schemas.BYTES`; lazy.
 
-    With a schedule, `kept` is the `link_stress` of one copy on each tree edge, and the run has
-    `link_bytes`.
+    With a schedule, `kept` is the `link_stress` of one copy on each tree edge.
     """
     assert run.config is not None
     config, buckets = run.config.bandwidth, run.buckets

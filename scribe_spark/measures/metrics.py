@@ -119,8 +119,7 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of `metrics.json`: every metric of every measure.
 
-    The columns are ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is
-    None for metrics of the run.
+    The clock is None for metrics of the run.
     """
     rows = []
     for metric, system in _metrics_of(systems, config):

@@ -113,10 +113,7 @@ _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
-    """Return the units of the measures of a system's multicasts, and of the baselines `beside`.
-
-    The keys are names of measures.
-    """
+    """Return the units of the measures of a system's multicasts, and of the baselines `beside`."""
     units = _REACHED | {metric.name: metric.unit for metric in _METRICS}
     own = {
         f"{system}.{name}": unit
@@ -128,33 +125,15 @@ def multicast_units(
 
 @dataclass(frozen=True)
 class SystemTables:
-    """A system's tables in a bucket, as measures read them; picklable.
-
-    Attributes
-    ----------
-    name : str
-        The system's name.
-    system : SystemOnBuckets
-        The system.
-    multicasts : Multicasts
-        The multicasts of the round.
-    by_hops : bool
-        True if copies arrive by the clock of hops; then latencies are also given in hops.
-    beside : tuple of str
-        The baselines whose packets on links are counted for the same multicasts.
-    parts : Parts
-        The parts of publications; then each multicast is one part.
-    tree : ndarray of int64, shape (p,), or None
-        The tree of each multicast, in a system whose groups have several trees.
-    """
+    """A system's tables in a bucket, as measures read them; picklable."""
 
     name: str
     system: SystemOnBuckets
     multicasts: Multicasts
-    by_hops: bool = False
-    beside: tuple[str, ...] = ()
-    parts: Parts = field(default_factory=Parts)
-    tree: np.ndarray | None = None
+    by_hops: bool = False  # True if copies arrive by the clock of hops
+    beside: tuple[str, ...] = ()  # the baselines whose packets on links are counted
+    parts: Parts = field(default_factory=Parts)  # each multicast is one part
+    tree: np.ndarray | None = None  # the tree of each multicast, if groups have several trees
 
     @property
     def trees(self) -> tuple[NodeParts, ...]:
@@ -210,9 +189,7 @@ class InBucket:
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
         """All members except the start of each multicast, once for each publication.
 
-        The arrays are the index of the multicast, and the node.
-
-        Of a publication in parts, it is the multicast of the first part.
+        The arrays are the index of the multicast (that of the first part), and the node.
         """
         of, node = self.others
         once = self.of.first_parts[of] == of
@@ -270,10 +247,7 @@ class InBucket:
         return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
 
     def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
-        """Return the number of copies by group and node, as messages to these nodes.
-
-        The node is the column `end`; another column `of` may stand for the group.
-        """
+        """Return the number of copies by group (or `of`) and node `end`, as messages."""
         key = key_of([copies[of], copies[end]], self.size)
         place, number = np.unique(key, return_counts=True)
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
@@ -281,8 +255,7 @@ class InBucket:
     def digest(self, alive: np.ndarray) -> bytes:
         """Return a digest of all rows that :class:`MeasureMulticasts` reads in the bucket.
 
-        Names of publications, which differ in each round, are not read; `alive` are the states of
-        the bucket's nodes.
+        Names of publications, which differ in each round, are not read.
         """
         multicasts, children = self.of.multicasts, self.of.system.children(self.tables, self.size)
         parts: list[Columns] = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
@@ -337,8 +310,7 @@ class MulticastMeasures:
     ) -> np.ndarray:
         """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
-        `of` are indices of multicasts, `member` positions.  With a size, delays include the
-        transmission of each publication alone (rule W11), of which the multicast may be a part.
+        With a size, delays include the transmission of each publication alone (rule W11).
         """
         start = multicasts.start[of]
         delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
@@ -353,8 +325,8 @@ class MulticastMeasures:
     ) -> dict[str, float]:
         """Return the values of measures after a round, without those that have no value.
 
-        `taken` has the tables :data:`MULTICASTS_MEASURED` of all buckets and those of the system;
-        `nodes` is the number of nodes that are or were alive.
+        `taken` has the tables of all buckets, `nodes` is the number of nodes that are or were
+        alive.
         """
         counted, size = Counted(taken.get(_COUNTED, {})), Size(nodes, self.routers, self.core_links)
         values: dict[str, float] = {}
@@ -416,10 +388,9 @@ class MulticastMeasures:
         number: int,
         groups: np.ndarray,
     ) -> dict[str, pa.Table]:
-        """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round, by its number.
+        """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round.
 
-        `groups` are the numbers of groups.  The column ``publication`` has the number of the
-        round or, with a schedule, the number of the publication in the round.
+        The column ``publication`` has the number of the round or, with a schedule, its own number.
         """
         if self.asked is None:
             return {}

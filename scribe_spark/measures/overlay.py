@@ -53,8 +53,7 @@ from scribe_spark.underlay.protocol import node_delays
 def rank_groups(groups: pa.Table) -> pd.DataFrame:
     """Rank groups by size, the largest first: ``group, size, rank``, sorted by rank (from 1).
 
-    Ties go to the smaller group number.  If members are drawn, a group's number is its rank; a
-    user's table of members may have any numbers.
+    Ties go to the smaller group number.
     """
     table: pd.DataFrame = groups.select(["group", "size"]).to_pandas()
     table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)
@@ -254,12 +253,10 @@ def pair_members(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pair the members of each group at random; return the distances that their routes travel.
 
-    `edges` (``group, parent, child, parent_router, child_router``) is a tree for each group;
-    `delays` are those of the edges in microseconds.  Members outside of the tree are ignored, and
-    one member of an odd number.
-
-    The result is the routers of both members of each pair, and the sum of the two members'
-    distances to the node where their routes meet, in microseconds.
+    `edges` (``group, parent, child, parent_router, child_router``) is a tree for each group, with
+    the `delays` (us) of its edges.  Members outside of the tree are ignored, and one of an odd
+    number. The result is the routers of both members of each pair, and the sum (us) of the two
+    members' distances to the node where their routes meet.
     """
     if not len(members):
         return whole_numbers(), whole_numbers(), whole_numbers()

@@ -47,10 +47,7 @@ class NodeParts:
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
-    """Return the divisions of the nodes into classes and into regions, if there are any.
-
-    `hosts` tells the regions of the nodes.
-    """
+    """Return the divisions of the nodes into classes and into regions, if there are any."""
     parts, classes = list[NodeParts](), NodeClasses.of(config)
     if classes.names:
         parts.append(NodeParts("class", classes.names, classes.of_nodes))
@@ -82,10 +79,7 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 def count_in_parts(
     counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
 ) -> None:
-    """Add to `counts` the things (such as deliveries) by value, for each class or region.
-
-    Thing i has the value ``values[i]`` and belongs to the node with the number ``nodes[i]``.
-    """
+    """Add to `counts` the `values` of things that belong to nodes, for each class or region."""
     for one in parts:
         part = one.of_nodes(nodes)
         for index in range(len(one.names)):
@@ -127,8 +121,7 @@ def count_coverage(
 ) -> None:
     """Add to `counts` the expected and the reached receivers of each class or region.
 
-    `expected` and `reached` are numbers of nodes; the reached ones are counted by the first
-    deadline that their `latency` (us) meets.
+    The reached ones are counted by the first deadline that their `latency` (us) meets.
     """
     if not asked.config.deadline:
         return
@@ -149,10 +142,7 @@ def coverage_rows_of_parts(
     asked: Asked,
     expected: Counted | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`.
-
-    `expected` has the counts of expected receivers, by default those in `counted`.
-    """
+    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`."""
     rows, due = [], counted if expected is None else expected
     kinds = (counted, _KEPT), (due, _EXPECTED), (counted, _KEPT_WEIGHT), (due, _EXPECTED_WEIGHT)
     for one in parts:
@@ -235,10 +225,7 @@ def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> dict[str, Counted]:
-    """Return the counts of :func:`count_in_parts` and :func:`count_coverage`, by system.
-
-    The expected receivers in the counts of a system are those that the system reaches.
-    """
+    """Return the counts of :func:`count_in_parts` and :func:`count_coverage`, by system."""
     counted = []
     for table in [name for name in ("deliveries", "node_stress", "bytes") if name in run]:
         split = {one: (at, units) for one, (of, at, units) in _SPLIT.items() if of == table}
@@ -275,8 +262,8 @@ def measures_by_part(
 ) -> pa.Table:
     """Return count, mean, percentiles and maximum of measures by class and region of nodes.
 
-    `counted` comes from :func:`count_by_part`.  If `asked` has deadlines, the shares of receivers
-    within them are added; the expected receivers are those of IP multicast.
+    If `asked` has deadlines, the shares of receivers within them are added; the expected receivers
+    are those of IP multicast.
     """
     units = {measure: units for measure, (_, _, units) in _SPLIT.items()}
     found, shares = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -292,10 +279,7 @@ _KEYS = ("by", "part", "system", "measure")
 
 
 def latencies_by_part(counted: Mapping[str, Counted], parts: tuple[NodeParts, ...]) -> pa.Table:
-    """Count deliveries by class or region, and by latency rounded up to whole ms.
-
-    `counted` comes from :func:`count_by_part`.
-    """
+    """Count deliveries by class or region, and by latency rounded up to whole ms."""
     rows = []
     for system, of in counted.items():
         for one in parts:

@@ -106,8 +106,7 @@ def published(config: RunConfig) -> dict[str, PublishedNumber]:
 def replaced_figures(config: RunConfig) -> Mapping[str, str]:
     """Return a mapping from the main experiment's figures to those that replace them in a run.
 
-    A run with groups of the size of Section IV.F has that section's figures, even if it differs too
-    much to have its published numbers.
+    A run with groups as small as in Section IV.F has that section's figures.
     """
     ours = config.flat()
     for section in _sections():
@@ -134,10 +133,7 @@ _UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
 def check_range(check: str) -> tuple[float, float] | None:
-    """Return the bounds of a range such as ``2.21-2.23 M``; None if the text is not a range.
-
-    Values that round to an end of the range are inside.
-    """
+    """Return the bounds of a range such as ``2.21-2.23 M``, ends rounded; None for other texts."""
     found = re.fullmatch(r"([\d,.]+)(?:-([\d,.]+))?(?: ([kM]))?", check)
     if found is None:
         return None

@@ -72,14 +72,7 @@ def count_children(
 ) -> dict[str, np.ndarray]:
     """Return the number of children tables of each node, and of entries in them: shape (nodes,).
 
-    A row of the arguments, of shape (m,), is a part of the children table of `node`, an index below
-    `nodes`, for `group`; a table may have several rows.
-
-    Examples
-    --------
-    >>> group, node, entries = np.array([7, 7, 8, 7]), np.array([0, 0, 0, 2]), np.ones(4, np.int64)
-    >>> {name: column.tolist() for name, column in count_children(group, node, entries, 3).items()}
-    {'children_tables': [2, 0, 1], 'children_entries': [3, 0, 1]}
+    A row is a part of the children table of `node`, an index, for `group`.
     """
     _, (of_table, _), _ = distinct_rows(node, group)
     sums = np.bincount(of_table, minlength=nodes), sums_at(node, entries, nodes)
@@ -177,10 +170,7 @@ class PacketsOnLinks:
     def carry_in_trees(
         self, system: str, router: np.ndarray, tree: np.ndarray, source: np.ndarray, to: np.ndarray
     ) -> None:
-        """Put one packet of each tree on the links of the merged routes from its source.
-
-        A row is a receiver of a tree; `router` has the index of each node's router.
-        """
+        """Put one packet of each tree on the links of the merged routes from its source."""
         self.put_on_lan(DOWN, system, to)
         each, row = np.unique(tree, return_index=True)
         node, one = source[row], np.ones(len(row), dtype=np.int64)
@@ -329,8 +319,7 @@ def count_stress(
 ) -> Batches:
     """Count the load of nodes and links: `ROWS` for :func:`node_stress`, :func:`link_stress`.
 
-    `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.  The loads of `nodes` are counted
-    for `systems`, zeros included.
+    `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.
     """
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
     counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), ROWS)
@@ -343,9 +332,7 @@ def count_stress(
 def node_stress(counted: Batches) -> Batches:
     """Return a row for every node and system, zeros included: `schemas.NODE_STRESS`.
 
-    ``children_tables`` is the number of groups for which the node has a nonempty children table,
-    ``children_entries`` the number of entries in all of them.  Both are 0 where routers duplicate
-    packets.
+    The numbers are those of :func:`count_children`; 0 where routers duplicate packets.
     """
 
     def rows(system: str, table: Columns) -> dict[str, Any]:

@@ -61,10 +61,9 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
     """Return the measures of each tree: `schemas.BY_TREE`.
 
     ``delay_ms``, ``hops`` and ``rdp`` are over deliveries, ``rad`` and ``rmd`` over groups,
-    ``children_tables`` and ``children_entries`` over all nodes, and ``link_stress`` over the
-    directed links with packets.  Node and link stress are those of the first publication of each
-    group in the tree.  Publications in parts, which go down several trees, have node and link
-    stress alone.  `trees` comes from :func:`trees_of_publications`.
+    children over all nodes, and ``link_stress`` over the links with packets.  Node and link stress
+    are those of the first publication of each group in the tree; publications in parts have no
+    other measures.
     """
     assert run.underlay is not None
     assert run.config is not None

@@ -33,20 +33,10 @@ from scribe_spark.topology.links import FIELD, graph_of_links
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A node or an edge of a graph file, with its attributes as texts.
+    """A node or an edge of a graph file, with its attributes as texts."""
 
-    Attributes
-    ----------
-    ends : tuple of str
-        The id of a node, or the ids of an edge's source and target.
-    values : dict
-        Name of an attribute -> its text; a list for an attribute that is no single text.
-    line : int
-        The line in which the element begins.
-    """
-
-    ends: tuple[str, ...]
-    values: dict[str, Any]
+    ends: tuple[str, ...]  # the id of a node, or the ids of an edge's source and target
+    values: dict[str, Any]  # texts by name; a list for an attribute that is no single text
     line: int
 
     def __str__(self) -> str:
@@ -311,7 +301,7 @@ class _AttributeReader:
         return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
 
     def _value(self, of: Element, name: str, read: Callable[[Any], T], default: Any = None) -> T:
-        """Return an attribute of the element `of` by ``read(text)``, or the default if it has none."""
+        """Return an attribute of an element by ``read(text)``, by default `default`."""
         if name not in of.values:
             return default
         value = of.values[name]

@@ -46,8 +46,7 @@ def power_law(routers: int, links: int, seed: int) -> Graph:
     """Return a connected graph that grows router by router; a new one has links to earlier ones.
 
     The undirected links, at least R - 1, are spread evenly over the routers that bring them.  Of
-    several links between two routers one is kept, so there are a few fewer.  Routers ``0 .. R - 1``
-    are in order of age; every link has weight 1 and delay :data:`_HOP_MS`.
+    several links between two routers one is kept, so there are a few fewer.
     """
     brought = np.diff(np.arange(routers) * links // max(1, routers - 1))
     newer = np.repeat(np.arange(1, routers), brought)
@@ -84,8 +83,7 @@ KM_PER_MS = 200.0
 def topohub_network(name: str) -> Graph:
     """Return a network of the topohub package, for example ``sndlib/germany50``.
 
-    topohub gives the length of a link in kilometres; its delay is the time of light in fibre, 200
-    km per ms.  ``x`` and ``y`` are longitude and latitude in degrees.
+    The delay of a link is the time of light in fibre; ``x`` and ``y`` are longitude and latitude.
     """
     source = f"topohub:{name}"
     try:

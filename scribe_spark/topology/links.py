@@ -63,30 +63,9 @@ def graph_of_links(
 ) -> Graph:
     """Return the checked graph of links, with one row per direction.
 
-    Parameters
-    ----------
-    vertices : DataFrame or None
-        The routers, from :func:`~scribe_spark.topology.graph.router_frame`.  None: the ends of the
-        links.
-    edges : DataFrame
-        ``src, dst`` (int64), ``delay_ms`` and, optionally, ``weight`` and ``rate`` (float64).
-    source : str
-        The origin of the links, for messages.
-    hosts, losses, notes
-        Fields of the graph.
-    field : str
-        The input's name in messages.
-
-    Raises
-    ------
-    InputError
-        :func:`~scribe_spark.topology.checks.check` refuses the graph.
-
-    Examples
-    --------
-    >>> links = pd.DataFrame({"src": [0, 1], "dst": [1, 2], "delay_ms": [2.0, 3.0]})
-    >>> len(graph_of_links(None, links, "a path of three routers").edges)
-    4
+    `vertices` are the routers (`router_frame`); None: the ends of the links.  `edges` has ``src,
+    dst`` (int64), ``delay_ms`` and, optionally, ``weight`` and ``rate`` (float64); `field` is the
+    input's name in messages.
     """
     if vertices is None:
         vertices = router_frame(np.unique(edges[["src", "dst"]].to_numpy()))
@@ -190,20 +169,8 @@ class Topology(GraphTables):
 def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
     """Return the graph of two DataFrames of Spark or pandas.
 
-    Parameters
-    ----------
-    vertices : DataFrame or None
-        ``id`` (whole numbers), and any of ``kind, domain, x, y``.  None: the ends of the edges.
-    edges : DataFrame
-        ``src, dst, delay_ms`` (milliseconds) and, optionally, ``weight`` and ``rate`` (bits per
-        second).  Other columns are ignored.
-    source : str
-        The value that error messages name.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a value is bad, or the graph cannot be simulated.
+    `vertices` has ``id`` (whole numbers), and any of ``kind, domain, x, y``; None: the ends of the
+    edges.  `edges` has ``src, dst, delay_ms`` and, optionally, ``weight`` and ``rate`` (bit/s).
     """
     return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
 

@@ -93,9 +93,8 @@ def read_matrix(
 ) -> RegionMatrix:
     """Return the matrix of a file, or of the package (:data:`SHIPPED`).
 
-    `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``; it is
-    refused if the name in the file has another meaning.  The texts `shares`, each
-    ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
+    `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``.  The texts
+    `shares`, each ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
     found = _RegionReader(regions, latency).read(_text(regions))
     return replace(found, shares=_given_shares(shares, found.names)) if shares else found
@@ -178,7 +177,7 @@ class _RegionReader:
     # --- forms
 
     def _rows(self, rows: Iterable[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
-        """Return the matrix of rows with the keys ``from``, ``to``, `unit`, and perhaps ``share``."""
+        """Return the matrix of rows with the keys ``from``, ``to``, `unit` and ``share``."""
         entries, shares = [], {}
         for where, row in rows:
             one, other = row.get("from", ""), row.get("to", "")
@@ -368,11 +367,7 @@ def used_settings(config: TopologyConfig) -> dict[str, str]:
 def graph_of_regions(
     matrix: RegionMatrix, jitter_us: int, lan_us: int, seed: int, source: str
 ) -> Graph:
-    """Return the network of a matrix: a router for each region or, with jitter, for each site.
-
-    `jitter_us` is the greatest additional delay of a pair of sites; `lan_us` decides the note about
-    short delays.
-    """
+    """Return the network of a matrix: a router for each region or, with jitter, for each site."""
     sites = max(1, min(_SITES, _ALL_SITES // len(matrix.names))) if jitter_us else 1
     region = np.repeat(np.arange(len(matrix.names)), sites)
     site = np.arange(len(region))

@@ -140,8 +140,8 @@ def geo(
     """Return a connected pure random graph on distinct uniform points of the grid [0, scale)^2.
 
     Every pair is linked with probability `p`, the setting `field`; points and links are all redrawn
-    until the graph is connected.  The result is coordinates, int64, shape (n, 2), and links, shape
-    (links, 2): the positions i < j of the ends.
+    until the graph is connected.  The result is coordinates (n, 2), and the positions i < j of
+    ends.
     """
     if n > scale * scale:
         raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
@@ -162,8 +162,7 @@ def _check_one(n: int, p: float, field: str) -> None:
 def hop_diameter(n: int, links: np.ndarray) -> int | None:
     """Return the greatest distance of two routers in hops; None if the graph is not connected.
 
-    Domains are small and many, so sets of routers are bits of whole numbers: a sparse matrix would
-    take longer to make than the search.
+    Sets of routers are bits of whole numbers: domains are small and many.
     """
     everyone, ends = (1 << n) - 1, links.tolist()
     within = [1 << router for router in range(n)]  # the routers within some hops of each
@@ -210,11 +209,7 @@ class LinkWeights:
 
     @classmethod
     def of(cls, top: int, transit: int, stub: int) -> LinkWeights:
-        """Return the policy weights of links, from hop diameters.
-
-        `top` is the diameter of the graph of domains; `transit` and `stub` are the greatest ones of
-        a transit and of a stub domain.
-        """
+        """Return the policy weights of links, from the hop diameters of domains and their graph."""
 
         def h(x: int) -> int:
             return x // 2 + 1

@@ -99,8 +99,8 @@ def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> 
 def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the routes from some routers (`sources`, indices, shape (S,)) to all routers.
 
-    The result is ``delay_us`` (int64), the delay of the route, and ``pred`` (int32), the index of
-    the router before the last on it (-1 at the source); both have the shape (S, R).
+    The result is ``delay_us`` (int64) and ``pred`` (int32), the router before the last on the route
+    (-1 at the source); both have the shape (S, R).
     """
     r, s = len(links.routers), len(sources)
     delay_us = np.zeros((s, r), dtype=np.int64)
@@ -143,11 +143,7 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Return the sum of `step` over all links of each route: (S, R).
-
-    `pred` has the router before the last on each route, and `step` a number of the route's last
-    link.
-    """
+    """Return the sum of `step`, a number of each route's last link, over all links of the route."""
     rows = np.arange(len(pred))[:, None]
     up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
     total = step

@@ -39,7 +39,7 @@ from scribe_spark.runtime.distribute import distribute_arrays, open_array, share
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, refuse_long, route_block
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
-from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
+from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
 # --- pendant components
 
@@ -64,8 +64,7 @@ class PendantComponent:
 def pendant_components(links: LinkArrays) -> list[PendantComponent]:
     """Return the components that bridges join to the 2-edge-connected core, as large as possible.
 
-    The core is the largest set of routers that no bridge divides; of equals, the one with the
-    router of least index.
+    The core is the largest set of routers that no bridge divides (ties: with the least index).
     """
     r = len(links.routers)
     if not len(links.src):
@@ -90,10 +89,9 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
 
 
 def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
-    """Return each router's pendant component, and the router at which routes leave it.
+    """Return each router's pendant component, and the router at which routes leave it: (2, r).
 
-    The result is int32, shape (2, r): the component's number and its end in the core; for a router
-    in the core, :data:`NO_COMPONENT` and the router itself.
+    A router in the core has :data:`NO_COMPONENT` and itself.
     """
     exits = np.stack([np.full(r, NO_COMPONENT), np.arange(r)]).astype(np.int32)
     for number, component in enumerate(components):
@@ -149,10 +147,7 @@ def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
 
 
 def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes between the routers of a pendant component, as `route_block` does.
-
-    They stay inside; routers are positions in ``component.routers``.
-    """
+    """Return the routes inside a pendant component by positions in its routers: `route_block`."""
     routers = component.routers
     position = np.full(len(links.routers), -1, dtype=np.int32)
     position[routers] = np.arange(len(routers))
@@ -175,8 +170,7 @@ def leaving_routes(
     """Return the routes from every router of a pendant component to all, as `route_block` does.
 
     Routes that leave the component take the bridge and then the routes of the bridge's end in the
-    core.  `near` is the result of :func:`inner_routes`, `far` has the routes from
-    ``component.outside``; both are (delay_us, pred).
+    core.  `near` is the result of :func:`inner_routes`, `far` has the routes from that end.
     """
     routers = component.routers
     (near_delay, near_pred), (far_delay, far_pred) = near, far
@@ -230,10 +224,7 @@ def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMa
 def compute_routes(
     spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
 ) -> RouteMatrices:
-    """Return the routes between all routers; `tie` and `seed` choose among those of equal weight.
-
-    `links` has ``src, dst, delay_ms, weight``; one row per direction.
-    """
+    """Return the routes between all routers; `links` has ``src, dst, delay_ms, weight``."""
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
     n = units(arrays, components)
@@ -264,10 +255,7 @@ def units(links: LinkArrays, components: list[PendantComponent]) -> int:
 def route_unit(
     links: LinkArrays, components: list[PendantComponent], unit: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return the routes of one unit of work (its number), as rows of `schemas.ROUTES`.
-
-    The first units are blocks of the core's routers, the others blocks of pendant components.
-    """
+    """Yield the routes of a unit of work: a block of the core, or of pendant components."""
     sources = _blocks(_core(links, components))
     if unit < len(sources):
         yield pack_routes(sources[unit], *route_block(links, sources[unit]))
@@ -292,9 +280,7 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
     """Return one row of `schemas.ROUTES`: a compressed block of routes from `sources`.
 
     Routers in one part of the network have nearly the same routes, so rows are stored as their
-    difference from the row before; this makes them a hundred times smaller.  Targets are all
-    routers or, for a pendant component, its own; delays that the matrices cannot store become
-    `TOO_LONG`.
+    difference from the row before; this makes them a hundred times smaller.
     """
     both = bounded_delay(delay_us), pred
     cells = [sources.astype("<i8"), *(_differences(rows) for rows in both)]
@@ -308,10 +294,7 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
 def unpack_routes(
     links: LinkArrays, components: list[PendantComponent], blocks: pa.Table
 ) -> RouteMatrices:
-    """Return the matrices from blocks (`schemas.ROUTES`) in any order.
-
-    Blocks are unpacked one by one, so that little more memory than the matrices is needed.
-    """
+    """Return the matrices from blocks (`schemas.ROUTES`) in any order, unpacked one by one."""
     r = len(links.routers)
     delay_us = np.empty((r, r), dtype=np.int32)
     pred = np.empty((r, r), dtype=np.int16 if r < 2**15 else np.int32)
@@ -364,11 +347,7 @@ def nearest(
     candidates: np.ndarray,
     starts: np.ndarray,
 ) -> np.ndarray:
-    """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does.
-
-    `delay_us` (R, R) are the delays of routes, `exits` the result of
-    :func:`~scribe_spark.underlay.matrices.pendant_exits`.
-    """
+    """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does."""
     component, exit_router = exits
     of_candidate, own = component[candidates], component[queries]
     delays, routers = np.asarray(delay_us).reshape(-1), delay_us.shape[1]
@@ -447,7 +426,7 @@ def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class MatrixKernel(RouterIds):
+class MatrixKernel(Kernel):
     """The queries of routes by matrices; its fields name the distributed arrays."""
 
     delay: str
@@ -530,9 +509,8 @@ class MatrixUnderlay(Underlay):
     ) -> MatrixUnderlay:
         """Return an underlay whose matrices every executor gets once.
 
-        `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); None: unknown.
-        `lan_us` is the delay of a LAN link, and `loss` has the share of packets lost on each route
-        (R, R), or None.
+        `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); `loss` (R, R) the
+        share of packets lost on each route.
         """
         made = {
             "delay": routes.delay_us,

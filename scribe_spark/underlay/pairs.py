@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import LEAST_US, MOST_US, PairDelay
-from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
+from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
 #: The number of candidates that a node compares to find the nearest one.
 MOST_CANDIDATES = 256
@@ -50,18 +50,8 @@ def delays_of_bits(law: PairDelay, bits: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class PairKernel(RouterIds):
-    """The queries of routes without a graph, by hashes of pairs of nodes; it has no arrays.
-
-    Attributes
-    ----------
-    law : PairDelay
-        The distribution of the delays.
-    seed : int
-        The seed of the config.
-    jitter : int
-        The greatest additional delay of a copy, in millionths of the pair's delay.
-    """
+class PairKernel(Kernel):
+    """The queries of routes without a graph, by hashes of pairs of nodes; it has no arrays."""
 
     law: PairDelay
     seed: int
@@ -137,8 +127,5 @@ class PairKernel(RouterIds):
 
 
 def pair_underlay(nodes: int, law: PairDelay, seed: int, jitter: int = 0) -> Underlay:
-    """Return the underlay of N nodes without a graph; `law` gives the delays.
-
-    `jitter` is the greatest additional delay of a copy, in millionths of the pair's delay.
-    """
+    """Return the underlay of N nodes without a graph; `law` gives the delays."""
     return Underlay(PairKernel(law, seed, jitter), np.arange(nodes), links=0, lan_us=0)
