@@ -11,9 +11,8 @@ its buckets; on Spark these are tasks.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -40,15 +39,9 @@ _OFFER, _ANSWER, _DELAY, _NEXT, _COPY, _UNWANTED, _GO_ON = (
 NEVER = np.iinfo(np.int64).max
 
 
-class Turns(Protocol):
-    """The state of a bucket, and the generator that plays its windows."""
-
-    #: Yields the messages of the bucket in each superstep; receives its inbox.
-    turns: Generator[Outbox, Inbox, None]
-
-    def end(self, tables: Tables) -> None:
-        """Write the tables of a bucket after its last window."""
-        ...
+#: The supersteps of a bucket: yields the bucket's messages, receives its inbox, and returns a
+#: function that writes the bucket's tables after the last window.
+Turns = Generator[Outbox, Inbox, Callable[[Tables], None]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ class InWindows:
     waiting: dict[int, Outbox] = field(default_factory=dict, init=False)
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        """Return the state of the bucket of the nodes `first` to `last` before its first window.
+        """Play the bucket of the nodes `first` to `last`.
 
         `everybody` has the position of a node of each bucket, to which the next window is told.
         """
@@ -74,14 +67,15 @@ class InWindows:
         if bucket not in self.playing:
             everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
             self.playing[bucket] = self.begin(tables, first, last, everybody)
-            return next(self.playing[bucket].turns)
+            return next(self.playing[bucket])
         if not superstep:  # continue with the windows
             del tables[_GOES_ON]
             return self.waiting.pop(bucket)
         try:
-            outbox = self.playing[bucket].turns.send(inbox)
-        except StopIteration:
-            self.playing.pop(bucket).end(tables)
+            outbox = self.playing[bucket].send(inbox)
+        except StopIteration as end:
+            del self.playing[bucket]
+            end.value(tables)
             return {}
         # before a player takes the program for an endless one; true in all buckets together
         if superstep == most_supersteps(int(self.bounds[-1])) - 1:
@@ -105,34 +99,20 @@ class Windows(InWindows):
     given: ClockSetting
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
-        return _PlayWindows(ClockBucket(self.given, links, first, last), everybody)
-
-
-class _PlayWindows:
-    """The state of a bucket in the clock with bandwidth, and the generator of its supersteps."""
-
-    def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
-        self.bucket, self._everybody = bucket, everybody
-        self.turns = self._play()
-
-    def end(self, tables: Tables) -> None:
-        tables[ARRIVALS] = self.bucket.arrivals()
-        if self.bucket.given.kept:
-            tables[COPIES] = self.bucket.copies()
-
-    def _play(self) -> Generator[Outbox, Inbox, None]:
-        bucket, links = self.bucket, self.bucket.links
+        columns = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
+        bucket = ClockBucket(self.given, columns, first, last)
+        links = bucket.links
         # 1. both ends of a link exchange the link's numbers
-        delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else NEVER)
-        delay_us |= self._to_all("links", len(links))
+        least_us = int(links.delay_us.min()) if len(links) else NEVER
+        delays = _to_all(everybody, delay_us=least_us, links=len(links))
+        itself = {AT: np.array([first], dtype=np.int64)}
         offer = {AT: links.peer, **bucket.offer()}
-        inbox = yield {_OFFER: offer, _DELAY: delay_us}
+        inbox = yield {_OFFER: offer, _DELAY: delays}
         offered = inbox.get(_OFFER) or {name: column[:0] for name, column in offer.items()}
         answer = bucket.answer(offered[AT], offered)
         delay_us, every = inbox[_DELAY]["delay_us"].min(), int(inbox[_DELAY]["links"].sum())
         least = 1 if delay_us == NEVER else int(delay_us)
-        inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: self._to_itself()}
+        inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: itself}
         bucket.begin(inbox.get(_ANSWER), least + bucket.given.least_time_us(), least)
         # 2. windows
         sent: dict[str, Columns] = {}
@@ -143,31 +123,35 @@ class _PlayWindows:
         for _ in counted("clock with bandwidth", most, "windows"):
             found = bucket.first_window()
             own = NEVER if found is None else found
-            inbox = yield {_NEXT: self._to_all("window", min(due, own)), **sent}
+            inbox = yield {_NEXT: _to_all(everybody, window=min(due, own)), **sent}
             window = int(inbox[_NEXT]["window"].min())
             if window == NEVER:
-                return
+                break
             copies = inbox[_COPY]["copy"] if _COPY in inbox else None
             unwanted = bucket.receive(window, copies)
             inbox = {}
             if announces:
-                inbox = yield {_UNWANTED: _at_peers(unwanted), _GO_ON: self._to_itself()}
+                inbox = yield {
+                    _UNWANTED: {AT: unwanted.pop("peer"), **unwanted} if unwanted else {},
+                    _GO_ON: itself,
+                }
             peer, copies = bucket.send(window, inbox.get(_UNWANTED))
             due = int(bucket.due(copies).min(initial=NEVER))
             sent = {_COPY: {AT: peer, "copy": copies}}
 
-    def _to_all(self, name: str, value: int) -> dict[str, np.ndarray]:
-        return {AT: self._everybody, name: np.full(len(self._everybody), value, dtype=np.int64)}
+        def end(tables: Tables) -> None:
+            tables[ARRIVALS] = bucket.arrivals()
+            if self.given.kept:
+                tables[COPIES] = bucket.copies()
 
-    def _to_itself(self) -> dict[str, np.ndarray]:
-        return {AT: np.array([self.bucket.first], dtype=np.int64)}
+        return end
 
 
-def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if not unwanted:
-        return {}
-    peer = unwanted.pop("peer")
-    return {AT: peer, **unwanted}
+def _to_all(everybody: np.ndarray, **values: int) -> dict[str, np.ndarray]:
+    """Return a message with some values to each bucket."""
+    count = len(everybody)
+    columns = {name: np.full(count, value, dtype=np.int64) for name, value in values.items()}
+    return {AT: everybody, **columns}
 
 
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:

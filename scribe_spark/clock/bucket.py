@@ -17,8 +17,9 @@ Rules: docs/rules.md, K1 to K7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -47,7 +48,7 @@ from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, 
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, Tables
 
 
 class Slots:
@@ -517,65 +518,42 @@ class PlayKernel(InWindows):
     make: Callable[[], ClockKernel]  # returns the kernel of a bucket, without its state
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        clock, kernel = self._begin(tables, first, last)
-        if COMMANDS in tables:
-            clock.command(tables.pop(COMMANDS))
-        return _PlayKernelWindows(self.setting, clock, kernel, everybody)
-
-    def _begin(self, tables: Tables, first: int, last: int) -> tuple[BucketClock, ClockKernel]:
         node = np.arange(first, last)
         places = tables[PLACES] if PLACES in tables else {"room": node * 0, "node": node}
         kernel = self.make()
         clock = BucketClock(self.setting, kernel, places["room"], places["node"])
         kernel.begin(clock, tables)
-        return clock, kernel
-
-
-class _PlayKernelWindows:
-    """The state of a bucket in the clock that reacts, and the generator of its supersteps."""
-
-    def __init__(
-        self,
-        setting: KernelSetting,
-        clock: BucketClock,
-        kernel: ClockKernel,
-        everybody: np.ndarray,
-    ) -> None:
-        self._setting, self._everybody = setting, everybody
-        self.clock, self.kernel = clock, kernel
-        self.turns = self._play()
-
-    def end(self, tables: Tables) -> None:
-        """Write the tables of a bucket that has no more events: `COUNTS`, `COPIES` and `SENT`."""
-        clock = self.clock
-        self.kernel.end(tables)
-        counts = {"count": clock.counts, "lost": clock.lost}
-        tables[COUNTS] = {"kind": np.arange(len(clock.counts)), **counts}
-        rows = np.concatenate([clock.no_rows(), *clock.copies, *clock.lost_copies])
-        parts = {"publication": FIELDS, "sender": SENDER, "node": NODE, "hops": FIELDS + 1}
-        columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
-        columns["hops"] += 1
-        took_us = rows[:, -1].astype(np.int64) * (self._setting.wires is not None)
-        lost = np.arange(len(rows)) >= sum(map(len, clock.copies))
-        times_us = {"at_us": times(rows).copy(), "took_us": took_us}
-        tables[COPIES] = {**columns, **times_us, "lost": lost}
-        if self._setting.records:
-            sent = np.concatenate([np.empty((0, 3), dtype=np.int64), *clock.sent])
-            tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))
-
-    def _play(self) -> Generator[Outbox, Inbox, None]:
-        clock, due = self.clock, NEVER
-        sent: dict[str, Columns] = {}
+        if COMMANDS in tables:
+            clock.command(tables.pop(COMMANDS))
+        due, sent = NEVER, dict[str, Columns]()
         while True:
             found = clock.first_window()
             own = min(due, NEVER if found is None else found)
-            told = {AT: self._everybody, "window": np.full(len(self._everybody), own)}
+            told = {AT: everybody, "window": np.full(len(everybody), own)}
             inbox = yield {_NEXT: told, **sent}
             window = int(inbox[_NEXT]["window"].min())
             if window == NEVER:
-                return
+                return partial(_end, self.setting, clock, kernel)
             if _MESSAGE in inbox:
                 clock.receive(inbox[_MESSAGE]["event"])
             rows = clock.play_window(window)
             due = int(clock.window_of(rows).min(initial=NEVER))
             sent = {_MESSAGE: {AT: rows[:, NODE], "event": rows}}
+
+
+def _end(setting: KernelSetting, clock: BucketClock, kernel: ClockKernel, tables: Tables) -> None:
+    """Write the tables of a bucket that has no more events: `COUNTS`, `COPIES` and `SENT`."""
+    kernel.end(tables)
+    counts = {"count": clock.counts, "lost": clock.lost}
+    tables[COUNTS] = {"kind": np.arange(len(clock.counts)), **counts}
+    rows = np.concatenate([clock.no_rows(), *clock.copies, *clock.lost_copies])
+    parts = {"publication": FIELDS, "sender": SENDER, "node": NODE, "hops": FIELDS + 1}
+    columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
+    columns["hops"] += 1
+    took_us = rows[:, -1].astype(np.int64) * (setting.wires is not None)
+    lost = np.arange(len(rows)) >= sum(map(len, clock.copies))
+    times_us = {"at_us": times(rows).copy(), "took_us": took_us}
+    tables[COPIES] = {**columns, **times_us, "lost": lost}
+    if setting.records:
+        sent = np.concatenate([np.empty((0, 3), dtype=np.int64), *clock.sent])
+        tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))
