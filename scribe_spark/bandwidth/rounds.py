@@ -203,7 +203,7 @@ def _write_all(
     tables: Tables,
 ) -> None:
     """Write the tables of deliveries and of copies of all publications."""
-    came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
+    came = tables.pop(ARRIVALS)
     came = take(came, came["room"] % ROOMS != 1)
     # 1. a node's first copy, of all trees
     key = key_of([came["publication"], came["node"]], nodes)
@@ -218,6 +218,9 @@ def _write_all(
         "delay_us": came["at_us"] - at_us[p] - begun.delay_us[p],
     }
     # 2. copies, but those from sources to roots
+    if COPIES not in tables:
+        return
+    sent = tables.pop(COPIES)
     p = sent["publication"]
     first = find_sorted(key, key_of([p, sent["node"]], nodes))
     same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
@@ -248,6 +251,8 @@ def time_round(
     merged: bool,
     in_run: bool = False,
     late: Late | None = None,
+    lost: Lost | None = None,
+    keeps: bool = True,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
@@ -273,7 +278,7 @@ def time_round(
     relayed = np.sort(np.unique(ends, axis=0, return_index=True)[1])  # each way once
     relayed = relayed[begun.relayed[relayed]]
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
-    lossy = loses(kernel)
+    lossy = lost is None and loses(kernel)
     player.play(_MakeLinks(clock, begun, copies, lossy), ways if len(relayed) else None)
     published = TimedPublications.of(at_us, begun.topic, begun.source, size, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
@@ -281,8 +286,8 @@ def time_round(
         write = partial(_write_all, *times, tables, links.parts.recoded)
     else:
         write = partial(_write_times, *times, deliveries)
-    kept = _COPY_COLUMNS if in_run else ()
-    read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else None
+    kept = _COPY_COLUMNS if in_run and keeps else ()
+    read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else lost
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     player.keep(played, "clock with bandwidth")
 

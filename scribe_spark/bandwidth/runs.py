@@ -167,14 +167,6 @@ def links_of(stages: Any) -> RoundLinks:
     return RoundLinks.of(stages.config, stages.graph.hosts, underlay.lan_us, underlay.kernel)
 
 
-def clock_of(stages: Any, **discipline: Any) -> Clock:
-    """Return the clock of a run (see `RoundLinks.clock`); its `stages` note where it is played."""
-    ring, underlay = stages.overlay.ring, stages.underlay
-    stages.note_clock(player_of(ring.layout))
-    links = links_of(stages)
-    return links.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)
-
-
 # --- where the clock is played
 
 
