@@ -36,7 +36,7 @@ from scribe_spark.measures.measure import (
     Measure,
     Metric,
     RunTables,
-    collected,
+    collected_metrics,
     every_system,
     forwards,
     keeps_children,
@@ -226,25 +226,28 @@ def _count_sums(
     return count_in_buckets(rows.then(add, ROWS), buckets, of_systems)
 
 
-#: The definitions of the results of :func:`duplicate_numbers`.
+_AFTER_FIRST = "the duplicates that reach a node after its first copy of a message"
+
+#: The results of :func:`duplicate_numbers`: their units and definitions.
 _DUPLICATES = {
-    "duplicates": "Copies that reach a node which has the message already, over all groups; only "
-    "of systems without trees.",
-    "duplicates.mean": "Duplicates / first copies.",
-    "duplicates.p95": "The 95th percentile (nearest rank) of the duplicates that reach a node "
-    "after its first copy of a message, over all first copies.",
-    "duplicates.max": "Maximum of the duplicates that reach a node after its first copy of a "
-    "message.",
+    "duplicates": (
+        "copies",
+        "Copies that reach a node which has the message already, over all groups; only of systems "
+        "without trees.",
+    ),
+    "duplicates.mean": ("copies", "Duplicates / first copies."),
+    "duplicates.p95": (
+        "copies",
+        f"The 95th percentile (nearest rank) of {_AFTER_FIRST}, over all first copies.",
+    ),
+    "duplicates.max": ("copies", f"Maximum of {_AFTER_FIRST}."),
 }
 
 DUPLICATES = Measure(
     "duplicates",
     collect=_collect_duplicates,
     early=True,
-    metrics=tuple(
-        Metric(name, "copies", _SECTION, definition, collected("duplicates", name), forwards)
-        for name, definition in _DUPLICATES.items()
-    ),
+    metrics=collected_metrics("duplicates", _SECTION, _DUPLICATES, forwards),
 )
 
 
@@ -315,10 +318,7 @@ PARTS = Measure(
     used_when=lambda config: config.bandwidth.parts is not None,
     collect=_collect_parts,
     early=True,
-    metrics=tuple(
-        Metric(name, unit, _SECTION, definition, collected("parts", name), every_system)
-        for name, (unit, definition) in _PARTS.items()
-    ),
+    metrics=collected_metrics("parts", _SECTION, _PARTS, every_system),
 )
 
 
@@ -412,22 +412,20 @@ def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
     links = run.batches("system_state", columns, {"kind": [_MESH_LINKS]})
     counts = links.then(count, "system string, links bigint, places bigint").to_arrow()
     sums = counts.to_pandas().groupby("system").sum()
-    return {str(one): {"mean": row["links"] / row["places"]} for one, row in sums.iterrows()}
+    return {str(one): {_MEAN_MESH: row["links"] / row["places"]} for one, row in sums.iterrows()}
 
+
+_MEAN_MESH = f"{_MESH_LINKS}.mean"
 
 MESH_LINKS = Measure(
     _MESH_LINKS,
     collect=_collect_mesh,
     early=True,
-    metrics=(
-        Metric(
-            f"{_MESH_LINKS}.mean",
-            "links per membership",
-            _SECTION,
-            "Mean number of mesh links of a member or source.",
-            collected(_MESH_LINKS, "mean"),
-            _has_mesh,
-        ),
+    metrics=collected_metrics(
+        _MESH_LINKS,
+        _SECTION,
+        {_MEAN_MESH: ("links per membership", "Mean number of mesh links of a member or source.")},
+        _has_mesh,
     ),
 )
 

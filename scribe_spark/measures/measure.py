@@ -174,6 +174,19 @@ class Metric:
         return f"{system.name}.{self.name}"
 
 
+def collected_metrics(
+    measure: str,
+    figure: str | None,
+    rows: Mapping[str, tuple[str, str]],
+    systems: Callable[[System], bool] | None = None,
+) -> tuple[Metric, ...]:
+    """Return metrics, by their names in the collected result: units and definitions."""
+    return tuple(
+        Metric(name, unit, figure, definition, collected(measure, name), systems)
+        for name, (unit, definition) in rows.items()
+    )
+
+
 def metric_values(metrics: Iterable[Metric], found: Found, system: str) -> dict[str, float]:
     """Return the values of a system's metrics by name, without those that have no value."""
     values = {metric.name: metric.value(found, system) for metric in metrics}

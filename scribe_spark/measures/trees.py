@@ -22,14 +22,12 @@ from scribe_spark.measures.measure import (
     PUBLICATION,
     SCHEDULE,
     Measure,
-    Metric,
     RunTables,
-    collected,
+    collected_metrics,
     with_publication,
 )
 from scribe_spark.measures.parts import numbers_of_values
 from scribe_spark.measures.stress import CHILDREN, count_stress, link_stress, node_stress
-from scribe_spark.rounds.declaration import System
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.schemas import BY_TREE, arrow_table
 from scribe_spark.systems.registry import baseline, live_system
@@ -129,6 +127,8 @@ _COMPARED = {
     **{"children_entries": "per node", "link_stress": "packets"},
 }
 
+_OF_A_TREE = "of a tree: means as in the table by_tree."
+
 #: Number -> its function of the values of the trees.
 _ENDS = {"least": np.min, "greatest": np.max}
 
@@ -140,28 +140,21 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     rows = run.collect(_TABLE, ["system", "measure", "mean"]).to_pandas()
     found = dict[str, Any]()
     for (system, measure), mean in rows.groupby(["system", "measure"])["mean"]:
-        numbers = {f"{measure}.{end}": float(of(mean)) for end, of in _ENDS.items()}
+        numbers = {f"{_TABLE}.{measure}.{end}": float(of(mean)) for end, of in _ENDS.items()}
         found.setdefault(str(system), {}).update(numbers)
     return found
-
-
-def _has_trees(system: System) -> bool:
-    return system.several_trees
 
 
 TREES = Measure(
     _TABLE,
     collect=_collect,
     used_when=lambda config: config.bandwidth.several,
-    metrics=tuple(
-        Metric(
-            f"{_TABLE}.{measure}.{end}",
-            unit,
-            None,
-            f"The {end} mean {measure} of a tree: means as in the table by_tree.",
-            collected(_TABLE, f"{measure}.{end}"),
-            _has_trees,
-        )
-        for (measure, unit), end in product(_COMPARED.items(), _ENDS)
+    metrics=collected_metrics(
+        *(_TABLE, None),
+        {
+            f"{_TABLE}.{measure}.{end}": (unit, f"The {end} mean {measure} {_OF_A_TREE}")
+            for (measure, unit), end in product(_COMPARED.items(), _ENDS)
+        },
+        lambda system: system.several_trees,
     ),
 )
