@@ -66,27 +66,6 @@ def test_a_size_without_limits_changes_nothing(spark, network):
     assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
 
 
-@pytest.mark.slow
-def test_each_of_two_publications_far_apart_is_what_the_only_one_is(spark, network):
-    several = tables(spark, network, **ALL, publications=2, interval="1000s")
-    for name, rows in tables(spark, network, **ALL).items():
-        for publication in (0, 1):
-            number = range(3 * publication, 3 * publication + 3)  # of three groups each time
-            assert of_publications(several[name], number, name) == rows, (name, publication)
-
-
-def of_publications(rows: Counter, numbers: range, name: str) -> Counter:
-    """Return rows of publications, those of copies with times since the publication's."""
-    at_us, sent = numbers[0] // 3 * 1_000_000_000, COPIES.index("sent_us")
-    found = Counter()
-    for (*row, number), count in rows.items():
-        if name.endswith("copies"):
-            row[sent] -= at_us
-        if number in numbers:
-            found[tuple(row)] += count
-    return found
-
-
 def test_trees_wait_for_uplinks(spark, network):
     """One after the other, the last child of a source of so many members waits for all others."""
     given = {"systems": "naive_unicast", "groups": 1, "uplink_order": "serial"}

@@ -55,23 +55,6 @@ def check(bounds, results, expected):
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_buckets_in_one_task_are_played_as_one(given, bounds, monkeypatch):
-    setting, links, expected = given
-    tables = list(buckets_of(links, bounds))
-    counts = []
-    play = windows.play_windows
-
-    def counted(player, bounds, given):
-        counts.append(len(bounds) - 1)
-        play(player, bounds, given)
-
-    monkeypatch.setattr(windows, "play_windows", counted)
-    windows.play_in_few_tasks(InTask(tables), np.array(bounds), setting)
-    assert counts == [1]
-    check(bounds, tables, expected)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 @pytest.mark.parametrize("many", ["too many", "too few"])
 def test_tasks_play_many_links_themselves_and_the_first_one_plays_few(given, bounds, many):
     setting, links, expected = given

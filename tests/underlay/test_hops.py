@@ -19,7 +19,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay import hops as breadth_first
-from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay, Search, nearest, searches
+from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay, Search, nearest
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 from scribe_spark.underlay.paths import merged_links, path_links
 
@@ -255,28 +255,6 @@ def test_hops():
         ]
 
 
-def test_last_link_is_that_of_the_least_router():
-    for one in each():
-        graph = one.graph
-        source, target = pairs(len(one.neighbours))
-        for rows, search in searches(graph, source):
-            mine = rows[source[rows] != target[rows]]
-            before, link = search.last_link(source[mine], target[mine])
-            ends = zip(source[mine].tolist(), target[mine].tolist(), strict=True)
-            assert before.tolist() == [one.before(s, t) for s, t in ends]
-            assert np.array_equal(graph.index[graph.sender[link]], before)
-            assert np.array_equal(graph.index[graph.receiver[link]], target[mine])
-
-
-def test_each_source_is_searched_once():
-    graph = drawn(0).graph
-    source = np.random.default_rng(0).integers(0, len(graph.place), 500)
-    found = [(rows, search.sources) for rows, search in searches(graph, source)]
-    assert np.array_equal(np.concatenate([s for _, s in found]), np.unique(source))
-    assert sorted(np.concatenate([rows for rows, _ in found]).tolist()) == list(range(500))
-    assert all(np.isin(source[rows], sources).all() for rows, sources in found)
-
-
 def names(graph: HopGraph, link: np.ndarray) -> list[tuple[int, int]]:
     """Links as pairs of routers."""
     ends = (graph.index[end[link]].tolist() for end in (graph.sender, graph.receiver))
@@ -316,12 +294,3 @@ def test_nearest_is_the_first_of_the_least():
                 away = one.hops[query]
                 best = min(range(start, end), key=lambda at: (away[candidates[at]], at))
                 assert found[row, k] == best
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_longest_way(name):
-    one = ODD[name]
-    routers = np.arange(len(one.neighbours))
-    farthest = max(map(max, one.hops))
-    assert breadth_first.hops(one.graph, routers, np.zeros_like(routers)).max() == max(one.hops[0])
-    assert Search.of(one.graph, routers[:1]).planes.shape[0] <= max(1, farthest.bit_length())
