@@ -138,6 +138,6 @@ def test_more_deliveries_than_fit_are_refused(tmp_path):
         {"published_by": "everyone", "publications": 1},
         {"schedule": str(tmp_path / "schedule.csv")},
     ):
+        config = RunConfig(**given, nodes=100_000, groups=1)
         with pytest.raises(InputError, match="deliveries; must be at most 2,000,000,000"):
-            config = RunConfig(**given, nodes=100_000, groups=1)
             check(config, Execution(out=str(tmp_path / "out")))

@@ -73,9 +73,9 @@ class Rows:
         )
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def rows(request) -> Rows:
-    return Rows.drawn(request.param)
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return Rows.drawn(1)
 
 
 @pytest.fixture(scope="module")

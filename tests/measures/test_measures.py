@@ -26,7 +26,7 @@ from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
 from scribe_spark.measures.multicasts import SystemTables
-from scribe_spark.measures.overlay import group_of_rank_1, rank_groups
+from scribe_spark.measures.overlay import rank_groups
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.system import Multicasts
@@ -36,9 +36,6 @@ from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.systems.scribe import trees as scribe_trees
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
-
-#: What the paper's small groups have in the place of Figures 8 to 10.
-SMALL_GROUPS = {"8": "12", "9": "13", "10": "14"}
 
 
 @dataclass(frozen=True)
@@ -238,15 +235,6 @@ def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected
     check_rdp(found["scribe"], values)
 
 
-def test_rdp_of_one_group(tables, expected):
-    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
-        found = group_penalties(tables.deliveries, one.one.base + 1, SYSTEMS)
-        check_rdp(found["scribe"], penalties([one]))
-        ours, ip = one.delays[1]
-        assert found["scribe"]["rad"] == pytest.approx(measures.rad(ours, ip), rel=1e-12)
-        assert found["scribe"]["rmd"] == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
-
-
 def test_rdp_by_hand(spark):
     """Below, at and above the bounds; other groups and systems do not count."""
     by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
@@ -260,8 +248,7 @@ def test_rdp_by_hand(spark):
     assert group_penalties(table, -1, SYSTEMS) == {}
 
 
-@pytest.mark.parametrize("buckets", [1, 2])
-@pytest.mark.parametrize("scheduled", [False, True])
+@pytest.mark.parametrize(("buckets", "scheduled"), [(1, False), (2, True)])
 def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, buckets, scheduled):
     """Bayeux reaches two of four members: (20 + 60) / (10 + 30), not 40 / mean(10, 20, 30, 40)."""
     by_ip = {1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0}
@@ -420,37 +407,8 @@ def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expec
     assert counts == {link: base[link] + added.get(link, 0) for link in base}
 
 
-def test_stress_does_not_depend_on_buckets_or_partitions(tables, spark):
-    few = tables.edges.where("group % 5 = 0").coalesce(1)
-    nodes, underlay = worlds.nodes(spark), worlds.underlay(spark)
-    counted = count_stress(few, underlay, 1, nodes, SYSTEMS)
-    others = count_stress(few.repartition(4), underlay, 7, nodes.repartition(2), SYSTEMS)
-    for read in (node_stress, link_stress):
-        one, other = (sorted(map(tuple, read(of).frame.collect())) for of in (counted, others))
-        assert len(one) > 100
-        assert one == other
-
-
 def told(links) -> list:
     return links.select("kind", "src", "dst", "packets").collect()
-
-
-def test_small_groups_have_figures_of_their_own(tables, spark):
-    removed = tables.nodes.limit(9).withColumn("system", F.lit("scribe_bottleneck"))
-    run = run_tables(
-        groups=worlds.groups(spark).where("group < 0"),
-        deliveries=tables.deliveries.limit(0),
-        group_delay=tables.delay.limit(0),
-        node_stress=tables.nodes.unionByName(removed),
-        link_stress=tables.links,
-    )
-    for replaced, figures in (({}, ["8", "9", "10"]), (SMALL_GROUPS, ["12", "13", "14"])):
-        spread = measure_distributions(run, replaced)
-        pairs = {tuple(pair) for pair in spread[["measure", "figure"]].to_numpy()}
-        assert pairs == {
-            *zip(["children_tables", "children_entries", "link_stress"], figures, strict=True),
-            ("children_entries", "11"),
-        }
 
 
 def test_a_rank_is_not_a_groups_number(spark):
@@ -475,12 +433,6 @@ def test_a_rank_is_not_a_groups_number(spark):
     assert DELAY.collect(run)["scribe"]["mean"] == 3  # 20 / 10 and 40 / 10: those of group 7
     found = values_of(Found(Size(9, 1, 0), 4, read_histograms(spread)))
     assert [found[f"groups.size.{name}"] for name in ("sum", "max", "min")] == [13, 5, 1]
-
-
-def test_no_group_has_no_rank(spark):
-    none = spark.createDataFrame([], "group bigint, size bigint").toArrow()
-    assert group_of_rank_1(none) is None
-    assert len(rank_groups(none)) == 0
 
 
 @pytest.mark.parametrize(("sent", "publications"), [(1, 2), (3, 1)])
