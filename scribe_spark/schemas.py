@@ -6,7 +6,7 @@ and types are stable.  Other tables are internal.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -238,7 +238,7 @@ SCHEDULE = _schema("long publication group node; double time_ms; long bytes")
 #: The payload bytes on each directed link that carries any.
 LINK_BYTES = _schema("string system kind; long src dst bytes")
 
-#: A measure of each tree of a system whose groups have several trees (`measures.trees`): the number
+#: A measure of each tree of a system whose groups have several trees (`measures.parts`): the number
 #: of values, their mean, and percentiles by nearest rank.
 BY_TREE = _schema(
     "string system; long tree; string measure; long count; double mean p50 p90 p95 p99 max"
@@ -413,6 +413,21 @@ def arrow_table(rows: Any, schema: StructType) -> pa.Table:
     frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
     table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
     return table.replace_schema_metadata(None)
+
+
+def joined_columns(parts: Iterable[Mapping[str, Any]], schema: StructType) -> pa.Table:
+    """Return the rows of several parts, by columns; a text or None is the value of all rows."""
+    kinds, tables = to_arrow_schema(schema), [to_arrow_schema(schema).empty_table()]
+    for part in parts:
+        count = len(next(column for column in part.values() if not isinstance(column, str | None)))
+        arrays = [
+            pa.repeat(pa.scalar(column, field.type), count)
+            if isinstance(column := part[field.name], str | None)
+            else pa.array(column, field.type)
+            for field in kinds
+        ]
+        tables.append(pa.Table.from_arrays(arrays, schema=kinds))
+    return pa.concat_tables(tables)
 
 
 def arrow_columns(table: pa.Table, schema: StructType) -> pa.Table:

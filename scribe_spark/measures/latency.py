@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DoubleType
 
 from scribe_spark.core.arrays import sums_at, whole_numbers
 from scribe_spark.core.histogram import Histogram, add_counts
@@ -39,7 +39,7 @@ from scribe_spark.measures.measure import (
 from scribe_spark.measures.within import DOWN, NEVER, NODE, REPLY, WEIGHT, Asked, Sources
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
-from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS
+from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS, joined_columns
 from scribe_spark.systems.registry import System, baseline
 
 #: The percentiles of deliveries: name -> q.
@@ -300,45 +300,32 @@ def latency_rows(
     found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
 ) -> pa.Table:
     """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications."""
-    tables = []
+    parts = []
     for (system, unit), latencies in found.items():
         rows = latencies.publications
-        columns: dict[str, Any] = {"system": [system] * len(rows["group"]), **rows}
+        columns: dict[str, Any] = {**rows, "system": system, "unit": unit}
         columns["publication"] = np.full(len(rows["group"]), publication)
         if published is not None:
             columns |= {"publication": rows["group"], "group": published.group[rows["group"]]}
-        columns["unit"] = [unit] * len(rows["group"])
-        tables.append(_latency_table(columns))
-    return pa.concat_tables(tables or [to_arrow_schema(LATENCY).empty_table()])
+        for name in _TIMES:
+            columns[name] = pa.array(rows[name] / THOUSANDTHS, mask=rows[name] == NEVER)
+        parts.append(columns)
+    return joined_columns(parts, LATENCY)
 
 
-def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
-    """Convert rows of publications to `schemas.LATENCY`: ms or hops, and NULL for NEVER."""
-    schema = to_arrow_schema(LATENCY)
-    arrays = []
-    for field in schema:
-        values = columns[field.name]
-        if pa.types.is_floating(field.type):
-            arrays.append(pa.array(values / THOUSANDTHS, field.type, mask=values == NEVER))
-        else:
-            arrays.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
+#: The columns of `schemas.LATENCY` with times or hops.
+_TIMES = [field.name for field in LATENCY if isinstance(field.dataType, DoubleType)]
 
 
 def latency_counts(found: BySystem) -> pa.Table:
     """Return `schemas.LATENCY_COUNTS`: counts of latencies rounded up to whole ms or hops."""
-    tables = []
+    parts = []
     for (system, unit), latencies in found.items():
         values = np.ceil(latencies.counts.values / THOUSANDTHS)
         whole = add_counts(values, latencies.counts.counts)
-        names = [[text] * len(whole.values) for text in (system, unit)]
-        tables.append(
-            pa.Table.from_arrays(
-                [*map(pa.array, names), pa.array(whole.values), pa.array(whole.counts)],
-                schema=to_arrow_schema(LATENCY_COUNTS),
-            )
-        )
-    return pa.concat_tables(tables or [to_arrow_schema(LATENCY_COUNTS).empty_table()])
+        named = {"system": system, "unit": unit}
+        parts.append({**named, "value": whole.values, "count": whole.counts})
+    return joined_columns(parts, LATENCY_COUNTS)
 
 
 # --- the measure

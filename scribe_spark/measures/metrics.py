@@ -24,9 +24,9 @@ from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size
 from scribe_spark.measures.message_bytes import BYTES
 from scribe_spark.measures.overlay import CONVERGENCE, GROUP_SIZE, NETWORK, OVERLAY
+from scribe_spark.measures.parts import TREES
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.measures.stress import LINK_STRESS, NODE_STRESS
-from scribe_spark.measures.trees import TREES
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system
 

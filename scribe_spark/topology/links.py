@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.cells import column_of, converted
@@ -27,7 +27,7 @@ from scribe_spark.core.errors import InputError, shown
 from scribe_spark.core.inputs import Kind, first_rows, typed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.schemas import LINKS, ROUTERS, conform
+from scribe_spark.schemas import LINKS, ROUTERS, arrow_table, conform
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import (
     DELAY_DECIMALS,
@@ -111,23 +111,8 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
 
-_VERTICES = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("kind", pa.string()),
-        ("domain", pa.int64()),
-        ("x", pa.float64()),
-        ("y", pa.float64()),
-    ]
-)
-_EDGES = pa.schema(
-    [
-        ("src", pa.int64()),
-        ("dst", pa.int64()),
-        ("delay_ms", pa.float64()),
-        ("weight", pa.float64()),
-    ]
-)
+#: The table ``routers`` with the column ``id`` of GraphFrames.
+_VERTICES = StructType([StructField("id", LongType()), *ROUTERS.fields[1:]])
 
 
 @dataclass(frozen=True)
@@ -151,11 +136,8 @@ class Topology(GraphTables):
     def from_graph(cls, spark: SparkSession, graph: Graph) -> Topology:
         """Return the DataFrames of a graph that is on the driver."""
 
-        def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
-            table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
-            return local_frame(spark, table)
-
-        return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
+        tables = (graph.vertices, _VERTICES), (graph.edges, LINKS)
+        return cls(*(local_frame(spark, arrow_table(*table)) for table in tables))
 
     def routers(self) -> DataFrame:
         """Return the vertices as a run's table ``routers``: ``router, kind, domain, x, y``."""
