@@ -2,13 +2,9 @@
 
 A copy that starts at time s is not complete before s + L, where L is the least delay plus the least
 transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
-the window from t to t + L depends only on copies that started before t.
-
-A *place* is a node in a room, and a topic is a set of links that publications use
-(:mod:`.setting`).  A *batch* is the copies that a node enqueues at its uplink for one first copy.
-IDONTWANT is the message by which a node tells its peers that it has a publication.
-
-Rules: docs/rules.md, W1 to W8.
+the window from t to t + L depends only on copies that started before t.  A *place* is a node in a
+room (:mod:`.setting`).  A *batch* is the copies that a node enqueues at its uplink for one first
+copy.  Rules: docs/rules.md, W1 to W8.
 """
 
 from __future__ import annotations
@@ -147,10 +143,7 @@ class ClockBucket:
         return told | {f"carried {name}": self._extra[name] for name in self.given.carried}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
-        """Record and number the links to this bucket's nodes; return both numbers of each link.
-
-        `node` is the receiving node of each link, and `offered` has the messages of :meth:`offer`.
-        """
+        """Record and number the links to nodes of this bucket; return both numbers of each link."""
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
         order = order_of(head)

@@ -17,10 +17,7 @@ _SPAN = 32
 
 
 class Growing:
-    """Named arrays of equal length that grow at their ends; :attr:`count` values are valid.
-
-    The operating system provides memory only for the parts that are written, so nothing is copied.
-    """
+    """Named arrays that grow at their ends; memory is taken when it is written."""
 
     def __init__(self, most: int, **kinds: DTypeLike) -> None:
         self.count = 0

@@ -112,10 +112,7 @@ class Begun(Rows):
         return self.find({"group": self.group, "publication": self.along})
 
     def find(self, rows: Columns) -> np.ndarray:
-        """Return the topic of each row of a table of copies or deliveries: int64.
-
-        The topic is NONE where no publication goes along the copies.
-        """
+        """Return the topic of each row of copies or deliveries: int64; NONE without one."""
         names = distinct(self.along)
         key = self.group * len(names) + index_sorted(names, self.along)
         key, first = np.unique(key, return_index=True)

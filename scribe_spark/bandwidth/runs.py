@@ -210,10 +210,7 @@ def play_clock(
     lost: Lost | None = None,
     late: Late | None = None,
 ) -> None:
-    """Play publications by the clock, on a player that keeps its buckets.
-
-    The options are those of `ClockSetting`.
-    """
+    """Play publications by the clock (`ClockSetting`), on a player that keeps its buckets."""
 
     def read_links(tables: Tables, inbox: Inbox) -> None:
         tables[LINKS] = read(tables, inbox)

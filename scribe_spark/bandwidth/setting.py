@@ -1,15 +1,10 @@
 """The input of the clock: nodes with their rates, links, publications, their parts, the discipline.
 
 A *place* is a node in a room; its key is ``room * n + node`` with n the number of nodes.  A topic
-has `ROOMS` rooms, from ``ROOMS * topic``: the first for its members, the second for the nodes that
-forward a publication to the topic's root, the others for further trees of the publication.  So a
-node on that way handles the message once on the way and once as a member.
-
-Each part of a publication is a message, and a node needs some of the parts.  Messages of a schedule
-are numbered so that the parts of a publication follow each other.  A publication has the number of
-its first part.
-
-Rules: docs/rules.md, W1 to W8, W11, W13 to W15.
+has `ROOMS` rooms: the first for its members, the second for the nodes that forward a publication to
+the topic's root, the others for further trees.  Each part of a publication is a message; messages
+of a schedule are numbered so that the parts of a publication follow each other, and a publication
+has the number of its first part.  Rules: docs/rules.md, W1 to W8, W11, W13 to W15.
 """
 
 from __future__ import annotations
@@ -52,10 +47,7 @@ class Parts:
         return replace(each, size=-(-each.size // self.needed))
 
     def sent_until(self, message: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Return how many bytes of its publication the source has sent with each message.
-
-        `message` are numbers of parts, and `size` is the size of a part in bytes.
-        """
+        """Return how many bytes of its publication the source has sent with each part."""
         return size * (1 + message % self.sent)
 
     def publication(self, message: np.ndarray) -> np.ndarray:
@@ -72,10 +64,7 @@ class Parts:
     def useful(
         self, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for copies that are useful to nodes with too few parts (rule W15): bool.
-
-        `sender` and `receiver` are numbers of nodes; `message` is the part that the sender sends.
-        """
+        """Return True for copies that are useful to nodes with too few parts (rule W15): bool."""
         return draws.bits_np(seed, "rlnc", message, sender, receiver) >> np.uint64(56) != 0
 
     def complete(self, came: Columns, nodes: int) -> Columns:
@@ -179,10 +168,7 @@ def mesh_links(
     delay_us: np.ndarray,
     order: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return links as columns of `TimedLinks`, on which all nodes send, also those without flood.
-
-    Links go from `node` in `room` to `peer` in `to_room`; `order` is the rank of a link in a batch.
-    """
+    """Return links as columns of `TimedLinks`, on which all nodes send; `order` is a rank."""
     ends = {"room": room, "node": node, "to_room": to_room, "peer": peer}
     return {**ends, "delay_us": delay_us, "mesh": np.ones(len(node), dtype=bool), "order": order}
 

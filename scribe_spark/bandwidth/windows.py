@@ -3,10 +3,8 @@
 First, the nodes exchange the numbers of their links.  Then a window takes two supersteps: receive
 copies and send IDONTWANTs; receive IDONTWANTs and start copies.  Without IDONTWANTs, a window takes
 one superstep.  Every bucket tells all others the first window in which it has something to do, and
-earlier windows are skipped.
-
-The state of a bucket stays in memory between supersteps, so the program needs a player that keeps
-its buckets; on Spark these are tasks.
+earlier windows are skipped.  The state of a bucket stays in memory between supersteps, so the
+program needs a player that keeps its buckets; on Spark these are tasks.
 """
 
 from __future__ import annotations
@@ -155,10 +153,7 @@ def _to_all(everybody: np.ndarray, **values: int) -> dict[str, np.ndarray]:
 
 
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
-    """Send copies over links with rates, one window of time after the other.
-
-    In each bucket, the table LINKS becomes ARRIVALS and COPIES.
-    """
+    """Send copies over links; the table LINKS becomes ARRIVALS and COPIES in each bucket."""
     play_in_windows(player, Windows(bounds, given))
 
 

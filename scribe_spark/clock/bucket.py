@@ -1,18 +1,9 @@
 """The clock of a bucket, the interface of its kernel, and the program that plays them.
 
-The clock has a calendar, turns, dead places and links.
-
 In a window of time, no event can cause another event: a message needs at least the least delay, and
-a timer waits at least as long as a window.  So all events of a window, an interval of time, are
-known at its beginning.  They are sorted by place, time and sender; in turn r, the r-th event of
-each place is played.
-
-A window is one superstep: each bucket receives the messages of earlier windows, plays the events of
-the window, and sends messages.  Every bucket tells all others the first window in which it has
-something to do, and earlier windows are skipped.  The state of a bucket stays in memory between
-supersteps, so the program needs a player that keeps its buckets.
-
-Rules: docs/rules.md, K1 to K7.
+a timer waits at least as long as a window.  So all events of a window are known at its beginning.
+They are sorted by place, time and sender; in turn r, the r-th event of each place is played.  A
+window is one superstep; see :mod:`scribe_spark.bandwidth.windows`.  Rules: docs/rules.md, K1 to K7.
 """
 
 from __future__ import annotations

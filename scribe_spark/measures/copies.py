@@ -99,10 +99,7 @@ def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches
 
 
 def kept_links(run: RunTables) -> Batches:
-    """Return the links on which nodes send, each once for all publications of a group.
-
-    The columns are `stress.EDGE_COLUMNS`.
-    """
+    """Return the links on which nodes send, once for all publications of a group: as edges."""
     edges = run.batches("tree_edges", EDGE_COLUMNS)
     meshes = [system.name for system in run.systems if system.family == MESH]
     if not meshes or "copies" not in run:
@@ -257,9 +254,8 @@ DUPLICATES = Measure(
 def parts_beyond(parts: Parts, size: np.ndarray, got: Columns) -> Columns:
     """Count nodes by the parts that they got beyond those needed: ``beyond, bytes, count``.
 
-    Only nodes with enough parts count.  `got` has, for each node and ``publication``, the numbers
-    of ``first`` and of all ``copies`` of its parts; `size` has the bytes of a part of each
-    publication.
+    `got` has the numbers of ``first`` and of all ``copies`` of parts of each node and
+    ``publication``.
     """
     has = got["first"] >= parts.needed
     beyond = got["copies"][has] - parts.needed

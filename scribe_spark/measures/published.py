@@ -88,10 +88,7 @@ def _sections() -> tuple[_PublishedSection, ...]:
 
 
 def published(config: RunConfig) -> dict[str, PublishedNumber]:
-    """Return the paper's numbers for a run; empty unless the run is an experiment of the paper.
-
-    Some numbers may be of systems that the run does not have.
-    """
+    """Return the paper's numbers for a run; empty unless the run is an experiment of the paper."""
     found: dict[str, PublishedNumber] = {}
     for section in _sections():
         ignored = _IGNORED | _OF_ARRIVALS | _of_systems()

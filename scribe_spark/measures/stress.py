@@ -1,24 +1,15 @@
 """Node stress and link stress: children tables and entries per node, packets per directed link.
 
-Messages are spread over buckets, which count packets in two supersteps:
-
-1.  A bucket sums the packets that its messages put on LAN links, and on routes between routers.  It
-   sends the sums of a LAN link to a bucket that is chosen by the link's node, and the sums of a
-   route to a bucket that is chosen by the route's first router.
-2.  That bucket turns packets on routes into packets on core links, which go to buckets that are
-   chosen by the links' routers.
-3.  Each bucket sums the packets of its links.
-
-All packets of a system on core links must be sent in the same superstep, and likewise all packets
-of a system and direction on LAN links, because a link is complete as soon as its packets arrive.
-
-Runs and the rounds of worlds count by the same program (:class:`PacketsOnLinks`).  In a run, edges
-become packets, and the tables of node and link stress are read from the results of the buckets.
+Runs and the rounds of worlds count by the same program (:class:`PacketsOnLinks`).  A bucket sums
+the packets that its messages put on LAN links, for the bucket of the link's node, and on routes,
+for the bucket of the route's first router; that bucket turns packets on routes into packets on core
+links, for the buckets of the links' routers.  A link is complete as soon as its packets arrive, so
+all packets of a system on core links must be sent in the same superstep, and likewise all packets
+of a system and direction on LAN links.
 
 References
 ----------
-JSAC 2002, Section IV.C (Figures 8, 9), IV.D (Figure 10), IV.E (Figure 11), IV.F (Figures 12 to 14);
-docs/rules.md, "Measures, by round".
+JSAC 2002, Section IV.C (Figures 8, 9), IV.D (Figure 10), IV.E (Figure 11), IV.F (Figures 12 to 14).
 """
 
 from __future__ import annotations
@@ -70,10 +61,7 @@ CHILDREN = "children_tables", "children_entries"
 def count_children(
     group: np.ndarray, node: np.ndarray, entries: np.ndarray, nodes: int
 ) -> dict[str, np.ndarray]:
-    """Return the number of children tables of each node, and of entries in them: shape (nodes,).
-
-    A row is a part of the children table of `node`, an index, for `group`.
-    """
+    """Return the number of children tables of each node, and of entries in them: shape (nodes,)."""
     _, (of_table, _), _ = distinct_rows(node, group)
     sums = np.bincount(of_table, minlength=nodes), sums_at(node, entries, nodes)
     return dict(zip(CHILDREN, sums, strict=True))
@@ -122,10 +110,7 @@ _ENDS = {UP: ("node",), DOWN: ("node",), CORE: ("src", "dst")}
 
 
 class PacketsOnLinks:
-    """The packets on links that a bucket counts and sends on in a superstep.
-
-    `bounds` has the first position of each bucket, and the number of nodes.
-    """
+    """The packets on links that a bucket counts and sends on in a superstep."""
 
     def __init__(self, kernel: Kernel, bounds: np.ndarray) -> None:
         self._kernel, self._bounds = kernel, bounds
@@ -141,19 +126,13 @@ class PacketsOnLinks:
             self._sent.setdefault(f"{kind}: {system}", []).append({AT: at, **columns})
 
     def put_on_lan(self, kind: str, system: str, node: np.ndarray) -> None:
-        """Put a packet on the LAN link of each node in `node`; a node may repeat.
-
-        `kind` is up or down.
-        """
+        """Put a packet on the LAN link (up or down) of each node in `node`; a node may repeat."""
         packets = np.bincount(node)
         there = np.flatnonzero(packets)
         self.put_at(there, kind, system, node=there, packets=packets[there])
 
     def carry(self, system: str, router: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-        """Put messages on links; a message from a node to itself uses no link.
-
-        `router` has the index of each node's router; `sender` and `to` are positions of nodes.
-        """
+        """Put messages on links; a message from a node to itself uses no link."""
         if not (away := sender != to).all():
             sender, to = sender[away], to[away]
         self.put_on_lan(UP, system, sender)
@@ -181,10 +160,7 @@ class PacketsOnLinks:
         self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
 
     def receive(self, inbox: Inbox) -> Iterator[tuple[str, str, Columns]]:
-        """Turn packets on routes into packets on links; yield kind, system and links.
-
-        The links that a bucket yields carry packets, and occur once.
-        """
+        """Turn packets on routes into packets on links; yield kind, system and links, each once."""
         for name in sorted(inbox):
             kind, _, system = name.partition(": ")
             columns = inbox[name]

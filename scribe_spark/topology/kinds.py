@@ -1,9 +1,5 @@
 """Kinds of topology that need a function each: power-law, topohub, pairs.
 
-*power-law* is an internet-like router graph: preferential attachment, degrees by a power law.
-*topohub* has real networks.  *pairs* is a network without a graph: each node is its own router, and
-each pair of nodes has a delay.
-
 References
 ----------
 Barabasi and Albert, "Emergence of scaling in random networks", Science 286, 1999: a new router
@@ -12,10 +8,7 @@ Batagelj and Brandes, "Efficient generation of large random networks", Phys. Rev
 random element of the list of all links' ends is such a router.
 Sanders and Schulz, "Scalable generation of scale-free graphs", Inf. Proc. Letters 116, 2016: draws
 that refer to other draws are resolved afterwards, all at once.
-JSAC 2002, Section IV.A: "a realistic topology with 102,639 routers that was obtained from Internet
-measurements".
-Jurkiewicz, "TopoHub: a repository of reference Gabriel graph and real-world topologies for
-networking research", SoftwareX 24, 2023.
+JSAC 2002, Section IV.A (102,639 routers).  Jurkiewicz, "TopoHub", SoftwareX 24, 2023.
 """
 
 from __future__ import annotations

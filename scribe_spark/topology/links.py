@@ -1,12 +1,7 @@
 """A router graph from a user's links, and router graphs as DataFrames.
 
 Delays have a resolution of a microsecond, weights of a millionth.  Without a ``weight``, the delay
-is the weight, so that routes have the least delay.  A link with one direction gets its reverse with
-the same delay and weight; of parallel links, only the one with the least weight, then the least
-delay, is kept.
-
-A :class:`Topology` is made from a graph.  A graph is made from a user's GraphFrame,
-:class:`Topology` or two DataFrames.
+is the weight, so that routes have the least delay.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Regions as routers: each pair of regions is a link with the latency of a matrix.
 
-All links have the same weight, so a route is the one link between two regions, even if a detour
-would take less time.  The diagonal of the matrix is the delay between two nodes of one region.
-With jitter, a region is several routers (sites), and each pair of sites has an additional random
-delay.
+All links have the same weight, so a route is the one link between two regions.  The diagonal of the
+matrix is the delay between two nodes of one region.  With jitter, a region is several routers
+(sites), and each pair of sites has an additional random delay.
 
-A matrix of latencies between named regions, from CSV or JSON.  A table has columns ``from``, ``to``
-and the latency, or it is square, with a row and a column for each region.  The name of the latency
-(in the first cell of the square table, or the key in JSON) gives its meaning: ``one_way_ms``,
-``rtt_ms`` (round trips, which are halved), or ``ms`` (the config decides).
+A matrix, from CSV or JSON, is a table with columns ``from``, ``to`` and the latency, or square.
+The name of the latency (in the first cell of a square table, or the key in JSON) gives its meaning:
+``one_way_ms``, ``rtt_ms`` (round trips, which are halved), or ``ms`` (the config decides).
 """
 
 from __future__ import annotations

@@ -2,22 +2,16 @@
 
 Domains of transit routers form the core; each transit router has stub domains, each connected to it
 by one link.  Policy weights keep a route between two routers of a domain inside it, and keep
-transit traffic out of stubs.
-
-Every draw is keyed by (seed, purpose, domain or stub number), so a stub's graph does not depend on
-the number of redraws of another.  Only raw bits of the streams are used: numpy keeps those stable
-between versions.
-
-A domain is a pure random graph: every pair of its n routers is linked with probability p, and all
-links are redrawn until the graph is connected.  With large n or small p, this would practically
-never end, so :func:`check_connectable` computes the probability and refuses such settings.
+transit traffic out of stubs.  Every draw is keyed by (seed, purpose, domain or stub number), so a
+stub's graph does not depend on the number of redraws of another.  Only raw bits of the streams are
+used, which numpy keeps stable.  All links of a domain are redrawn until it is connected;
+:func:`check_connectable` refuses settings with which this would practically never end.
 
 References
 ----------
 Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996 (GT-ITM).
-Castro, Druschel, Kermarrec, Rowstron, "Scribe: a large-scale and decentralized application-level
-multicast infrastructure", IEEE JSAC 20(8), 2002, Section IV-A.
-Gilbert, "Random graphs", Annals of Mathematical Statistics 30, 1959.
+Castro et al., "Scribe: a large-scale and decentralized application-level multicast infrastructure",
+IEEE JSAC 20(8), 2002, Section IV-A.  Gilbert, "Random graphs", Ann. Math. Stat. 30, 1959.
 """
 
 from __future__ import annotations
@@ -81,10 +75,7 @@ def _exact(p: float) -> np.ndarray:
 
 
 def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
-    """Refuse a probability `p` > 0 with which the search for connected domains takes too long.
-
-    The message names the setting `field`, and a sufficient probability.
-    """
+    """Refuse a probability `p` > 0 with which the search for connected domains takes too long."""
     if _draws(sizes, p) <= MOST_DRAWS:
         return
     # find the least sufficient probability, to one part in a hundred; 1 is always sufficient
@@ -111,11 +102,7 @@ def _draws(sizes: np.ndarray, p: float) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """The sides of the squares in which the points of routers are drawn, in grid units (1 ms).
-
-    They are G for the whole grid, S_T for a transit domain and S_S for a stub.  Squares never
-    exceed the grid, which matters for tiny graphs only.
-    """
+    """The sides of the squares (grid units, 1 ms) in which the points of routers are drawn."""
 
     grid: int
     transit: int
@@ -197,10 +184,7 @@ def _rounded(x: float) -> int:
 
 @dataclass(frozen=True)
 class LinkWeights:
-    """Policy weights of the kinds of links: transit to transit, transit to stub, stub to stub.
-
-    A link inside a domain has weight 1.
-    """
+    """Policy weights: transit to transit, transit to stub, stub to stub; 1 inside a domain."""
 
     inter_domain: int
     transit_stub: int
@@ -220,12 +204,7 @@ class LinkWeights:
 
 
 def generate(params: TopologyConfig, seed: int) -> Graph:
-    """Return a transit-stub graph with exactly ``params.routers`` routers.
-
-    Transit routers come first, domain by domain, then the stubs' routers in the order of the
-    transit routers to which they belong.  Domains are numbered in the same way: transit, then
-    stubs.
-    """
+    """Return a transit-stub graph with exactly ``params.routers`` routers: transit, then stubs."""
     scales, sizes = Scales.of(params), _Sizes.of(params, seed)
     sizes.check_probabilities(params)
     places, top_links = geo(

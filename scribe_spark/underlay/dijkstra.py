@@ -1,12 +1,8 @@
 """Unicast routes from some routers to all, by one Dijkstra search for each.
 
-Numpy and SciPy; Spark calls these under Arrow.  Routers are indexed 0..R-1 in id order.
-
-References
-----------
-Routes have the least policy weight; of equal ones, the least delay, then the least router id of the
-predecessor.  JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP unicast
-routing".
+Routers are indices in the order of ids.  Routes have the least policy weight; of equal ones, the
+least delay, then the least router id of the predecessor.  JSAC 2002, Section IV.A: "we used the
+routing policy weights ... to perform IP unicast routing".
 """
 
 from __future__ import annotations
@@ -53,10 +49,7 @@ class LinkArrays:
 
     @classmethod
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
-        """Return a table of links as arrays; `tie` and `seed` choose among routes of equal weight.
-
-        The ends of links are positions in the sorted `routers`.
-        """
+        """Return links as arrays; `tie` and `seed` choose among routes of equal weight."""
         routers = np.sort(np.asarray(routers, dtype=np.int64))
         src = index_sorted(routers, links["src"].to_numpy())
         dst = index_sorted(routers, links["dst"].to_numpy())

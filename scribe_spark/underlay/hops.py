@@ -1,14 +1,10 @@
 """The underlay of breadth-first searches: for large networks whose links are all equal.
 
-Executors get the links once, as a file.  A search serves all rows of its source, so rows are
-grouped by source first.
-
-Routes of fewest hops, searched on demand from 64 sources at a time.  Pure numpy; Spark calls it
-under Arrow.  If all links have the same weight, a route of least weight is one of fewest hops, and
-breadth-first search finds it.  A router's 64-bit word has a bit for each of 64 sources that have
-reached it, so that a step of all 64 searches is one OR over each router's links.  The result for
-(source, router) is a number that is divided into bits: plane k has bit k of it, again in a word for
-each router.
+If all links have the same weight, a route of least weight is one of fewest hops.  Executors get the
+links once, as a file, and search from 64 sources at a time: a router's 64-bit word has a bit for
+each source that has reached it, so that a step of all searches is one OR over each router's links.
+A number of (source, router) is divided into bits: plane k has bit k, again in a word for each
+router.
 
 References
 ----------

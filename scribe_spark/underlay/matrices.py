@@ -1,22 +1,11 @@
 """The underlay of matrices: the delay and the predecessor of every pair of routers.
 
-Every executor gets the matrices once as files, memory-mapped, so its Python workers share them.
-
-A *pendant component* is a part of the network that one link joins to the rest, as a stub with one
-gateway link.  The link is a *bridge*: its removal would disconnect the graph.  The rest of the
-graph, which no bridge divides, is the *2-edge-connected core*.  All routes that leave a pendant
-component take its bridge, so that one Dijkstra search, from the bridge's end in the core, serves
-all routers of the component.
-
-Routes between all pairs of routers: Spark's tasks compute them, the driver joins them.  A small
-network is computed on the driver.  A task computes the routes from a block of the core's routers to
-all routers, or the routes inside some pendant components; routes that leave a component follow from
-these two.
-
-The nearest of a set of routers, from the matrix of all delays: the nearest candidate outside of a
-pendant component is the same for all routers of the component.  It is searched once, from the
-router at which routes leave the component.  In the default network, 50 searches serve 5,050
-routers.
+A *pendant component* is a part of the network that one link, a *bridge*, joins to the rest, as a
+stub with one gateway link; the *core* is what no bridge divides.  All routes that leave a component
+take its bridge, so that one Dijkstra search, from the bridge's end in the core, serves all routers
+of the component, and so does one search of the nearest candidate outside of it.  Spark's tasks
+compute the routes from blocks of the core's routers, and those inside components; the driver joins
+them.  Every executor gets the matrices once as files, memory-mapped.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The underlay without a graph: one delay for each unordered pair of nodes, from a keyed hash.
 
 Each node is its own router, whose index and id are the node's number, and has no LAN link; there
-are no links between routers.  A delay is computed from the numbers of the two nodes whenever it is
-needed, so that nothing grows with the number of pairs.
-
-The nearest of many candidates cannot be found without the delays of all of them: with N nodes, the
-first row of all routing tables would take N * N hashes.  So each node compares at most
-:data:`MOST_CANDIDATES` of them, adjacent ones from a drawn place on.
-
+are no links between routers.  To find the nearest of many candidates, N nodes would need N * N
+hashes, so each node compares at most :data:`MOST_CANDIDATES`, adjacent ones from a drawn place on.
 Rules: docs/rules.md, J1 to J3.
 """
 

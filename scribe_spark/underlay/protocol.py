@@ -1,12 +1,8 @@
 """The queries of unicast routing: delay, nearest router, packets per link, losses, withheld copies.
 
 :mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
-demand, for networks that are too large for matrices; :mod:`.pairs` has delays of pairs of nodes
-without a graph.
-
-A node that withholds copies takes part in trees and meshes as every other one.  It sends its
-own publications, but no copy of another node's; perhaps no announcement, either (docs/rules.md,
-N6).
+demand; :mod:`.pairs` has delays without a graph.  A node that withholds copies sends its own
+publications, but no copy of another node's; perhaps no announcement, either (docs/rules.md, N6).
 """
 
 from __future__ import annotations
