@@ -6,7 +6,7 @@ node is its children.  Other systems report their copies, control messages and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -80,22 +80,9 @@ def payload_bytes(run: RunTables) -> Batches:
 
 
 def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches:
-    merged = pa.array([system.name for system in run.systems if system.family == IP])
-
-    def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        publication = batch.column(PUBLICATION)
-        columns = {
-            "system": batch.column("system"),
-            "merged": pc.is_in(batch.column("system"), merged),
-            "group": publication,
-            **{edge: batch.column(end) for edge, end in zip(_EDGE_ENDS, _ENDS, strict=True)},
-        }
-        if size is not None:
-            columns["packets"] = pa.array(size[publication.to_numpy()])
-        return columns
-
+    merged = [system.name for system in run.systems if system.family == IP]
     copies = run.batches("copies", ["system", "kind", PUBLICATION, *_ENDS], _OF_PAYLOAD)
-    return copies.each(edges, _EDGES if size is None else f"{_EDGES}, packets bigint")
+    return _as_edges(copies, size, PUBLICATION, merged)
 
 
 def kept_links(run: RunTables) -> Batches:
@@ -115,42 +102,48 @@ def control_messages(run: RunTables) -> Batches | None:
     The number of messages is the column ``packets``; the result is None without any.
     """
     sent = []
+    # control packets are counted by link and node, not by group
     if "control" in run:
-        messages = run.batches("control", ["system", "group", "messages", *_ENDS])
-        sent.append(_as_edges(messages, "messages"))
+        messages = run.batches("control", ["system", "messages", *_ENDS])
+        sent.append(_as_edges(messages, "messages", None))
     if "copies" in run:
-        copies = run.batches("copies", ["system", "group", "kind", *_ENDS])
-        sent.append(_as_edges(_without_payload(copies), 1))
+        copies = run.batches("copies", ["system", "kind", *_ENDS])
+        others = copies.then(_without_payload, copies.schema)
+        sent.append(_as_edges(others, 1, None))
     return Batches.union(sent) if sent else None
 
 
-def _without_payload(copies: Batches) -> Batches:
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch.filter(pc.not_equal(batch.column("kind"), PAYLOAD))
-
-    return copies.then(rows, copies.schema)
+def _without_payload(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(pc.not_equal(batch.column("kind"), PAYLOAD))
 
 
-def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
-    """Return copies as `stress.EDGE_COLUMNS`."""
+def _as_edges(
+    copies: Batches,
+    packets: str | int | np.ndarray | None = None,
+    message: str | None = "group",
+    merged: Sequence[str] = (),
+) -> Batches:
+    """Return copies as `stress.EDGE_COLUMNS`; routers duplicate the packets of systems `merged`.
+
+    `message` is the column that becomes the group.  `packets` is the number of packets of each row,
+    the name of the column with it, or the numbers by message.
+    """
 
     def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
+        system, zeros = batch.column("system"), np.zeros(len(batch), dtype=np.int64)
         columns = {
-            "system": batch.column("system"),
-            "merged": pa.repeat(pa.scalar(False), len(batch)),
-            # control packets are counted by link and node, not by group
-            "group": batch.column("group") if packets is None else zeros,
-            "parent": batch.column("sender"),
-            "child": batch.column("receiver"),
-            "parent_router": batch.column("sender_router"),
-            "child_router": batch.column("receiver_router"),
+            "system": system,
+            "merged": pc.is_in(system, pa.array(merged, pa.string())),
+            "group": pa.array(zeros) if message is None else batch.column(message),
+            **{edge: batch.column(end) for edge, end in zip(_EDGE_ENDS, _ENDS, strict=True)},
         }
         if isinstance(packets, str):
             columns["packets"] = batch.column(packets)
+        elif isinstance(packets, np.ndarray):
+            columns["packets"] = pa.array(packets[batch.column(message).to_numpy()])
         elif packets is not None:
-            columns["packets"] = pa.array(np.full(len(batch), packets))
+            columns["packets"] = pa.array(zeros + packets)
         return columns
 
     return copies.each(edges, _EDGES if packets is None else f"{_EDGES}, packets bigint")

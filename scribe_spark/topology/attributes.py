@@ -17,7 +17,7 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, listed, shown
-from scribe_spark.core.units import MICROSECONDS, canonical, parse_rate, parse_time
+from scribe_spark.core.units import MICROSECONDS, canonical, parse_rate
 from scribe_spark.topology.checks import (
     DELAY_MS,
     LATITUDE,
@@ -25,10 +25,11 @@ from scribe_spark.topology.checks import (
     LOSS,
     MOST_ROUTERS,
     SHARE,
+    latency_ms,
 )
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
 from scribe_spark.topology.kinds import KM_PER_MS
-from scribe_spark.topology.links import FIELD, graph_of_links
+from scribe_spark.topology.links import FIELD, graph_of_links, lossy_links
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ class _AttributeReader:
 
     def delays(self, places: np.ndarray | None) -> list[float]:
         """Return the delay of each edge in ms, also of edges from a node to itself."""
-        for name, read in (("latency", _latency), ("delay_ms", DELAY_MS.number)):
+        for name, read in (("latency", latency_ms), ("delay_ms", DELAY_MS.number)):
             if self._has(name):
                 for edge in self._edges:
                     if name not in edge.values:
@@ -294,11 +295,7 @@ class _AttributeReader:
             f"packet_loss of {sum(given):,} edges ({min(loss):g} to {max(loss):g}): copies "
             "are lost by it"
         )
-        there = links.assign(loss=loss, given=0)
-        back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)
-        every = pd.concat([there, back]).sort_values(["src", "dst", "given", "delay_ms", "loss"])
-        kept = every.drop_duplicates(["src", "dst"])
-        return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
+        return lossy_links(links.assign(loss=loss))
 
     def _value(self, of: Element, name: str, read: Callable[[Any], T], default: Any = None) -> T:
         """Return an attribute of an element by ``read(text)``, by default `default`."""
@@ -317,13 +314,6 @@ class _AttributeReader:
 
     def _refused(self, remedy: str) -> InputError:
         return InputError(FIELD, self._source, remedy)
-
-
-def _latency(text: str) -> float:
-    ms = parse_time(text) / MICROSECONDS
-    if not DELAY_MS.hold(ms):
-        raise ValueError(f"must be {DELAY_MS} ms")
-    return ms
 
 
 def _on_sphere(places: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.errors import InputError, listed, unlike
 from scribe_spark.core.inputs import first_rows
-from scribe_spark.core.units import MICROSECONDS, MOST_BITS_PER_SECOND
+from scribe_spark.core.units import MICROSECONDS, MOST_BITS_PER_SECOND, parse
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
 
@@ -64,6 +64,15 @@ SHARE = LOSS = Bounds(0.0, 1.0)
 LONGITUDE, LATITUDE = Bounds(-180.0, 180.0), Bounds(-90.0, 90.0)
 _RATE = Bounds(0, MOST_BITS_PER_SECOND)
 _LINK_RATE = Bounds(1, MOST_BITS_PER_SECOND)
+
+
+def latency_ms(text: str, usual: str = "") -> float:
+    """Return a delay (ms) from a text with a unit, or a number in the unit `usual`."""
+    ms = parse("time", text, usual=usual) / MICROSECONDS
+    if not DELAY_MS.hold(ms):
+        raise ValueError(f"must be {DELAY_MS} ms")
+    return ms
+
 
 #: The sum of the shares may differ from 1 by this much, as decimals are rounded.
 SHARE_TOLERANCE = 1e-6

@@ -100,6 +100,18 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     return kept[names].reset_index(drop=True)
 
 
+def lossy_links(links: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses of links, both ways: ``src, dst, loss``; of parallel ones, the quickest's.
+
+    If a pair has two links, each direction has its own loss.
+    """
+    there = links.assign(given=0)
+    back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)
+    every = pd.concat([there, back]).sort_values(["src", "dst", "given", "delay_ms", "loss"])
+    kept = every.drop_duplicates(["src", "dst"])
+    return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
+
+
 # --- graphs as DataFrames
 
 

@@ -29,7 +29,7 @@ from scribe_spark.core.errors import InputError, in_words, listed, one_line, sho
 from scribe_spark.core.inputs import check_columns
 from scribe_spark.core.paths import exists, is_local, local_path, read_packed
 from scribe_spark.core.units import MICROSECONDS, parse_time
-from scribe_spark.topology.checks import MOST_DELAY_MS
+from scribe_spark.topology.checks import MOST_DELAY_MS, SHARE_TOLERANCE
 from scribe_spark.topology.graph import Graph, Hosts, TopologyKind, router_frame
 
 FIELD = "regions"
@@ -46,9 +46,6 @@ _MOST_BYTES = 2**25
 _MEANINGS = {"ms": None, "one_way_ms": ONE_WAY, "rtt_ms": ROUND_TRIP}
 
 _SHARE = "share"
-
-#: The sum of the shares may differ from 1 by this much, as decimals are rounded.
-_TOLERANCE = 1e-6
 
 #: The matrices in the package, by name.
 SHIPPED = ("azure", "continents", "corrosion19")
@@ -134,7 +131,7 @@ def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
 
 def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
     total = math.fsum(shares)
-    if abs(total - 1) > _TOLERANCE:
+    if abs(total - 1) > SHARE_TOLERANCE:
         remedy = f"shares of regions must sum to 1, but sum to {unlike(total, 1)}"
         raise InputError(field, value, remedy)
     return shares
