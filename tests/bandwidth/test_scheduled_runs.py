@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from extending import run_example
+from oracle import latency
 from oracle.bandwidth import Link, Network, Node, Publication, Rules, play
 
 from scribe_spark import RunConfig, experiments
@@ -106,6 +106,7 @@ def played(spark, tmp_path_factory) -> Iterator[Callable[[str], Played]]:
     """A function that plays a run at its first use; one of its systems is a user's."""
     folder, names = tmp_path_factory.mktemp("runs"), ("deliveries", "copies", "tree_edges")
     names += "members", "groups", "schedule", "latency", "bytes", "link_bytes", "link_stress"
+    more = "control", "system_state", "control_stress"
     (folder / "schedule.csv").write_text(TEXT)
     with ExitStack() as at_end:
         run_example("chain")
@@ -130,7 +131,10 @@ def played(spark, tmp_path_factory) -> Iterator[Callable[[str], Played]]:
             delay = underlay.kernel.delays(*ends) + 2 * underlay.lan_us
             pairs = zip(a.tolist(), b.tolist(), strict=True)
             return Played(
-                {name: done.table(name).toPandas() for name in names},
+                {
+                    name: done.table(name).toPandas()
+                    for name in (*names, *(more if parts.sent == 1 else ()))
+                },
                 *(done, given, parts, announced, dict(enumerate(place.tolist()))),
                 dict(zip(pairs, delay.tolist(), strict=True)),
             )
@@ -255,6 +259,32 @@ def test_ip_multicast_is_the_event_queue_with_one_publication_and_one_receiver(p
     assert sent == set(range(run.parts.needed))
 
 
+def test_duplicates_state_and_control_messages_are_counted(played):
+    run = played("whole")
+    metrics = {row["name"]: row["value"] for row in run.done.metrics()}
+    control, state = run.tables["control"], run.tables["system_state"]
+    stress = run.tables["control_stress"].set_index(["system", "kind"]).sort_index()
+    for system in ("gossipsub", "flooding"):
+        came = [(p, node, first) for p, _, node, _, _, first in run.copies(system)]
+        again = latency.duplicates(came)
+        assert metrics[f"{system}.duplicates"] == sum(not first for *_, first in came) > 0
+        assert metrics[f"{system}.duplicates.mean"] == sum(again) / len(again)
+        assert metrics[f"{system}.duplicates.p95"] == latency.percentile(again, 95)
+        assert metrics[f"{system}.duplicates.max"] == max(again)
+        kept = state[state["system"] == system].groupby("node")["entries"].sum()
+        assert metrics[f"{system}.state.max"] == kept.max()
+        assert metrics[f"{system}.state.mean"] == kept.sum() / NODES
+    mine = control[control["system"] == "gossipsub"]
+    taken = mine.groupby("receiver")["messages"].sum()
+    assert metrics["gossipsub.join_messages.max"] == taken.max()
+    assert metrics["gossipsub.join_messages.mean"] == taken.sum() / NODES
+    # each message is on the LAN links of its ends
+    told = [kind != "payload" for _, kind in run.rows("copies", "gossipsub", "sender", "kind")]
+    for kind in ("lan_up", "lan_down"):
+        packets = stress.loc[("gossipsub", kind), "packets"].sum()
+        assert packets == mine["messages"].sum() + sum(told) > sum(told)
+
+
 def test_parts_beyond_are_counted(played):
     run = played("parts")
     metrics = {row["name"]: row["value"] for row in run.done.metrics()}
@@ -293,24 +323,6 @@ def test_buckets_and_engines_change_nothing(spark, played, buckets, engine):
         assert run.done.simulation.clock_player["name"] == "tasks"
     finally:
         spark.conf.set(settings._PARTITIONS, before)
-
-
-def test_latencies_are_those_of_publications(played):
-    run = played("whole")
-    latency = run.tables["latency"]
-    for system in (*run.systems, "ip_multicast"):
-        times = defaultdict(list)
-        for p, *_, delay_us in run.deliveries(system):
-            times[p].append(delay_us)
-        mine = latency[latency["system"] == system].set_index("publication")
-        assert {*mine.index} == {*times}
-        for p, values in times.items():
-            row, values = mine.loc[p], sorted(values)
-            assert row["group"] == SCHEDULE[p][1]
-            assert row["expected"] == row["reached"] == len(values)
-            for q in (50, 90, 95, 99):
-                nearest = values[math.ceil(q * len(values) / 100) - 1]
-                assert row[f"t{q}"] * 1000 == row[f"p{q}"] * 1000 == pytest.approx(nearest)
 
 
 def test_bytes_are_those_of_the_publications_sizes(played):

@@ -5,7 +5,6 @@ from functools import cached_property
 from statistics import fmean, median
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import worlds
@@ -289,61 +288,6 @@ def values_of(found: Found) -> dict[str, float | None]:
     values = {row["name"]: row["value"] for row in rows}
     assert len(values) == len(rows)
     return values
-
-
-@pytest.fixture(scope="module")
-def spreads(tables, spark) -> dict[int, pd.DataFrame]:
-    """seed -> `distributions` of that case: cases are told apart by the system's name."""
-
-    def named(table, number: str):
-        case = F.floor(F.col(number) / worlds.STRIDE).cast("string")
-        return table.withColumn("system", F.concat_ws("/", "system", case))
-
-    router = F.when(F.col("kind") == schemas.LAN_UP, F.col("dst")).otherwise(F.col("src"))
-    links = tables.links.withColumn("router", router)
-    run = run_tables(
-        groups=worlds.groups(spark).where("group < 0"),
-        deliveries=spark.createDataFrame([], schemas.DELIVERIES),
-        group_delay=tables.delay.limit(0),
-        node_stress=named(tables.nodes, "node"),
-        link_stress=named(links, "router"),
-    )
-    spread = measure_distributions(run, {})
-    parts = spread["system"].str.split("/", n=1, expand=True)
-    spread = spread.assign(system=parts[0], seed=parts[1].astype(int))
-    return {seed: part.drop(columns="seed") for seed, part in spread.groupby("seed")}
-
-
-def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
-    """Node stress and link stress: mean, median and maximum, over links and over slots."""
-    medians = set()
-    for one in expected:
-        size, b = one.size, one.one.case.b
-        found = values_of(Found(size, b, read_histograms(spreads[one.one.case.seed])))
-        for system in SYSTEMS:
-            if not one.links[system]:
-                continue
-            expect = measures.summarise_link_stress(
-                one.links[system], size.core_links, size.nodes, size.routers
-            )
-            name = f"{system}.link_stress"
-            assert found[f"{system}.messages"] == expect.packets
-            assert found[f"{name}.max"] == expect.maximum
-            assert found[f"{name}.mean"] == pytest.approx(expect.mean_slots)
-            assert found[f"{name}.median"] == expect.median_slots
-            assert found[f"{name}.mean_existing"] == pytest.approx(expect.mean_existing)
-            assert found[f"{name}.median_existing"] == expect.median_existing
-            assert found["links.existing"] == expect.existing_links
-            assert found["links.paper_slots"] == expect.slots
-            medians.add(expect.median_existing)
-        for system in ("scribe", "naive_unicast"):
-            for place, measure in enumerate(("children_tables", "children_entries")):
-                values = [held[place] for held in one.nodes[system].values()]
-                name = f"{system}.{measure}"
-                assert found[f"{name}.mean"] == pytest.approx(fmean(values))
-                assert found[f"{name}.median"] == median(values)
-                assert found[f"{name}.max"] == max(values)
-    assert len(medians) > 4
 
 
 def test_distributions_of_groups_and_delays(tables, spark, expected):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import fmean, median
 
 from .pastry import Overlay
@@ -122,50 +121,6 @@ def links_between(x: int, y: int, router: Mapping[int, int], routes: Routes) -> 
     """Return all links from node ``x`` to node ``y``, the two LAN links included."""
     core = [(CORE, src, dst) for src, dst in routes.path_links(router[x], router[y])]
     return [(LAN_UP, x, router[x]), *core, (LAN_DOWN, router[y], y)]
-
-
-@dataclass(frozen=True)
-class StressSummary:
-    """Link stress over the links that exist (a), and over the paper's slots (b)."""
-
-    packets: int
-    maximum: int
-    existing_links: int
-    mean_existing: float
-    median_existing: float
-    slots: int
-    mean_slots: float
-    median_slots: float
-
-
-def summarise_link_stress(
-    stress: Mapping[StressLink, int], core_links: int, node_count: int, router_count: int
-) -> StressSummary:
-    """Summarise link stress, links without a packet included.
-
-    Parameters
-    ----------
-    stress : mapping
-        What `link_stress` or `ip_link_stress` returned.
-    core_links : int
-        Number of *directed* core links.
-    node_count, router_count : int
-        N and R: (a) counts 2 N LAN links, (b) 200 R LAN slots.
-    """
-    existing = core_links + 2 * node_count
-    slots = core_links + LAN_SLOTS_PER_ROUTER * router_count
-    mean_existing, median_existing = mean_and_median(stress.values(), existing)
-    mean_slots, median_slots = mean_and_median(stress.values(), slots)
-    return StressSummary(
-        packets=sum(stress.values()),
-        maximum=max(stress.values(), default=0),
-        existing_links=existing,
-        mean_existing=mean_existing,
-        median_existing=median_existing,
-        slots=slots,
-        mean_slots=mean_slots,
-        median_slots=median_slots,
-    )
 
 
 def mean_and_median(values: Iterable[int], count: int) -> tuple[float, float]:

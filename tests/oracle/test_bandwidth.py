@@ -12,7 +12,7 @@ from seeds import seeds
 
 from . import bandwidth_cases as cases
 from .bandwidth import SERIAL, First, Network, Node, Rules, play, tx
-from .bandwidth_cases import FROM_0, IN_SERIES, TOGETHER, TRIANGLE, in_parts, sent, told, up
+from .bandwidth_cases import FROM_0, IN_SERIES, TRIANGLE, in_parts, sent, told, up
 from .dissemination import Edge, spread
 
 
@@ -124,27 +124,6 @@ RECODED = {
         recoded(IN_SERIES, 2, (0, 0, 1)),
         sent("0>1 0-1100, 1>2 1200-2300", "0>1 100-1200"),
         {(0, 1): (1200, 1, 0), (0, 2): (2300, 2, 1)},
-    ),
-    "two chains meet: message 0 of the later one becomes part 1, and is spared its sender": Recoded(
-        # part 1 is held back from 1, whose copy of message 1 was complete at 200, if not useful
-        cases.network("0>1@100 0>2@150 1-3@100 2-3@100 3>4@10", 0, {}, {}),
-        recoded(TOGETHER, 2, (1, 1, 3)),
-        sent(
-            "0>1 0-100, 0>2 0-150, 1>3 100-200, 2>3 150-250, 3>2 200-300, 3>4 200-210",
-            "0>1 0-100, 0>2 0-150, 1>3 100-200, 2>3 150-250, 3>4 250-260",
-        ),
-        {(0, 1): (100, 1, 0), (1, 1): (100, 1, 0), (0, 2): (150, 1, 0), (1, 2): (150, 1, 0),
-         (0, 3): (200, 2, 1), (1, 3): (250, 2, 2), (0, 4): (210, 3, 3), (1, 4): (260, 3, 3)},
-        {(1, 3, 1, 250)},
-    ),
-    "useful copies at the same time: fewest hops, then the least nodeId of senders": Recoded(
-        cases.network("0>1@100 0>2@100 0>3@200 1>3@100 2>3@100 3>4@1", 0,
-                      {0: Node(9), 1: Node(8)}, {}),
-        recoded(TOGETHER, 3, (0, 0, 3), (1, 0, 3), (0, 2, 3), (2, 2, 3), (1, 1, 3), (2, 1, 3)),
-        sent(*["0>1 0-100, 0>2 0-100, 0>3 0-200, 1>3 100-200, 2>3 100-200, 3>4 200-201"] * 3),
-        {(r, x): (100, 1, 0) for r in range(3) for x in (1, 2)}
-        | {(0, 3): (200, 1, 0), (1, 3): (200, 2, 2), (2, 3): (200, 2, 1)}
-        | {(0, 4): (201, 2, 3), (1, 4): (201, 3, 3), (2, 4): (201, 3, 3)},
     ),
     "only the last part is announced: at 2300 node 1 does not know that 2 has part 0": Recoded(
         WAIT,
