@@ -106,7 +106,7 @@ def played(spark, tmp_path_factory) -> Iterator[Callable[[str], Played]]:
     """A function that plays a run at its first use; one of its systems is a user's."""
     folder, names = tmp_path_factory.mktemp("runs"), ("deliveries", "copies", "tree_edges")
     names += "members", "groups", "schedule", "latency", "bytes", "link_bytes", "link_stress"
-    more = "control", "system_state", "control_stress"
+    names += "control", "system_state", "control_stress"
     (folder / "schedule.csv").write_text(TEXT)
     with ExitStack() as at_end:
         run_example("chain")
@@ -131,10 +131,7 @@ def played(spark, tmp_path_factory) -> Iterator[Callable[[str], Played]]:
             delay = underlay.kernel.delays(*ends) + 2 * underlay.lan_us
             pairs = zip(a.tolist(), b.tolist(), strict=True)
             return Played(
-                {
-                    name: done.table(name).toPandas()
-                    for name in (*names, *(more if parts.sent == 1 else ()))
-                },
+                {name: done.table(name).toPandas() for name in names},
                 *(done, given, parts, announced, dict(enumerate(place.tolist()))),
                 dict(zip(pairs, delay.tolist(), strict=True)),
             )
