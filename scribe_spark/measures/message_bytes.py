@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from scribe_spark import schemas
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, play_lazily, send
-from scribe_spark.engine.packing import read_rows
 from scribe_spark.measures.distributions import (
     Statistic,
     column_of,
@@ -31,7 +30,7 @@ from scribe_spark.measures.distributions import (
     values_in,
 )
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
-from scribe_spark.measures.stress import NEIGHBOURS
+from scribe_spark.measures.stress import NEIGHBOURS, rows_of_counts
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, ROWS
@@ -97,7 +96,7 @@ def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
             sent = run.batches(name, ["system", "kind", "sender", "receiver", *more])
             add(sent, partial(_of_messages, of_kind=of_kind))
     added = play_lazily(_AddBytes(np.arange(buckets + 1)), Batches.union(counted), supersteps=1)
-    return added.then(_read, schemas.BYTES)
+    return rows_of_counts(added, schemas.BYTES, {_BYTES: {}})
 
 
 #: ``count(system, batch)`` yields nodes and their bytes, by the names of `NODE_BYTES`.
@@ -163,6 +162,9 @@ def _all_counts(node: np.ndarray, counts: Columns) -> Columns:
     return {"node": node, **dict.fromkeys(NODE_BYTES, np.zeros(len(node), np.int64)), **counts}
 
 
+_BYTES = "bytes"
+
+
 @dataclass(frozen=True)
 class _AddBytes:
     """Add up the bytes of each node of a bucket, in a table for each system."""
@@ -171,16 +173,8 @@ class _AddBytes:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         for system, sent in inbox.items():
-            tables[system] = add_rows(tuple(NODE_BYTES), sent, "node")
+            tables[f"{_BYTES} {system}"] = add_rows(tuple(NODE_BYTES), sent, "node")
         return {}
-
-
-def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for row in read_rows(batches):
-        added = row.read()
-        system = pa.repeat(pa.scalar(row.name, pa.string()), len(added["node"]))
-        columns = [pa.array(added[name], pa.int64()) for name in ("node", *NODE_BYTES)]
-        yield pa.RecordBatch.from_arrays([system, *columns], names=schemas.BYTES.names)
 
 
 def _on_core_links(run: RunTables) -> Batches | None:

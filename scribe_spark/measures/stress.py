@@ -14,12 +14,12 @@ JSAC 2002, Section IV.C (Figures 8, 9), IV.D (Figure 10), IV.E (Figure 11), IV.F
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import index_sorted, sums_at
@@ -47,7 +47,7 @@ from scribe_spark.measures.measure import (
 )
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE as CORE_LINK
-from scribe_spark.schemas import LAN_DOWN, LAN_UP
+from scribe_spark.schemas import LAN_DOWN, LAN_UP, joined_columns
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
@@ -310,76 +310,47 @@ def node_stress(counted: Batches) -> Batches:
 
     The numbers are those of :func:`count_children`; 0 where routers duplicate packets.
     """
+    return rows_of_counts(counted, schemas.NODE_STRESS, {_LOADS: {}})
 
-    def rows(system: str, table: Columns) -> dict[str, Any]:
-        return {
-            "system": _repeated(system, len(table["node"])),
-            "node": table["node"],
-            **{name: table[name] for name in CHILDREN},
-        }
 
-    return _read_off(counted, {_LOADS: rows}, schemas.NODE_STRESS)
+#: Kind of link -> the columns of its counts that differ from `schemas.LINK_STRESS`.
+_LINKS: dict[str, dict[str, str]] = {
+    UP: {"kind": LAN_UP, "src": "node", "dst": "router"},
+    DOWN: {"kind": LAN_DOWN, "src": "router", "dst": "node"},
+    CORE: {"kind": CORE_LINK},
+}
 
 
 def link_stress(counted: Batches) -> Batches:
     """Return the packets of every directed link that has packets: `schemas.LINK_STRESS`."""
-
-    def links(kind: str, src: str, dst: str) -> Callable[[str, Columns], dict[str, Any]]:
-        def rows(system: str, table: Columns) -> dict[str, Any]:
-            n = len(table["packets"])
-            return {
-                "system": _repeated(system, n),
-                "kind": _repeated(kind, n),
-                "src": table[src],
-                "dst": table[dst],
-                "packets": table["packets"],
-            }
-
-        return rows
-
-    tables = {
-        UP: links(LAN_UP, "node", "router"),
-        DOWN: links(LAN_DOWN, "router", "node"),
-        CORE: links(CORE_LINK, "src", "dst"),
-    }
-    return _read_off(counted, tables, schemas.LINK_STRESS)
-
-
-def _repeated(text: str, n: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), n)
+    return rows_of_counts(counted, schemas.LINK_STRESS, _LINKS)
 
 
 def link_bytes(counted: Batches) -> Batches:
     """Return `schemas.LINK_BYTES`, from counts of copies whose ``packets`` are bytes."""
-
-    def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        return {**columns, "bytes": columns["packets"]}
-
-    return link_stress(counted).each(rows, schemas.LINK_BYTES)
+    names = {kind: {**one, "bytes": "packets"} for kind, one in _LINKS.items()}
+    return rows_of_counts(counted, schemas.LINK_BYTES, names)
 
 
-def _read_off(
-    counted: Batches, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
+def rows_of_counts(
+    counted: Batches, schema: StructType, tables: Mapping[str, Mapping[str, str]]
 ) -> Batches:
-    """Return the counts of buckets as rows of a schema.
+    """Return the counts of buckets, in tables ``KIND SYSTEM``, as rows of a schema.
 
-    `tables` has, for each kind of count, a function of system and counts that returns the columns.
+    `tables` has the kinds of counts that are wanted, and the names of columns that differ; a name
+    that no column has is the text of all rows.
     """
-    wanted = pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
-            what, system = row.name.split(" ", 1)
-            if what in tables:
-                columns = tables[what](system, row.read())
-                arrays = [pa.array(columns[one.name], one.type) for one in wanted]
-                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+            kind, system = row.name.split(" ", 1)
+            if kind in tables:
+                counts = row.read()
+                renamed = {new: counts.get(old, old) for new, old in tables[kind].items()}
+                columns = {**counts, **renamed, "system": system}
+                yield from joined_columns([columns], schema).to_batches()
 
     return counted.then(run, schema)
-
-
-_ARROW = {"string": pa.string(), "bigint": pa.int64()}
 
 
 # --- edges become counts
