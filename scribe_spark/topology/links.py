@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -153,15 +152,6 @@ class Topology(GraphTables):
     def links(self) -> DataFrame:
         """Return the edges as a run's table ``links``: ``src, dst, delay_ms, weight``."""
         return conform(self.edges, LINKS)
-
-
-def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
-    """Return the graph of two DataFrames of Spark or pandas.
-
-    `vertices` has ``id`` (whole numbers), and any of ``kind, domain, x, y``; None: the ends of the
-    edges.  `edges` has ``src, dst, delay_ms`` and, optionally, ``weight`` and ``rate`` (bit/s).
-    """
-    return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
 
 
 def from_given(given: GivenGraph) -> Graph:

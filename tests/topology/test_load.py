@@ -17,7 +17,7 @@ from scribe_spark.schemas import LINKS, ROUTERS
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
 from scribe_spark.topology.graph_files import edge_list
-from scribe_spark.topology.links import Topology, both_ways, from_frames, from_given
+from scribe_spark.topology.links import Topology, both_ways, from_given
 from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import generate
 
@@ -231,6 +231,10 @@ def test_graphframe(topology, with_graphframes):
 
 
 # DataFrames as input
+
+
+def from_frames(vertices, edges, source: str = "DataFrames") -> Graph:
+    return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
 
 
 def test_from_frames(spark):
