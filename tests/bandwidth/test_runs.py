@@ -5,42 +5,37 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from scribe_spark import RunConfig
 from scribe_spark.config import Execution
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Lines
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.run import run
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.topology.checks import refuse_network
+from scribe_spark.topology.links import graph_of_links
+from scribe_spark.topology.registry import load
 
 NETWORK = {
     "nodes": 80, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3,
 }  # fmt: skip
 
-DELIVERIES = ("group", "node", "hops", "delay_us")
-COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
-
 
 def tables(spark, shares: Simulation | None = None, **given) -> dict[str, Counter]:
     """Return the rows of deliveries and copies of each system."""
-    config = RunConfig(**NETWORK | given)
-    with Simulation(spark, config, shares=shares, engine="tasks") as stages:
-        return {
-            f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
-            for made in stages.systems
-            for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
-            for columns in [(*columns, *(["publication"] if made.scheduled else []))]
-            if (table := getattr(made, name) if name == "deliveries" else made.table(name))
-            is not None
-        }
-
-
-def rows_of(table, columns) -> list[list]:
-    """Return the columns of a table."""
-    found = Batches.of(table, list(columns)).frame.select(*columns).toArrow()
-    return [found.column(name).to_pylist() for name in columns]
+    found = {}
+    with Simulation(spark, RunConfig(**NETWORK | given), shares=shares, engine="tasks") as stages:
+        for made in stages.systems:
+            for name, table in (("deliveries", made.deliveries), ("copies", made.table("copies"))):
+                if table is not None:
+                    columns = [one for one in table.schema.names if "router" not in one]
+                    rows = Batches.of(table, columns).frame.select(*columns).toArrow().to_pylist()
+                    found[f"{made.system} {name}"] = Counter(tuple(row.values()) for row in rows)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +92,30 @@ def test_ip_multicast_takes_the_slower_of_two_links(spark, network):
     assert alone
     naive = {row for row in found["naive_unicast deliveries"] if row[0] in alone}
     assert naive == {row for row in with_sizes if row[0] in alone}
+
+
+#: The times of 15 KB on links of 1.5, 45 and 100 Mbit/s, in us.
+TIMES_US = 80_000, 2_667, 1_200
+
+
+def test_copies_take_the_narrowest_link(spark, network):
+    given = {"systems": "naive_unicast", "groups": 2, "message_size": "15KB"}
+    before, after = (tables(spark, network, **given, link_rates=rate) for rate in (False, True))
+    for system in ("naive_unicast deliveries", "ip_multicast deliveries"):
+        usual = {row[:2]: row[3] for row in before[system]}
+        more = [row[3] - usual[row[:2]] for row in after[system]]
+        far = np.array([one for one in more if one])
+        assert len(far) > 20
+        assert np.abs(far[:, None] - TIMES_US).min(axis=1).max() <= 1
+
+
+def test_a_network_without_rates_is_refused():
+    config = RunConfig(nodes=9, message_size="1KB", link_rates=True)
+    graph = load(config)
+    refuse_network(config, graph)
+    unknown = graph_of_links(None, graph.edges, "links")
+    with pytest.raises(InputError, match="link_rates = True: needs rates of links on kept routes"):
+        refuse_network(config, unknown)
 
 
 def test_a_run_says_where_the_clock_is_played(spark, tmp_path):
