@@ -1,5 +1,6 @@
 """The clock with bandwidth: its kernel against an event queue, rates and bytes of nodes, theory."""
 
+import itertools
 import tracemalloc
 import zlib
 from collections import defaultdict
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from in_threads import play_in_threads
 from oracle import bandwidth as oracle
 from oracle.bandwidth_cases import OPTIMUM, OPTIMUM_US, by_hand, greedy_tree, random_case
 from seeds import seeds
@@ -16,7 +18,7 @@ from scribe_spark import experiments
 from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.queues import Calendar
 from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications, mesh_links
-from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_windows
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_in_few_tasks, play_windows
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.engine.in_task import InTask
@@ -28,7 +30,7 @@ from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.worlds.traffic import BYTES_MEASURED, MeasureBytes
 from tests.gossipsub.topics import one_topic
 
-from .played import case_of, play_links
+from .played import buckets_of, case_of, play_links
 
 
 def compare(network, publications, rules, seed=0, loses=False):
@@ -149,6 +151,58 @@ def test_copies_that_nobody_asks_for_are_not_kept():
     tables = [Tables.of({LINKS: dict(links)})]
     play_windows(InTask(tables), np.array([0, 50]), replace(given, kept=()))
     assert (COPIES in tables[0], ARRIVALS in tables[0]) == (False, True)
+
+
+# --- in one task, in several, and on one bucket
+
+
+def rows_of(columns) -> list[tuple]:
+    """Return the rows of a table, sorted."""
+    return sorted(zip(*(columns[name].tolist() for name in sorted(columns)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def one_bucket():
+    """The setting, the links and the results of one bucket."""
+    setting, links = mesh(60, 3)
+    bounds = np.array([0, 60])
+    (tables,) = buckets_of(links, bounds)
+    play_windows(InTask([tables]), bounds, setting)
+    return setting, links, {name: rows_of(tables[name]) for name in (ARRIVALS, COPIES)}
+
+
+BOUNDS = ([0, 25, 60], [0, 10, 10, 40, 60])
+
+
+def check(bounds, results, expected):
+    """Compare the results of buckets; every row is in the bucket of its node."""
+    for name, rows in expected.items():
+        found = []
+        for bucket, (first, last) in enumerate(itertools.pairwise(bounds)):
+            assert (name in results[bucket]) == (first < last)
+            if first < last:
+                columns = results[bucket][name]
+                assert ((columns["node"] >= first) & (columns["node"] < last)).all()
+                found += rows_of(columns)
+        assert sorted(found) == rows
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("many", ["too many", "too few"])
+def test_tasks_play_many_links_themselves_and_the_first_one_plays_few(one_bucket, bounds, many):
+    setting, links, expected = one_bucket
+    tables = list(buckets_of(links, bounds))
+    least = len(links["node"]) + (many == "too few")
+    swaps = []
+
+    def work(exchange):
+        player = InTask([tables[exchange.rank]], exchange)
+        play_in_few_tasks(player, np.array(bounds), setting, least)
+        swaps.append(exchange.swaps)
+
+    play_in_threads(len(bounds) - 1, work)
+    check(bounds, tables, expected)
+    assert (max(swaps) == 3) == (many == "too few")  # count, bring, hand out
 
 
 # --- rows that wait or stay -----------------------------------------------------------------------

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from small_network import NETWORK as SMALL
+from small_network import table as table_of
+from stopping import Stops
 
 from scribe_spark import RunConfig
-from scribe_spark.config import Execution
+from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Lines
-from scribe_spark.experiments import Simulation
+from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run import run
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.topology.checks import refuse_network
@@ -107,6 +110,23 @@ def test_copies_take_the_narrowest_link(spark, network):
         far = np.array([one for one in more if one])
         assert len(far) > 20
         assert np.abs(far[:, None] - TIMES_US).min(axis=1).max() <= 1
+
+
+WORLD = {**SMALL, "nodes": 40, "groups": 2, "group_size": 20, "message_size": "15KB"}
+
+
+@pytest.mark.slow
+def test_a_world_s_copies_take_the_narrowest_link(spark, tmp_path):
+    delays = []
+    for link_rates in (False, True):
+        out = tmp_path / str(link_rates)
+        given = {**WORLD, "systems": "scribe,gossipsub,plumtree", "measures": "delay"}
+        config = WorldConfig(**given, generator="publications", rounds=2, link_rates=link_rates)
+        run_world(spark, config, Execution(out=str(out)), Stops())
+        rows = table_of(out, "rounds").set_index(["measure", "round"])["value"]
+        delays.append(rows[[name for name in rows.index if "latency.mean" in name[0]]])
+    assert len(delays[0]) >= 6
+    assert (delays[1] > delays[0] + 30).all()
 
 
 def test_a_network_without_rates_is_refused():

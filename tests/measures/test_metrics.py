@@ -102,6 +102,22 @@ def test_a_mean_per_slot_needs_a_slot_for_each_link():
     assert found[median_] == 1
 
 
+def test_of_trees_they_are_read_off_their_edges():
+    """Each edge is a JOIN, and a node keeps its children."""
+    children = [("scribe", 0.0, 7), ("scribe", 4.0, 3), ("naive_unicast", 0.0, 9)]
+    counted = [(system, "children_entries", *of) for system, *of in children]
+    counted += [("naive_unicast", "children_entries", 5.0, 1)]
+    counted += [("scribe", "link_stress", 1.0, 6), ("scribe", "link_stress", 3.0, 2)]
+    found = values(Found(Size(10, 5, 9), 4, histograms(*counted)))
+    wanted = {
+        **{"scribe.state.mean": 1.2, "scribe.state.max": 4, "naive_unicast.state.max": 5},
+        **{"scribe.join_messages.mean": 1.2, "scribe.join_messages.max": 4},
+        **{"scribe.control_stress.max": 3, "scribe.control_packets": 12},
+    }
+    assert {name: found[name] for name in wanted} == wanted
+    assert "naive_unicast.join_messages.max" not in found
+
+
 def test_published_values_are_put_beside_the_numbers():
     known = {"scribe.rad.max": PublishedNumber(2.0, "2.8-3.9", "a note", fitted=True)}
     rows = {r["name"]: r for r in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, known, {"7": "99"})}
