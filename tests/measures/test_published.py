@@ -130,12 +130,6 @@ def test_what_changes_no_number_does_not_matter():
     assert limited
 
 
-@pytest.mark.parametrize("scale", [0.01, 0.5, 2.0])
-def test_a_scaled_paper_is_none(scale):
-    for config in Paper(seeds=1, scale=scale).runs()[1].values():
-        assert not published(config)
-
-
 def test_figures_12_to_14_are_those_of_groups_as_small_as_the_papers():
     small = EXPERIMENTS["small_groups"].config
     trial = Paper(seeds=1, scale=0.01).runs()[1]["small_groups"]
@@ -165,13 +159,3 @@ def test_a_range_takes_in_what_is_rounded_to_its_ends(text, inside, outside):
     low, high = check_range(text)
     assert all(low <= value <= high for value in inside)
     assert not any(low <= value <= high for value in outside)
-
-
-def test_the_internet_is_run_once_and_scaled_with_the_rest():
-    runs = Paper(seeds=2, scale=0.01).runs()
-    assert list(runs[1]) == ["main", "small_groups", "internet", "arrivals"]
-    assert list(runs[2]) == ["main", "small_groups", "arrivals"]
-    internet = runs[1]["internet"]
-    assert (internet.topology.power_law_routers, internet.topology.power_law_links) == (1026, 1423)
-    full = Paper(seeds=1).runs()[1]["internet"]
-    assert (full.overlay.nodes, full.topology.power_law_routers) == (100_000, 102_639)

@@ -17,10 +17,7 @@ LAN_SLOTS_PER_ROUTER = 200
 
 
 def unicast_deliveries(overlay: Overlay, source: int, members: Iterable[int]) -> Deliveries:
-    """Return (1, D(source, member)) for each member but the source.
-
-    IP multicast and naive unicast alike, as IP multicast merges the unicast routes.
-    """
+    """Return (1, D(source, member)) for each member but the source, as IP multicast does, too."""
     return {m: (1, overlay.proximity(source, m)) for m in members if m != source}
 
 
@@ -33,10 +30,7 @@ def unicast_edges(group: int, source: int, members: Iterable[int]) -> set[Edge]:
 
 
 def rad(scribe: Deliveries, ip: Deliveries) -> float | None:
-    """Return mean Scribe delay / mean IP delay of a group; None if it has no member but its root.
-
-    Both tables must leave the source out.
-    """
+    """Return mean Scribe delay / mean IP delay of a group; None if it has no member but its root."""
     return fmean(_delays(scribe)) / fmean(_delays(ip)) if ip else None
 
 
@@ -75,13 +69,8 @@ def link_stress(
 ) -> dict[StressLink, int]:
     """Return the packets on each directed link when every tree edge carries one packet.
 
-    For Scribe, and for naive unicast with the edges of `unicast_edges`.  Links without a packet
-    are missing.
-
-    Returns
-    -------
-    dict of (kind, src, dst) to int
-        ("core", router, router), ("lan_up", node, router) or ("lan_down", router, node).
+    Links without a packet are missing; keys are ("core", router, router), ("lan_up", node, router) or
+    ("lan_down", router, node).
     """
     stress: Counter[StressLink] = Counter()
     for _, parent, child in set(edges):
@@ -97,15 +86,7 @@ def ip_link_stress(
 ) -> dict[StressLink, int]:
     """Return the packets on each directed link when IP multicasts one message to every group.
 
-    Each group puts one packet on every link of the union of the routes from its root to its
-    members; a group with no member but its root puts none.
-
-    Parameters
-    ----------
-    roots : mapping of group to node
-    members : mapping of group to members
-    router, routes
-        Where the nodes are, and how IP routes.
+    Each group puts one packet on every link of the union of the routes from its root to its members.
     """
     stress: Counter[StressLink] = Counter()
     for group, root in roots.items():

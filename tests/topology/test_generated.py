@@ -74,10 +74,6 @@ def routes(graph, among: np.ndarray) -> np.ndarray:
     return dijkstra(coo_array((links["weight"], (src, dst)), shape=(len(among),) * 2).tocsr())
 
 
-def test_scales_of_the_preset():
-    assert Scales.of(PRESET) == Scales(grid=636, transit=318, stub=75)
-
-
 def test_policy_weights():
     # D_top 1, D_T 4, D_S 3 by hand: w_tt = h(4), w_ts = h(3) + h(8), w_ss = 3 + 2 w_ts
     assert LinkWeights.of(1, 4, 3) == LinkWeights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
@@ -236,20 +232,6 @@ def test_extra_links_need_a_pair():
         generate(TopologyConfig(**one, extra_transit_stub=1), 1)
     with pytest.raises(InputError, match=r"extra_stub_stub = 2: .*two stubs"):
         generate(TopologyConfig(**one, extra_stub_stub=2), 1)
-
-
-def test_the_quirk_shrinks_all_transit_domains_but_the_first():
-    def width(graph, domain):
-        rows = graph.vertices.query("domain == @domain")
-        return max(np.ptp(rows["x"]), np.ptp(rows["y"]))
-
-    params = dict(transit_size=8)
-    quirk = generate(TopologyConfig(**params), 1)
-    square = Scales.of(TopologyConfig(**params)).stub
-    assert width(quirk, 0) > square
-    assert all(width(quirk, domain) < square for domain in range(1, 10))
-    full = generate(TopologyConfig(**params, gtitm_quirk=False), 1)
-    assert sum(width(full, domain) > square for domain in range(10)) >= 8
 
 
 def test_a_stub_does_not_depend_on_redraws_of_another(monkeypatch):
