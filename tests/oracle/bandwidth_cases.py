@@ -44,8 +44,8 @@ class Case:
 def network(links: str, delay: int, nodes: dict[int, Node], at: dict[int, int]) -> Network:
     """Return a network, in which nodes that are not given have no limits.
 
-    Links: ``0-1`` both ways in the mesh, ``0>1`` one way, ``0:1`` both ways, not in the mesh; a delay
-    of its own after ``@``.  `at` has the nodes of places; others have the place's number.
+    Links: ``0-1`` both ways in the mesh, ``0>1`` one way, ``0:1`` both ways, not in the mesh; a
+    delay of its own after ``@``.  `at` has the nodes of places; others have the place's number.
     """
     found: list[Link] = []
     for text in links.split():

@@ -30,7 +30,7 @@ def unicast_edges(group: int, source: int, members: Iterable[int]) -> set[Edge]:
 
 
 def rad(scribe: Deliveries, ip: Deliveries) -> float | None:
-    """Return mean Scribe delay / mean IP delay of a group; None if it has no member but its root."""
+    """Return mean Scribe delay / mean IP delay of a group; None without a member but the root."""
     return fmean(_delays(scribe)) / fmean(_delays(ip)) if ip else None
 
 
@@ -69,8 +69,8 @@ def link_stress(
 ) -> dict[StressLink, int]:
     """Return the packets on each directed link when every tree edge carries one packet.
 
-    Links without a packet are missing; keys are ("core", router, router), ("lan_up", node, router) or
-    ("lan_down", router, node).
+    Links without a packet are missing; keys are ("core", router, router), ("lan_up", node, router)
+    or ("lan_down", router, node).
     """
     stress: Counter[StressLink] = Counter()
     for _, parent, child in set(edges):
@@ -86,7 +86,8 @@ def ip_link_stress(
 ) -> dict[StressLink, int]:
     """Return the packets on each directed link when IP multicasts one message to every group.
 
-    Each group puts one packet on every link of the union of the routes from its root to its members.
+    Each group puts one packet on every link of the union of the routes from its root to its
+    members.
     """
     stress: Counter[StressLink] = Counter()
     for group, root in roots.items():
