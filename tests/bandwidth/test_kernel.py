@@ -58,16 +58,16 @@ def test_cases_by_hand(case):
     assert {tuple(one) for one in wanted.held_back} == case.held_back
 
 
-@pytest.mark.parametrize("part", seeds(range(8), in_each_run=1))
+@pytest.mark.parametrize("part", seeds(range(12), in_each_run=1))
 def test_random_cases(part):
-    for seed in range(part * 40, part * 40 + 40):
+    for seed in range(part * 30, part * 30 + 30):
         compare(*random_case(seed), seed)
 
 
 @pytest.mark.parametrize("announcements", [False, True], ids=["payload", "all"])
 def test_lost_copies_take_their_uplinks_only(announcements):
     lost = told = 0
-    for seed in range(40):
+    for seed in range(30):
         network, publications, rules = random_case(seed)
         rules = replace(
             rules,
@@ -82,7 +82,7 @@ def test_lost_copies_take_their_uplinks_only(announcements):
         told += sum(
             rules.withholds(p, node[x]) and node[x] != source[p] for p, x, *_ in wanted.told
         )
-    assert lost > 150
+    assert lost > 100
     assert (told > 0) != announcements
 
 
@@ -92,12 +92,12 @@ def test_routes_have_narrowest_links():
     def narrowest(y: int, x: int) -> int:
         return rates[zlib.crc32(f"{y} {x}".encode()) % len(rates)]
 
-    for seed in range(40):
+    for seed in range(30):
         network, publications, rules = random_case(seed)
         before = oracle.play(network, publications, rules)
         wanted, *_ = compare(replace(network, narrowest=narrowest), publications, rules, seed)
         slower += wanted.copies != before.copies
-    assert slower > 20
+    assert slower > 12
 
 
 def test_the_greedy_tree_is_the_optimum():
