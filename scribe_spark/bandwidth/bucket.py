@@ -282,7 +282,9 @@ class ClockBucket:
         if not len(copies):
             return
         if self._limited:
-            copies = copies.take(self._in_turn(copies), axis=0)
+            at_us, downlink = _times(copies)[:, _ARRIVES], self._links_at(copies[:, _PLACE])
+            ranks = copies[:, _PUBLICATION], *self._ranks(copies)
+            copies = copies.take(order_of(downlink, at_us - at_us.min(), *ranks), axis=0)
             given, times, place = self.given, _times(copies), copies[:, _PLACE]
             size = given.publications.size[copies[:, _PUBLICATION]]
             takes_us = transmission_us(size, given.nodes.down[self._node[place]])
@@ -290,13 +292,6 @@ class ClockBucket:
             times[:, _ENDS] = np.maximum(times[:, _ENDS], done)
         due = np.maximum(_times(copies)[:, _ENDS] // self.window_us, window)
         self._complete.add(due, copies)
-
-    def _in_turn(self, copies: np.ndarray) -> np.ndarray:
-        """Return the order (indices of copies) in which downlinks serve copies."""
-        at_us = _times(copies)[:, _ARRIVES]
-        downlink = self._links_at(copies[:, _PLACE])
-        ranks = downlink, at_us - at_us.min(), copies[:, _PUBLICATION], *self._ranks(copies)
-        return order_of(*ranks)
 
     def _ranks(self, copies: np.ndarray) -> list[np.ndarray]:
         """Return the columns that sort copies if all else is equal: sender and carried columns."""

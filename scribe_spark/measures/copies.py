@@ -335,10 +335,6 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     return found.astype({"value": float, "count": int})
 
 
-def _keeps_children_only(system: System) -> bool:
-    return system.family != MESH
-
-
 def _joins_by_edges(system: System) -> bool:
     return system.joins_by_edges
 
@@ -372,7 +368,7 @@ STATE = Measure(
         "entries that a node stores for all groups, over all nodes (in trees: children)",
         keeps_children,
         statistics("entries", "mean", "max"),
-        _or_tree("state", "children_entries", _keeps_children_only),
+        _or_tree("state", "children_entries", lambda system: system.family != MESH),
     ),
 )
 

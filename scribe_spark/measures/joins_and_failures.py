@@ -70,11 +70,6 @@ def sends_more_joins(system: System) -> bool:
     return system.joins_after is not None
 
 
-def has_limit(system: System) -> bool:
-    """Return True for systems with a limit of children."""
-    return system.limited
-
-
 def _collect_joins(run: RunTables) -> dict[str, dict[str, Any]]:
     """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` by system."""
     if "extra_joins" not in run:
@@ -129,7 +124,7 @@ JOINING = Measure(
         *(
             replace(metric, note=_NOTES[metric.name])
             for metric in (
-                *collected_metrics("joining", "IV.E", _OVERLOADED, has_limit),
+                *collected_metrics("joining", "IV.E", _OVERLOADED, lambda system: system.limited),
                 *collected_metrics("joining", "IV.E", _JOINS, sends_more_joins),
             )
         ),

@@ -374,11 +374,6 @@ def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pydict({"group": group, "parent": parent})
 
 
-def _may_have_hops(system: System) -> bool:
-    """Return True for systems that may use the clock of hops."""
-    return system.may_go_by_hops
-
-
 def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
     def value(found: Found, system: str) -> float | None:
         latencies = found.collected.get("latency", {}).get((system, unit))
@@ -446,5 +441,9 @@ LATENCY_MEASURE = Measure(
     "latency",
     collect=_collect,
     early=True,
-    metrics=(_REACHED, *_metrics_in(MS, every_system), *_metrics_in(IN_HOPS, _may_have_hops)),
+    metrics=(
+        _REACHED,
+        *_metrics_in(MS, every_system),
+        *_metrics_in(IN_HOPS, lambda system: system.may_go_by_hops),
+    ),
 )

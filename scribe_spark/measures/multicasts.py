@@ -473,7 +473,7 @@ class MeasureMulticasts(NodeProgram):
             outbox[_SENT] = self._count_nodes(bucket, mine, counts)
             outbox[_CAME] = self._send_receipts(mine)
         if not superstep and "bytes" in names and self.of.parts.sent > 1:
-            outbox[_PARTS_SENT] = self._send_parts(mine)
+            outbox[_PARTS_SENT] = self._send_receipts(mine, of_parts=True)
         if not superstep and len(self.of.multicasts):
             if "delay" in names:
                 outbox |= self._count_delays(mine, counts)
@@ -577,20 +577,16 @@ class MeasureMulticasts(NodeProgram):
             found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
         return found
 
-    def _send_receipts(self, mine: InBucket) -> Columns:
-        """Return the numbers of copies by receiver, as messages; lost ones are left out."""
+    def _send_receipts(self, mine: InBucket, of_parts: bool = False) -> Columns:
+        """Return the numbers of copies by receiver, as messages; those of parts with lost ones."""
         if self.of.system.merged:
             return {}
         copies = mine.copies
-        came = take(copies, ~copies["lost"]) if "lost" in copies else copies
-        return mine.by_place(came, "to", "of")
-
-    def _send_parts(self, mine: InBucket) -> Columns:
-        """Return the numbers of copies of parts, by publication and receiver, as messages."""
-        if self.of.system.merged:
-            return {}
-        copies = mine.copies
-        return mine.by_place({**copies, "of": self.of.first_parts[copies["of"]]}, "to", "of")
+        if of_parts:
+            copies = {**copies, "of": self.of.first_parts[copies["of"]]}
+        elif "lost" in copies:
+            copies = take(copies, ~copies["lost"])
+        return mine.by_place(copies, "to", "of")
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
         """Count the parts of publications that nodes got beyond those that they need."""

@@ -175,10 +175,6 @@ def _arrival_bound(found: Found) -> float | None:
     return 3 * 2**found.b * math.log(found.size.nodes, 2**found.b)
 
 
-def _hops_bound(found: Found) -> float:
-    return math.ceil(math.log(found.size.nodes, 2**found.b) - 1e-9)
-
-
 _HOPS = "Mean number of overlay hops of a CREATE, from the group's creator to its root."
 _STRETCH = "Delay of all CREATE routes together / delay of the direct routes between their ends."
 _ENTRIES = "Mean number of entries in a node's routing table."
@@ -198,7 +194,7 @@ OVERLAY = Measure(
         *_of_overlay("II", "pastry.hops.mean", "hops", _HOPS),
         Metric(
             *("pastry.hops.bound", "hops", "II", "Upper bound of the mean: ceil(log_2^b N)."),
-            _hops_bound,
+            lambda found: math.ceil(math.log(found.size.nodes, 2**found.b) - 1e-9),
             note="ceil(log_2^b N)",
         ),
         *_of_overlay("II.A", "pastry.stretch", "x", _STRETCH),

@@ -170,18 +170,17 @@ class PacketsOnLinks:
             if kind in _ENDS:
                 yield kind, system, add_rows("packets", columns, *_ENDS[kind])
             elif kind in (ROUTES, TREES):
-                count = self._of_routes if kind == ROUTES else self._of_trees
-                src, dst, packets = count(columns)
+                if kind == ROUTES:
+                    ends = columns["src"], columns["dst"], columns["packets"]
+                    src, dst, packets = self._kernel.link_packets(*ends)
+                else:
+                    src, dst, packets = self._of_trees(columns)
                 self.put(CORE, system, src, src=src, dst=dst, packets=packets)
 
     def outbox(self) -> Outbox:
         """Return the collected packets as messages of this superstep."""
         sent, self._sent = self._sent, {}
         return {name: concatenate(parts) for name, parts in sent.items()}
-
-    def _of_routes(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the ends of links, and the packets that routes put on them."""
-        return self._kernel.link_packets(columns["src"], columns["dst"], columns["packets"])
 
     def _of_trees(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the ends of links, and the packets of trees with merged routes."""

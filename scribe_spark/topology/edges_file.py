@@ -56,7 +56,10 @@ def edges_network(config: TopologyConfig) -> Graph:
         raise _refused(path, "an edge occurs twice; keep one", frame, twice)
     region = np.arange(len(names)) if of_regions else nodes.region
     own_us, notes = _own_delays(links[loops], names) if of_regions else (None, list[str]())
-    notes.append(_lan_note(config.lan_delay_ms))
+    notes.append(
+        f"two LAN links add {2 * config.lan_delay_ms:g} ms to each latency between nodes; give "
+        "--lan-delay-ms 0.001 for latencies between hosts"
+    )
     places = np.arange(nodes.count) if nodes.region is None or not of_regions else nodes.region
     hosts = Hosts(
         own_us=own_us, regions=nodes.regions, region=region, places=places.astype(np.int32)
@@ -91,13 +94,6 @@ def _own_delays(loops: pd.DataFrame, names: Sequence[str]) -> tuple[np.ndarray, 
     lacking = len(names) - len(loops)
     note = f"regions without an edge to themselves: {lacking:,}; their nodes have LAN links alone"
     return own_us, [note] * (lacking > 0)
-
-
-def _lan_note(lan_ms: float) -> str:
-    return (
-        f"two LAN links add {2 * lan_ms:g} ms to each latency between nodes; give --lan-delay-ms "
-        "0.001 for latencies between hosts"
-    )
 
 
 def _refused(path: str, remedy: str, frame: pd.DataFrame, bad: np.ndarray) -> InputError:

@@ -111,10 +111,8 @@ class HopGraph:
 
     def met(self, words: np.ndarray) -> np.ndarray:
         """Return, for each router that the links of `words` lead to, the OR of their words."""
-        return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
-
-    def _routers(self, links: int) -> int:
-        return int(self.receiver[links - 1]) + 1
+        routers = int(self.receiver[len(words) - 1]) + 1
+        return np.bitwise_or.reduceat(words, self.first[:routers])
 
 
 @dataclass(frozen=True, eq=False)

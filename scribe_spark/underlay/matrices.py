@@ -271,8 +271,9 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
     Routers in one part of the network have nearly the same routes, so rows are stored as their
     difference from the row before; this makes them a hundred times smaller.
     """
-    both = bounded_delay(delay_us), pred
-    cells = [sources.astype("<i8"), *(_differences(rows) for rows in both)]
+    both, zeros = (bounded_delay(delay_us), pred), np.zeros((1, pred.shape[1]), dtype="<i4")
+    cells = [np.diff(rows.astype("<i4"), axis=0, prepend=zeros) for rows in both]
+    cells.insert(0, sources.astype("<i8"))
     codec = pa.Codec("zstd", compression_level=1)
     packed = [codec.compress(cell.tobytes(), asbytes=True) for cell in cells]
     columns = [pa.array([n], pa.int32()) for n in delay_us.shape]
@@ -316,10 +317,6 @@ def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
     delay_us, pred = (np.cumsum(block, axis=0, dtype=np.int32) for block in blocks)
     return sources, delay_us, pred
-
-
-def _differences(rows: np.ndarray) -> np.ndarray:
-    return np.diff(rows.astype("<i4"), axis=0, prepend=np.zeros((1, rows.shape[1]), dtype="<i4"))
 
 
 # --- the nearest of a set of routers
