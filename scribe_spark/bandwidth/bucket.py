@@ -15,12 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import DTypeLike
 
-from scribe_spark.bandwidth.queues import (
-    Calendar,
-    Downlinks,
-    Started,
-    Uplinks,
-)
+from scribe_spark.bandwidth.queues import Calendar, Downlinks, Started, Uplinks
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -32,14 +27,7 @@ from scribe_spark.bandwidth.setting import (
     TimedPublications,
     transmission_us,
 )
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    index_in_run,
-    run_starts,
-)
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import common_keys, key_of, order_of
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, smallest, take
@@ -66,10 +54,7 @@ _UNWANTED_WIDTH = 4
 _KEPT = {"publication": _PUBLICATION, "place": _PLACE, "hops": _HOPS}
 
 #: The columns of `ClockBucket.copies` that can be kept, besides the carried ones.
-ALL_OF_COPIES = (
-    *("publication", "room", "node", "sender", "hops"),
-    *("sent_us", "at_us", "first"),
-)
+ALL_OF_COPIES = (*("publication", "room", "node", "sender", "hops"), *("sent_us", "at_us", "first"))
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,7 @@ from scribe_spark.measures.latency import (
     BySystem,
     rank_of,
 )
-from scribe_spark.measures.measure import (
-    Found,
-    Measure,
-    Metric,
-    ScheduledMessages,
-    every_system,
-)
+from scribe_spark.measures.measure import Found, Measure, Metric, ScheduledMessages, every_system
 from scribe_spark.measures.within import NEVER, NOBODY, Asked, within_column
 from scribe_spark.schemas import COVERAGE as COVERAGE_TABLE
 from scribe_spark.schemas import QUORUMS, joined_columns

@@ -301,12 +301,7 @@ class MulticastMeasures:
         return "delay" in self.names or "link_stress" in self.names
 
     def base_us(
-        self,
-        ring: Ring,
-        kernel: Kernel,
-        multicasts: Multicasts,
-        of: np.ndarray,
-        member: np.ndarray,
+        self, ring: Ring, kernel: Kernel, multicasts: Multicasts, of: np.ndarray, member: np.ndarray
     ) -> np.ndarray:
         """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
@@ -382,11 +377,7 @@ class MulticastMeasures:
         return rows
 
     def coverage_tables(
-        self,
-        taken: Mapping[str, Columns],
-        of: SystemTables,
-        number: int,
-        groups: np.ndarray,
+        self, taken: Mapping[str, Columns], of: SystemTables, number: int, groups: np.ndarray
     ) -> dict[str, pa.Table]:
         """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round.
 

@@ -22,9 +22,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.systems.registry import all_systems
 
 #: Fields of a config that do not change any published number.
-_IGNORED = {
-    *("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge"),
-}
+_IGNORED = {*("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge")}
 
 #: The kind of overlay to which the values `check` apply.
 _PERFECT = "perfect"

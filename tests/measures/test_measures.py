@@ -13,12 +13,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.measures.delay import (
-    DELAY,
-    compare_with_base,
-    group_delay,
-    group_penalties,
-)
+from scribe_spark.measures.delay import DELAY, compare_with_base, group_delay, group_penalties
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.joins_and_failures import join_stress
 from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies

@@ -123,10 +123,7 @@ def test_topohub_delay_is_light_in_fibre():
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [
-        ("sndlib/germany5", "sndlib/germany50"),
-        ("../../secret", "is unknown to topohub; it has "),
-    ],
+    [("sndlib/germany5", "sndlib/germany50"), ("../../secret", "is unknown to topohub; it has ")],
 )
 def test_unknown_topohub_names(name, near):
     pytest.importorskip("topohub")

@@ -13,12 +13,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay import paths
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
-from scribe_spark.underlay.matrices import (
-    bridges,
-    nearest,
-    pendant_components,
-    pendant_exits,
-)
+from scribe_spark.underlay.matrices import bridges, nearest, pendant_components, pendant_exits
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 
 
