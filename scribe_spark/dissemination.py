@@ -27,7 +27,9 @@ from scribe_spark.core.arrays import (
     distinct,
     expand,
     find_sorted,
+    flags,
     index_in_run,
+    last_of_runs,
     run_starts,
     whole_numbers,
 )
@@ -114,10 +116,7 @@ class Dissemination:
     late: Late | None = None  # the jitter of copies, by the index of the group
 
     def delays(self, group: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
-        """Return the delays of copies between positions in microseconds: int64.
-
-        `group` has the index of each copy's group.
-        """
+        """Return the delays of copies between positions in microseconds: int64."""
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[sender], router[receiver])
         if self.late is None:
@@ -204,49 +203,24 @@ class Dissemination:
         return common_keys((groups, nodes, nodes, edges), *columns)
 
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return all known copies, in order, and the nodes with new or cancelled copies.
-
-        `come` has the messages with copies and cancellations.  Nodes are keys (group, node).
-        """
-        flags = ("first",) if self.lost is None else ("first", "lost")
-        names = ("group", "node", *self._columns, "edge", *flags[1:])
-        news = {**come, "node": come[AT]}
-        if ARRIVED_COPIES in tables:
-            known = {name: np.array(tables[ARRIVED_COPIES][name]) for name in (*names, "first")}
-        else:
-            known = {name: np.empty(0, dtype=np.int64) for name in names}
-            known |= {name: np.empty(0, dtype=bool) for name in flags}
-        key, new_key = self._copy_keys(known, news)
-        order = np.argsort(new_key)
-        news, new_key, sent = take(news, order), new_key[order], come["sent"][order]
-        # 1. copies that replace earlier ones, and cancelled copies
-        at = find_sorted(key, new_key)
-        again = sent & (at >= 0)
-        for name in names:
-            known[name][at[again]] = news[name][again]
-        kept = np.ones(len(key), dtype=bool)
-        kept[at[~sent & (at >= 0)]] = False
-        # 2. new copies, in their order among these
-        added = sent & (at < 0)
-        place = np.searchsorted(key[kept], new_key[added]) + np.arange(np.count_nonzero(added))
-        is_old = np.ones(np.count_nonzero(kept) + len(place), dtype=bool)
-        is_old[place] = False
-        copies = {}
-        for name, old in known.items():
-            both = np.empty(len(is_old), dtype=old.dtype)
-            both[is_old] = old[kept]
-            both[place] = False if name == "first" else news[name][added]
-            copies[name] = both
+        """Return all known copies, in order, and the nodes with new or cancelled copies (keys)."""
+        marks = ("first",) if self.lost is None else ("first", "lost")
+        names = ("group", "node", *self._columns, "edge", *marks)
+        news = {**come, "node": come[AT], "first": np.zeros(len(come[AT]), dtype=bool)}
+        none = {name: whole_numbers() if name not in marks else flags() for name in names}
+        known = tables.get(ARRIVED_COPIES, none)
+        key = np.concatenate(self._copy_keys(known, news))
+        # the last copy of each edge is valid, unless a node has cancelled the copy
+        order = np.argsort(key, kind="stable")
+        order = order[last_of_runs(key[order])]
+        order = order[np.append(np.ones(len(known["node"]), dtype=bool), come["sent"])[order]]
+        copies = {name: np.append(known[name], news[name])[order] for name in names}
         return copies, distinct(self._key(news["group"], news["node"]))
 
     def _mark_first(
         self, copies: dict[str, np.ndarray], touched: np.ndarray, sources: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Mark first copies in `copies`, and return the labels of their nodes, in order.
-
-        Only the nodes `touched` are looked at; they and `sources` are keys (group, node),
-        ascending.
-        """
+        """Mark first copies in `copies`, and return the labels of their nodes, in order."""
         key = self._key(copies["group"], copies["node"])
         begin, end = (np.searchsorted(key, touched, side) for side in ("left", "right"))
         _, row = expand(begin, end)
@@ -265,11 +239,7 @@ class Dissemination:
     def _send(
         self, tables: Tables, key: np.ndarray, old: Columns | None, new: Columns
     ) -> dict[str, Columns]:
-        """Return the copies, and cancellations of copies, of nodes whose first copy has changed.
-
-        `key` are the nodes (group, node), ascending; `old` and `new` have the columns of their
-        former and present first copies, and `old` is None if they have had none.
-        """
+        """Return the copies, and cancellations of copies, of nodes whose first copy has changed."""
         if EDGES not in tables:
             return {}
         edges = self._edges(tables)
@@ -303,10 +273,7 @@ class Dissemination:
         return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:
-        """Return the edges in the order of their nodes; edges between the same nodes are numbered.
-
-        The numbers are stored in the table of edges.
-        """
+        """Return the edges in the order of their nodes; parallel edges are numbered."""
         if "edge" not in tables[EDGES]:
             edges = tables[EDGES]
             key = self._key(edges["group"], edges["node"])

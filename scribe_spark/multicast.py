@@ -76,45 +76,21 @@ class Multicast:
     Each group gets one message, or several in a run with a schedule (`scheduled`).  A table is a
     DataFrame of Spark, `Batches` (Arrow batches), or a function without arguments that returns one
     of these; delays are in microseconds.
-
-    Attributes
-    ----------
-    system : str
-        The name of the system: ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
-    tree_edges : DataFrame, Batches, callable or None
-        One row for each copy from node to node: ``group, parent, child, parent_router,
-        child_router``.  Other columns are ignored.  None if copies form no trees.
-    delivered : DataFrame, Batches or callable
-        One row for each member but the source: ``group, node, hops, delay_us``.
-    merged : bool
-        True if routers duplicate packets: the routes of a group's edges, all from one source, are
-        merged, each link carries one packet per group, and nodes keep no children tables.
-    copies : DataFrame, Batches, callable or None
-        One row for each copy of a system whose copies form no trees: ``group, sender, receiver,
-        sender_router, receiver_router, kind, hop, sent_us, first``.
-    state : DataFrame, Batches, callable or None
-        The number of entries that nodes keep: ``group, node, kind, entries``.  None for a tree
-        whose nodes keep only their children.
-    control : DataFrame, Batches, callable or None
-        The number of control messages while members join: ``group, sender, receiver,
-        sender_router, receiver_router, kind, messages``.  None if joining is not modelled, or
-        follows from the trees (`System.joins_by_edges`).
-    picture : DataFrame, Batches, callable or None
-        The edges of the system's picture, of one group: ``group, parent, child, parent_router,
-        child_router, rank, value``.  None without a picture (`System.picture`).
-    scheduled : bool
-        True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
-        systems with trees have `copies`, too.
     """
 
     system: str
-    tree_edges: Made | None
-    delivered: Made
+    tree_edges: Made | None  # :data:`EDGES`; None if copies form no trees
+    delivered: Made  # :data:`DELIVERIES`
+    #: True if routers duplicate packets: the routes of a group's edges, all from one source, are
+    #: merged, each link carries one packet per group, and nodes keep no children tables.
     merged: bool = False
-    copies: Made | None = None
-    state: Made | None = None
+    copies: Made | None = None  # :data:`COPIES`; None for trees
+    state: Made | None = None  # :data:`STATE`; None for a tree whose nodes keep only children
+    #: :data:`CONTROL`; None if joining is not modelled, or follows from `System.joins_by_edges`.
     control: Made | None = None
-    picture: Made | None = None
+    picture: Made | None = None  # :data:`PICTURE`
+    #: True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
+    #: systems with trees have `copies`, too.
     scheduled: bool = False
 
     @cached_property
@@ -164,8 +140,7 @@ def refuse(system: str, fault: str) -> InputError:
 def conformed(system: str, name: str, table: Table, columns: str) -> Table:
     """Return a table of a system with exactly the columns wanted, without a Spark job.
 
-    `columns` are names and types, as in :data:`EDGES`.  A column that is missing or doubled, or has
-    a wrong type, is refused.
+    A column of `columns` (names and types) that is missing, doubled or of a wrong type is refused.
     """
     wanted = dict(column.split() for column in columns.split(", "))
     found = [(field.name, field.dataType.simpleString()) for field in table.schema.fields]
@@ -194,8 +169,7 @@ def conformed(system: str, name: str, table: Table, columns: str) -> Table:
 def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:
     """Return the costs of node failures, summed by the depth of the failed node: :data:`FAILURES`.
 
-    Each node fails alone; `depth` is its depth in the tree, and `costs` are the numbers of links
-    removed or created, of acting nodes, and of messages.
+    `costs` are the numbers of links removed or created, of acting nodes, and of messages.
     """
     found, of = np.unique(depth, return_inverse=True)
     columns = [found, np.bincount(of)]

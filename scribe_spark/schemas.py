@@ -6,7 +6,7 @@ and types are stable.  Other tables are internal.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -26,118 +26,97 @@ from pyspark.sql.types import (
     StructType,
 )
 
-_LONG, _INT, _DOUBLE, _STRING = LongType(), IntegerType(), DoubleType(), StringType()
+_TYPES = {
+    "long": LongType(),
+    "int": IntegerType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "bool": BooleanType(),
+    "bytes": BinaryType(),
+}
 
 
-def _schema(**columns) -> StructType:
-    return StructType([StructField(name, kind, True) for name, kind in columns.items()])
+def _schema(columns: str) -> StructType:
+    """Return the schema of columns that are given by type: ``long group node; int hops``."""
+    parts = (part.split() for part in columns.split(";"))
+    return StructType(
+        [StructField(name, _TYPES[kind], True) for kind, *names in parts for name in names]
+    )
 
 
-ROUTERS = _schema(router=_LONG, kind=_STRING, domain=_LONG, x=_DOUBLE, y=_DOUBLE)
-LINKS = _schema(src=_LONG, dst=_LONG, delay_ms=_DOUBLE, weight=_DOUBLE)
-NODES = _schema(node=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
-ROUTING_TABLE = _schema(node=_LONG, row=_INT, col=_INT, entry=_LONG)
-GROUPS = _schema(group=_LONG, key_hi=_LONG, key_lo=_LONG, size=_LONG, root=_LONG)
-MEMBERS = _schema(group=_LONG, node=_LONG)
-CHILDREN = _schema(group=_LONG, parent=_LONG, child=_LONG)
-TREE_EDGES = _schema(system=_STRING, group=_LONG, parent=_LONG, child=_LONG)
-DELIVERIES = _schema(system=_STRING, group=_LONG, node=_LONG, hops=_INT, delay_ms=_DOUBLE)
-NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, children_entries=_LONG)
-LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
-GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
+ROUTERS = _schema("long router; string kind; long domain; double x y")
+LINKS = _schema("long src dst; double delay_ms weight")
+NODES = _schema("long node id_hi id_lo router")
+ROUTING_TABLE = _schema("long node; int row col; long entry")
+GROUPS = _schema("long group key_hi key_lo size root")
+MEMBERS = _schema("long group node")
+CHILDREN = _schema("long group parent child")
+TREE_EDGES = _schema("string system; long group parent child")
+DELIVERIES = _schema("string system; long group node; int hops; double delay_ms")
+NODE_STRESS = _schema("string system; long node children_tables children_entries")
+LINK_STRESS = _schema("string system kind; long src dst packets")
+GROUP_DELAY = _schema("string system; long group size; double rad rmd")
 
 #: Latencies of each publication of a system, in milliseconds (`unit` ``ms``) or hops (``hops``,
 #: with the clock of hops): over the reached receivers, and the times until 50 to 100 % of the
 #: expected receivers have it.
 LATENCY = _schema(
-    system=_STRING,
-    group=_LONG,
-    publication=_LONG,
-    unit=_STRING,
-    expected=_LONG,
-    reached=_LONG,
-    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
-    **dict.fromkeys(("t50", "t90", "t95", "t99", "t100"), _DOUBLE),
+    "string system; long group publication; string unit; long expected reached; double mean "
+    "p50 p90 p95 p99 max t50 t90 t95 t99 t100"
 )
 
 #: The number of deliveries with each latency: above `value` - 1 and at most `value`.
-LATENCY_COUNTS = _schema(system=_STRING, unit=_STRING, value=_DOUBLE, count=_LONG)
+LATENCY_COUNTS = _schema("string system unit; double value; long count")
 
 #: One row for each copy from node to node, of systems whose copies form no trees.
-COPIES = _schema(
-    system=_STRING,
-    group=_LONG,
-    sender=_LONG,
-    receiver=_LONG,
-    kind=_STRING,
-    hop=_INT,
-    sent_ms=_DOUBLE,
-)
+COPIES = _schema("string system; long group sender receiver; string kind; int hop; double sent_ms")
 
 #: The number of entries of each kind that nodes keep.
-SYSTEM_STATE = _schema(system=_STRING, node=_LONG, group=_LONG, kind=_STRING, entries=_LONG)
+SYSTEM_STATE = _schema("string system; long node group; string kind; long entries")
 
 #: The number of control messages of each kind from node to node while members join.
-CONTROL = _schema(
-    system=_STRING, group=_LONG, sender=_LONG, receiver=_LONG, kind=_STRING, messages=_LONG
-)
+CONTROL = _schema("string system; long group sender receiver; string kind; long messages")
 
 #: The edges of a system's picture of one group: the rank of the edge, and a number of the child.
 PICTURES = _schema(
-    system=_STRING,
-    **dict.fromkeys(("group", "parent", "child", "parent_router", "child_router", "rank"), _LONG),
-    value=_DOUBLE,
+    "string system; long group parent child parent_router child_router rank; double value"
 )
 
 #: The events of a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
 #: group.
-EVENTS = _schema(round=_INT, node=_LONG, event=_STRING, group=_LONG)
+EVENTS = _schema("int round; long node; string event; long group")
 
 #: The last columns of the events of a world with a schedule: of a publication, the time since the
 #: beginning of its round in ms, and the size in bytes; NULL: no time or size of its own.
-EVENT_COLUMNS: dict[str, StructType] = {"events": _schema(time=_DOUBLE, size=_LONG)}
+EVENT_COLUMNS: dict[str, StructType] = {"events": _schema("double time; long size")}
 
 #: Every measure of a world, by round; measures of the overlay have the system `PASTRY`.
-ROUNDS = _schema(round=_LONG, system=_STRING, measure=_STRING, value=_DOUBLE)
+ROUNDS = _schema("long round; string system measure; double value")
 
 #: The `system` of measures of the overlay.
 PASTRY = "pastry"
 
 #: The results of a round's lookups: `at` is the node where a lookup ended, `right` is true if that
 #: is the live node closest to the key; `lost` counts transmissions to dead nodes.
-LOOKUPS = _schema(
-    **dict.fromkeys(("source", "key_hi", "key_lo", "at"), _LONG),
-    **dict.fromkeys(("delivered", "right"), BooleanType()),
-    **dict.fromkeys(("hops", "lost"), _LONG),
-)
+LOOKUPS = _schema("long source key_hi key_lo at; bool delivered right; long hops lost")
 
 #: The results of anycasts: the member that accepted (NULL: none), the messages, the nodes of the
 #: tree that did not accept, and the sum of the messages' delays.
-ANYCASTS = _schema(
-    **dict.fromkeys(("group", "node", "number", "accepted", "messages", "visited"), _LONG),
-    delay_ms=_DOUBLE,
-)
+ANYCASTS = _schema("long group node number accepted messages visited; double delay_ms")
 
 #: Leaf sets; `place` is 1, 2, ... for the next larger nodeIds (clockwise), -1, -2, ... for the next
 #: smaller ones.
-LEAF_SETS = _schema(node=_LONG, leaf=_LONG, place=_INT)
+LEAF_SETS = _schema("long node leaf; int place")
 
 #: The messages of a round, also those to dead nodes.
-MESSAGES = _schema(kind=_STRING, sender=_LONG, receiver=_LONG)
+MESSAGES = _schema("string kind; long sender receiver")
 
 #: The nodes of a world between two rounds: `alive`; the round of death (-1: none); the number of
 #: rounds until that is known; and its tables: its leaf set (larger leaves, then smaller ones,
 #: nearest first), the filled cells of its routing table (row * 2**b + col), and the nodes in them.
 #: These three columns are int32 in bytes.
 WORLD_STATE = _schema(
-    **dict.fromkeys(("node", "id_hi", "id_lo", "router"), _LONG),
-    alive=BooleanType(),
-    died=_LONG,
-    wait=_LONG,
-    entered=_LONG,
-    leaves=BinaryType(),
-    cells=BinaryType(),
-    entries=BinaryType(),
+    "long node id_hi id_lo router; bool alive; long died wait entered; bytes leaves cells entries"
 )
 
 #: Tables and messages of buckets in packed form: the bucket, the sender, `table` (false: messages),
@@ -167,55 +146,36 @@ PUBLICATION_COUNTS = (
 #: whose deadline is in the world, of members that received them in that round, later, or not until
 #: the deadline, and of members without them whose deadline is after the end of the world; the
 #: numbers of first and of repeated copies that arrived.
-PUBLICATIONS = _schema(
-    round=_LONG,
-    system=_STRING,
-    **dict.fromkeys(("group", *PUBLICATION_COUNTS), _LONG),
-)
+PUBLICATIONS = _schema(f"long round; string system; long group {' '.join(PUBLICATION_COUNTS)}")
 
 #: The nodes in a group's tree; `parent` is NULL at the root, and at nodes that wait for a parent.
-MEMBERSHIPS = _schema(
-    **dict.fromkeys(("group", "node", "parent"), _LONG), member=BooleanType(), root=BooleanType()
-)
+MEMBERSHIPS = _schema("long group node parent; bool member root")
 
 #: Small trees ``before`` and ``after`` rounds in which one of their nodes died.
 WATCHED_TREES = _schema(
-    round=_LONG,
-    moment=_STRING,
-    **dict.fromkeys(("group", "node", "parent"), _LONG),
-    **dict.fromkeys(("member", "root", "orphan", "alive"), BooleanType()),
+    "long round; string moment; long group node parent; bool member root orphan alive"
 )
 
 #: The events of a world as they happened.
-WORLD_EVENTS = _schema(round=_LONG, node=_LONG, event=_STRING, group=_LONG)
+WORLD_EVENTS = _schema("long round node; string event; long group")
 
 #: The number of occurrences of each value in an experiment on the reference tree: `experiment` is
 #: ``events`` (hosts connect and disconnect, Section 4 of Costa and Frey) or ``scaling`` (one large
 #: tree).
 REFERENCE_TREE = _schema(
-    experiment=_STRING,
-    **dict.fromkeys(("hosts", "bits", "children"), _LONG),
-    **dict.fromkeys(("assignment", "measure"), _STRING),
-    **dict.fromkeys(("value", "count"), _LONG),
+    "string experiment; long hosts bits children; string assignment measure; long value count"
 )
 
 #: The expected receivers of a publication, and those that have it within a deadline; their weights
 #: are NULL without weights.
 COVERAGE = _schema(
-    system=_STRING,
-    **dict.fromkeys(("group", "publication"), _LONG),
-    deadline_ms=_DOUBLE,
-    **dict.fromkeys(("expected", "within"), _LONG),
-    **dict.fromkeys(("expected_weight", "within_weight"), _DOUBLE),
+    "string system; long group publication; double deadline_ms; long expected within; double "
+    "expected_weight within_weight"
 )
 
 #: The times until nodes of a quorum have a publication, and until the source has their answers;
 #: NULL if never, or not asked for.
-QUORUMS = _schema(
-    system=_STRING,
-    **dict.fromkeys(("group", "publication"), _LONG),
-    **dict.fromkeys(("quorum_ms", "replies_ms"), _DOUBLE),
-)
+QUORUMS = _schema("string system; long group publication; double quorum_ms replies_ms")
 
 #: The further tables of a run or world with a deadline, or with a quorum.
 COVERAGE_CONTRACT: dict[str, StructType] = {"coverage": COVERAGE, "quorums": QUORUMS}
@@ -246,55 +206,42 @@ SYSTEMS_CONTRACT: dict[str, StructType] = {
 }
 
 #: The bytes that nodes send and receive, if publications have a size.
-BYTES = _schema(
-    system=_STRING,
-    **dict.fromkeys(("node", "payload_up", "payload_down", "control_up", "control_down"), _LONG),
-)
+BYTES = _schema("string system; long node payload_up payload_down control_up control_down")
 
 #: The further table of a run whose publications have a size.
 BYTES_CONTRACT: dict[str, StructType] = {"bytes": BYTES}
 
 #: A measure of the nodes of each class or region, or in a round of each tree (`by` is ``class``,
 #: ``region`` or ``tree``): the number of values, their mean, and percentiles by nearest rank.
-BY_PART = _schema(
-    **dict.fromkeys(("by", "part", "system", "measure"), _STRING),
-    count=_LONG,
-    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
-)
+BY_PART = _schema("string by part system measure; long count; double mean p50 p90 p95 p99 max")
 
 #: The same in each round of a world whose publications have a size.
-ROUNDS_BY_PART = StructType([*_schema(round=_LONG).fields, *BY_PART.fields])
+ROUNDS_BY_PART = StructType([*_schema("long round").fields, *BY_PART.fields])
 
 #: Deliveries to the nodes of each class or region by their latency, rounded up to whole ms.
-PART_LATENCIES = _schema(
-    **dict.fromkeys(("by", "part", "system"), _STRING), value=_DOUBLE, count=_LONG
-)
+PART_LATENCIES = _schema("string by part system; double value; long count")
 
 #: The further tables of a run with classes or regions of nodes.
 PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART, "part_latencies": PART_LATENCIES}
 
 #: The last columns of a table in a run with classes or regions of nodes.
-PART_COLUMNS: dict[str, StructType] = {"nodes": _schema(**{"class": _STRING, "region": _STRING})}
+PART_COLUMNS: dict[str, StructType] = {"nodes": _schema("string class region")}
 
 #: The last column of a table in a run with a schedule.
 PUBLICATION_COLUMNS: dict[str, StructType] = {
-    name: _schema(publication=_LONG) for name in ("deliveries", "copies")
+    name: _schema("long publication") for name in ("deliveries", "copies")
 }
 
 #: The publications of a run with a schedule: source, group, time and number of bytes.
-SCHEDULE = _schema(publication=_LONG, group=_LONG, node=_LONG, time_ms=_DOUBLE, bytes=_LONG)
+SCHEDULE = _schema("long publication group node; double time_ms; long bytes")
 
 #: The payload bytes on each directed link that carries any.
-LINK_BYTES = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, bytes=_LONG)
+LINK_BYTES = _schema("string system kind; long src dst bytes")
 
-#: A measure of each tree of a system whose groups have several trees (`measures.trees`): the number
+#: A measure of each tree of a system whose groups have several trees (`measures.parts`): the number
 #: of values, their mean, and percentiles by nearest rank.
 BY_TREE = _schema(
-    system=_STRING,
-    tree=_LONG,
-    measure=_STRING,
-    count=_LONG,
-    **dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), _DOUBLE),
+    "string system; long tree; string measure; long count; double mean p50 p90 p95 p99 max"
 )
 
 #: The further tables of a run with a schedule; `link_bytes` only if publications have sizes,
@@ -323,17 +270,15 @@ ROUND_PARTS_CONTRACT: dict[str, StructType] = {"rounds_by_part": ROUNDS_BY_PART}
 REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
 
 #: Packed unicast routes from a block of sources to targets (`underlay.matrices.pack_routes`).
-ROUTES = _schema(
-    sources=_INT, targets=_INT, source=BinaryType(), delay_us=BinaryType(), pred=BinaryType()
-)
+ROUTES = _schema("int sources targets; bytes source delay_us pred")
 
 #: Histograms behind the figures.
-DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG)
+DISTRIBUTIONS = _schema("string figure system measure; double value; long count")
 
 #: Every number of every run of several seeds, one per row.
-METRICS = _schema(experiment=_STRING, seed=_LONG, name=_STRING, value=_DOUBLE)
+METRICS = _schema("string experiment; long seed; string name; double value")
 
-_KNOWN_NODE = _schema(entry=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
+_KNOWN_NODE = _schema("long entry id_hi id_lo router")
 
 #: The knowledge of a node: its leaf set, clockwise from its farthest smaller leaf to its farthest
 #: larger one (the first `smaller` of them are smaller); `covers_ring`, true if the leaf set covers
@@ -341,57 +286,49 @@ _KNOWN_NODE = _schema(entry=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
 KNOWLEDGE = StructType(
     [
         *NODES.fields,
-        StructField("smaller", _INT, True),
+        StructField("smaller", IntegerType(), True),
         StructField("covers_ring", BooleanType(), True),
         StructField("leaf_set", ArrayType(_KNOWN_NODE), True),
         StructField(
             "routing_table",
-            ArrayType(StructType([*_schema(row=_INT, col=_INT).fields, *_KNOWN_NODE.fields])),
+            ArrayType(StructType([*_schema("int row col").fields, *_KNOWN_NODE.fields])),
             True,
         ),
     ]
 )
 
 #: The vertices of the graphs of overlay and trees: `NODES` with the column ``id`` of GraphFrames.
-NODE_VERTICES = _schema(id=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
+NODE_VERTICES = _schema("long id id_hi id_lo router")
 
 #: The edges of the overlay's graph: from each node to its leaves (``kind`` is `LEAF_SET`; `place`
 #: is -1 for the next smaller nodeId, 1 for the next larger one, and so on outwards) and to the
 #: entries of its routing table (`ROUTING_TABLE_ENTRY`; `row` and `col` from 0).  Columns of the
 #: other kind are NULL.
-OVERLAY_EDGES = _schema(src=_LONG, dst=_LONG, kind=_STRING, row=_INT, col=_INT, place=_INT)
+OVERLAY_EDGES = _schema("long src dst; string kind; int row col place")
 
 #: Values of ``kind`` in :data:`OVERLAY_EDGES`.
 LEAF_SET, ROUTING_TABLE_ENTRY = "leaf_set", "routing_table"
 
 #: Edges of the trees' graph: from a parent to a child, by system and group.
-TREE_GRAPH_EDGES = _schema(src=_LONG, dst=_LONG, system=_STRING, group=_LONG)
+TREE_GRAPH_EDGES = _schema("long src dst; string system; long group")
 
 #: The entries of all routing tables together.
-TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)
+TABLE_ENTRIES = _schema("long nodes entries")
 
 #: The number of messages of each kind for all arrivals together.
-ARRIVAL_MESSAGES = _schema(kind=_STRING, messages=_LONG)
+ARRIVAL_MESSAGES = _schema("string kind; long messages")
 
 #: The JOINs of a variant beyond Scribe's own, with the probes before each.
-EXTRA_JOINS = _schema(
-    system=_STRING,
-    group=_LONG,
-    parent=_LONG,
-    child=_LONG,
-    parent_router=_LONG,
-    child_router=_LONG,
-    probes=_LONG,
-)
+EXTRA_JOINS = _schema("string system; long group parent child parent_router child_router probes")
 
 #: The number of nodes with more children than their limit.
-OVERLOADED = _schema(system=_STRING, nodes=_LONG)
+OVERLOADED = _schema("string system; long nodes")
 
 #: The paths of the CREATE messages, from a group's creator to its root, with the direct delay D
 #: between these two.
-PASTRY_ROUTES = _schema(source=_LONG, root=_LONG, hops=_INT, delay_ms=_DOUBLE, direct_ms=_DOUBLE)
+PASTRY_ROUTES = _schema("long source root; int hops; double delay_ms direct_ms")
 
-_ENDS = _schema(sender_router=_LONG, receiver_router=_LONG).fields
+_ENDS = _schema("long sender_router receiver_router").fields
 
 #: Every table that a phase may write, with all its columns; columns of :data:`CONTRACT` come first.
 #: ``merged`` is true if routers duplicate packets (`Multicast.merged`); ``first`` is true for the
@@ -401,7 +338,7 @@ WRITTEN: dict[str, StructType] = {
     "tree_edges": StructType(
         [
             *TREE_EDGES.fields,
-            *_schema(parent_router=_LONG, child_router=_LONG, merged=BooleanType()).fields,
+            *_schema("long parent_router child_router; bool merged").fields,
         ]
     ),
     **SYSTEMS_CONTRACT,
@@ -409,7 +346,7 @@ WRITTEN: dict[str, StructType] = {
     **BYTES_CONTRACT,
     **COVERAGE_CONTRACT,
     **SCHEDULE_CONTRACT,
-    "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
+    "copies": StructType([*COPIES.fields, *_ENDS, *_schema("bool first").fields]),
     "control": StructType([*CONTROL.fields, *_ENDS]),
     "pictures": PICTURES,
     "table_entries": TABLE_ENTRIES,
@@ -475,6 +412,21 @@ def arrow_table(rows: Any, schema: StructType) -> pa.Table:
     frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
     table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
     return table.replace_schema_metadata(None)
+
+
+def joined_columns(parts: Iterable[Mapping[str, Any]], schema: StructType) -> pa.Table:
+    """Return the rows of several parts, by columns; a text or None is the value of all rows."""
+    kinds, tables = to_arrow_schema(schema), [to_arrow_schema(schema).empty_table()]
+    for part in parts:
+        count = len(next(column for column in part.values() if not isinstance(column, str | None)))
+        arrays = [
+            pa.repeat(pa.scalar(column, field.type), count)
+            if isinstance(column := part[field.name], str | None)
+            else pa.array(column, field.type)
+            for field in kinds
+        ]
+        tables.append(pa.Table.from_arrays(arrays, schema=kinds))
+    return pa.concat_tables(tables)
 
 
 def arrow_columns(table: pa.Table, schema: StructType) -> pa.Table:

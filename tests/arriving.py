@@ -24,14 +24,14 @@ from scribe_spark.pastry.arrivals.waves import Wave, WavePlan, planned_contacts,
 from scribe_spark.pastry.repair import row_bits
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, Kind, States
 from scribe_spark.rounds.player import MESSAGES, Environment, Observer, counted
+from scribe_spark.underlay import protocol
 from scribe_spark.underlay.matrices import nearest, pendant_exits
-from scribe_spark.underlay.protocol import RouterIds
 
 MOST_ROWS = 128
 
 
 @dataclass(frozen=True)
-class Kernel(RouterIds):
+class Kernel(protocol.Kernel):
     """Delays between routers from a matrix (`underlay.protocol.Kernel`)."""
 
     delay_us: np.ndarray

@@ -13,11 +13,11 @@ from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Groups
-from scribe_spark.underlay.protocol import RouterIds
+from scribe_spark.underlay import protocol
 
 
 @dataclass(frozen=True)
-class PlaneKernel(RouterIds):
+class PlaneKernel(protocol.Kernel):
     """Delays are distances on a square (the part of `underlay.protocol.Kernel` that rounds use)."""
 
     points: np.ndarray

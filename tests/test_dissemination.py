@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from oracle.dissemination import Edge, First, spread
+from seeds import seeds
 from spread_out import SpreadOut
 
 from scribe_spark.dissemination import (
@@ -207,7 +208,8 @@ def copy_tuples(sent: dict[str, np.ndarray]) -> list[tuple]:
     return rows(sent, *_LABEL, "first", "lost")
 
 
-def compare(seed: int) -> None:
+@pytest.mark.parametrize("seed", seeds(range(600), in_each_run=60))
+def test_copies_are_those_of_a_simulation_event_by_event(seed):
     case = Case(seed)
     arrivals, copies = case.expected()
     for buckets in (1, 2, 7):
@@ -216,11 +218,6 @@ def compare(seed: int) -> None:
         sent = gathered(tables, ARRIVED_COPIES)
         assert seed % 6 in (2, 4) or not sent or "lost" in sent
         assert copy_tuples(sent) == copies
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_copies_are_those_of_a_simulation_event_by_event(seed):
-    compare(seed)
 
 
 @dataclass(frozen=True)
@@ -254,25 +251,3 @@ def test_keys_near_their_limit_lose_no_copy(seed):
             table |= {name: out.nodes(table[name]) for name in ("node", "sender") if table}
         assert rows(found[0], *_LABEL) == arrivals
         assert copy_tuples(found[1]) == copies
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60, 600))
-def test_copies_are_those_of_a_simulation_event_by_event_in_many_cases(seed):
-    compare(seed)
-
-
-def test_the_cases_take_copies_back():
-    """What some nodes know as their first copy in a superstep is not the first in the end."""
-    sent = []
-
-    class Watched(Dissemination):
-        def step(self, bucket, tables, inbox, superstep):
-            out = super().step(bucket, tables, inbox, superstep)
-            sent.extend(column["sent"] for column in out.values())
-            return out
-
-    for seed in range(30):
-        case = Case(seed)
-        case.play(Watched(**vars(case.program(2))))
-    assert not np.concatenate(sent).all()

@@ -2,13 +2,9 @@
 
 A copy that starts at time s is not complete before s + L, where L is the least delay plus the least
 transmission time of a message.  Nodes react only to complete copies.  So everything that happens in
-the window from t to t + L depends only on copies that started before t.
-
-A *place* is a node in a room, and a topic is a set of links that publications use
-(:mod:`.setting`).  A *batch* is the copies that a node enqueues at its uplink for one first copy.
-IDONTWANT is the message by which a node tells its peers that it has a publication.
-
-Rules: docs/rules.md, W1 to W8.
+the window from t to t + L depends only on copies that started before t.  A *place* is a node in a
+room (:mod:`.setting`).  A *batch* is the copies that a node enqueues at its uplink for one first
+copy.  Rules: docs/rules.md, W1 to W8.
 """
 
 from __future__ import annotations
@@ -19,12 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import DTypeLike
 
-from scribe_spark.bandwidth.queues import (
-    Calendar,
-    Downlinks,
-    Started,
-    Uplinks,
-)
+from scribe_spark.bandwidth.queues import Calendar, Downlinks, Started, Uplinks
 from scribe_spark.bandwidth.setting import (
     INTERLEAVED,
     ROOMS,
@@ -36,14 +27,7 @@ from scribe_spark.bandwidth.setting import (
     TimedPublications,
     transmission_us,
 )
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    index_in_run,
-    run_starts,
-)
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, index_in_run, run_starts
 from scribe_spark.core.keys import common_keys, key_of, order_of
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, smallest, take
@@ -70,10 +54,7 @@ _UNWANTED_WIDTH = 4
 _KEPT = {"publication": _PUBLICATION, "place": _PLACE, "hops": _HOPS}
 
 #: The columns of `ClockBucket.copies` that can be kept, besides the carried ones.
-ALL_OF_COPIES = (
-    *("publication", "room", "node", "sender", "hops"),
-    *("sent_us", "at_us", "first"),
-)
+ALL_OF_COPIES = (*("publication", "room", "node", "sender", "hops"), *("sent_us", "at_us", "first"))
 
 
 @dataclass(frozen=True)
@@ -115,8 +96,7 @@ class ClockSetting:
 class ClockBucket:
     """The nodes of a bucket, with the positions `first` to `last`, in windows of time.
 
-    `given` is the setting of the clock, and `columns` has the links on which these nodes send
-    (`TimedLinks`), and further columns for the rule of sending.
+    `columns` has the links on which these nodes send (`TimedLinks`), and columns for the rule.
     """
 
     def __init__(self, given: ClockSetting, columns: Columns, first: int, last: int) -> None:
@@ -139,11 +119,7 @@ class ClockBucket:
     # --- before the first window: both ends of a link exchange the link's numbers
 
     def offer(self) -> dict[str, np.ndarray]:
-        """Return a message for each link that begins in this bucket, to the node at its other end.
-
-        The columns of the messages are the rooms of both ends, the sending node and the link's
-        number in this bucket, and the columns that copies carry (`ClockSetting.carried`).
-        """
+        """Return a message for each link that begins in this bucket, to its other end."""
         links = self.links
         number = np.arange(len(links), dtype=np.int32)
         told = {"room": links.to_room, "from_room": links.room, "tail": links.node, "link": number}
@@ -152,12 +128,7 @@ class ClockBucket:
         return told | {f"carried {name}": self._extra[name] for name in self.given.carried}
 
     def answer(self, node: np.ndarray, offered: Columns) -> dict[str, np.ndarray]:
-        """Record and number the links to this bucket's nodes; return both numbers of each link.
-
-        `node` is the receiving node of each link, and `offered` has the messages of :meth:`offer`.
-        In the result, ``link`` is a link's number in the sender's bucket, and ``number`` the one in
-        this bucket.
-        """
+        """Record and number the links to nodes of this bucket; return both numbers of each link."""
         given, size = self.given, len(self.given)
         head = key_of([offered["room"], node], size)
         order = order_of(head)
@@ -182,10 +153,7 @@ class ClockBucket:
         return {"link": offered["link"], "number": np.arange(len(head), dtype=np.int32)}
 
     def _ways_back(self, place: np.ndarray, room: np.ndarray, peer: np.ndarray) -> np.ndarray:
-        """Return the link from each place to a peer, which is a node in a room; NONE without link.
-
-        `place` are indices of places, ascending.
-        """
+        """Return the link from each place (ascending) to a peer in a room; NONE without link."""
         links, at = self.links, find_sorted(self.places, self._senders).astype(np.int32)
         at = np.repeat(at, self._ends - self._starts)
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
@@ -208,11 +176,7 @@ class ClockBucket:
         return back
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
-        """Store the receivers' numbers of links (from :meth:`answer`), and let sources publish.
-
-        `window_us` is the length of a window, and `least_delay_us` the least delay of all links,
-        both in microseconds.
-        """
+        """Store the receivers' numbers of links (from :meth:`answer`), and let sources publish."""
         given, links, size = self.given, self.links, len(self.given)
         self.window_us, self._least_delay_us = window_us, least_delay_us
         self._number = np.full(len(links), NONE, dtype=np.int32)
@@ -265,10 +229,9 @@ class ClockBucket:
     # --- steps 1 and 2 of a window
 
     def receive(self, window: int, copies: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Receive copies that have started; return the IDONTWANTs for first copies of this window.
+        """Receive copies (packed rows); return the IDONTWANTs for first copies of this window.
 
-        `window` is the number of the window, and `copies` are packed rows of int32.  Copies that
-        were received before may also become complete in this window.
+        Copies that were received before may also become complete in this window.
         """
         if copies is not None:
             if not copies.flags.writeable:  # they are the bytes of a message
@@ -285,10 +248,7 @@ class ClockBucket:
         return self._unwanted(self._firsts(came))
 
     def _without_lost(self, copies: np.ndarray) -> np.ndarray:
-        """Store the copies that the network loses as results, and return the other copies.
-
-        Lost copies have negative hops.
-        """
+        """Store the copies that the network loses as results, and return the other copies."""
         is_lost = copies[:, _HOPS] < 0
         lost = copies[is_lost]
         lost[:, _HOPS] *= -1
@@ -307,7 +267,9 @@ class ClockBucket:
         if not len(copies):
             return
         if self._limited:
-            copies = copies.take(self._in_turn(copies), axis=0)
+            at_us, downlink = _times(copies)[:, _ARRIVES], self._links_at(copies[:, _PLACE])
+            ranks = copies[:, _PUBLICATION], *self._ranks(copies)
+            copies = copies.take(order_of(downlink, at_us - at_us.min(), *ranks), axis=0)
             given, times, place = self.given, _times(copies), copies[:, _PLACE]
             size = given.publications.size[copies[:, _PUBLICATION]]
             takes_us = transmission_us(size, given.nodes.down[self._node[place]])
@@ -315,13 +277,6 @@ class ClockBucket:
             times[:, _ENDS] = np.maximum(times[:, _ENDS], done)
         due = np.maximum(_times(copies)[:, _ENDS] // self.window_us, window)
         self._complete.add(due, copies)
-
-    def _in_turn(self, copies: np.ndarray) -> np.ndarray:
-        """Return the order (indices of copies) in which downlinks serve copies."""
-        at_us = _times(copies)[:, _ARRIVES]
-        downlink = self._links_at(copies[:, _PLACE])
-        ranks = downlink, at_us - at_us.min(), copies[:, _PUBLICATION], *self._ranks(copies)
-        return order_of(*ranks)
 
     def _ranks(self, copies: np.ndarray) -> list[np.ndarray]:
         """Return the columns that sort copies if all else is equal: sender and carried columns."""
@@ -333,10 +288,7 @@ class ClockBucket:
         return place if self._link_of is None else self._link_of[place]
 
     def _note(self, came: np.ndarray) -> None:
-        """Record that the senders of complete copies have the publications (rule W7).
-
-        `came` are complete copies; the receivers then need not send the publications back.
-        """
+        """Record that the senders of complete copies have the publications (rule W7)."""
         back = self._back[came[:, _LINK]]
         row = np.flatnonzero((back >= 0) & self._tells(came[:, _PUBLICATION]))
         if len(row):
@@ -344,10 +296,7 @@ class ClockBucket:
             self._know(came[row, _PUBLICATION], back[row], ends)
 
     def _tells(self, publication: np.ndarray) -> np.ndarray:
-        """Return True for copies that show that their senders have the whole publication.
-
-        If nodes recode, only the last needed part shows this.
-        """
+        """Return True for copies that show that their senders have the whole publication."""
         if self.given.useful is None:
             return np.ones(len(publication), dtype=bool)
         return self.given.parts.last(publication) == publication
@@ -379,10 +328,7 @@ class ClockBucket:
         return row, came.take(row, axis=0)
 
     def _useful(self, came: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the copies whose parts their receivers lack: rows in `came`, and copies (W15).
-
-        In the returned copies, the part has the number that the receiver gives to it.
-        """
+        """Return the copies whose parts their receivers lack: rows in `came`, and copies (W15)."""
         parts, useful, number = self.given.parts, self.given.useful, self.given.nodes.number
         assert useful is not None
         message, place = came[:, _PUBLICATION].astype(np.int64), came[:, _PLACE]
@@ -458,10 +404,7 @@ class ClockBucket:
     # --- steps 3 and 4 of a window
 
     def send(self, window: int, unwanted: Columns | None) -> tuple[np.ndarray, np.ndarray]:
-        """Enqueue batches and start copies in a window; return the receivers and the copies.
-
-        `unwanted` has the received IDONTWANTs.
-        """
+        """Enqueue batches and start copies in a window; return the receivers and the copies."""
         if unwanted is not None:
             told = unwanted["told"]
             self._know(told[:, _OF], self._back[told[:, _TO]], _times(told)[:, 0])
@@ -476,10 +419,7 @@ class ClockBucket:
         return self._known[self._link_base[publication] + link]
 
     def _enqueue(self, first: np.ndarray) -> None:
-        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2).
-
-        `first` are first copies; at a source, a row without link.
-        """
+        """Enqueue the batches of nodes with a new first copy, and of sources (rule W2)."""
         if not len(first):
             return
         given, place = self.given, first[:, _PLACE]
@@ -516,10 +456,7 @@ class ClockBucket:
         return given.discipline.order_of(given.nodes.number, publication, node, peer)
 
     def _sends(self, first: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return True for each link on which a node sends its copies of a publication: bool.
-
-        `of` is the row in `first` (first copies), and `link` the link of each candidate.
-        """
+        """Return True for each link on which a node sends its copies of a publication: bool."""
         links, given = self.links, self.given
         published = given.publications
         of_first = first[:, _PUBLICATION]
@@ -581,10 +518,7 @@ class ClockBucket:
         room: np.ndarray,
         delay_us: np.ndarray,
     ) -> np.ndarray:
-        """Return the delays of copies in microseconds: the delays of their links, with jitter.
-
-        `room` are the rooms of the senders, `delay_us` the delays of the links.
-        """
+        """Return the delays of copies in microseconds: the delays of their links, with jitter."""
         late = self.given.late
         if late is None:
             return delay_us
@@ -616,10 +550,7 @@ class ClockBucket:
 
 
 def _empty_copies(given: ClockSetting) -> dict[str, list[np.ndarray]]:
-    """Return empty lists of arrays for the columns of copies that are results.
-
-    A column ``place`` stands for ``room`` and ``node``.
-    """
+    """Return empty lists of arrays for the columns of copies that are results."""
     kept = {"place" if name in ("room", "node") else name for name in given.kept}
     numbers = dict.fromkeys(("publication", "place", "sender", "hops"), np.int32)
     times = dict.fromkeys(("sent_us", "at_us", *given.carried), np.int64)

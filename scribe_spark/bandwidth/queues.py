@@ -17,11 +17,7 @@ _SPAN = 32
 
 
 class Growing:
-    """Named arrays of equal length that grow at their ends; :attr:`count` values are valid.
-
-    The arrays are allocated with their maximal length, so that nothing is copied; the operating
-    system provides memory only for the parts that are written.
-    """
+    """Named arrays that grow at their ends; memory is taken when it is written."""
 
     def __init__(self, most: int, **kinds: DTypeLike) -> None:
         self.count = 0
@@ -120,11 +116,10 @@ class Downlinks:
         self._free = np.zeros(count, dtype=np.int64)
 
     def take(self, downlink: np.ndarray, at_us: np.ndarray, takes_us: np.ndarray) -> np.ndarray:
-        """Return the times at which downlinks have finished copies, in microseconds.
+        """Return the times (us) at which downlinks (indices, ascending) have finished copies.
 
-        `downlink` are indices of downlinks, ascending; the copies of a downlink are in the order of
-        arrival, after those of earlier calls.  `at_us` is when the first byte of a copy arrives,
-        `takes_us` its transmission time.
+        The copies of a downlink are in the order of arrival, after those of earlier calls: their
+        first bytes arrive at `at_us`.
         """
         starts = run_starts(downlink)
         if not len(starts):
@@ -186,15 +181,10 @@ class Uplinks:
     def enqueue(self, batches: Columns, link: np.ndarray, window_us: int) -> None:
         """Add batches, sorted by uplink, time and publication.
 
-        `link` has the links of the copies of all batches, one batch after the other; `window_us` is
-        the length of a window in microseconds.
-
-        Parameters
-        ----------
-        batches : Columns
-            ``uplink, publication, at_us`` (when the batch is enqueued), ``takes_us`` (the time of a
-            single copy), ``hops`` (of the sender's first copy), ``copies`` (at least one), and
-            ``whole`` (True if all copies start together, or none of them can be held back).
+        `batches` has ``uplink, publication, at_us`` (when the batch is enqueued), ``takes_us`` (of
+        a single copy), ``hops`` (of the sender's first copy), ``copies`` (at least one), and
+        ``whole`` (True if all copies start together, or none can be held back); `link` has the
+        links of their copies in order.
         """
         if not len(batches["uplink"]):
             return
@@ -215,11 +205,7 @@ class Uplinks:
         self._wait(uplink[~queued], window_us)
 
     def start(self, window: int, window_us: int, known: Known) -> Started:
-        """Return the copies that start in a window (rule W4 or W4').
-
-        ``known(publication, link)`` returns the times at which senders learn that receivers have
-        publications.
-        """
+        """Return the copies that start in a window (rule W4 or W4')."""
         end_us = (window + 1) * window_us
         active, started = self._waiting.take(window)[:, 0], []
         while len(active):

@@ -1,18 +1,31 @@
 """The clock after a round: the times of deliveries whose copies do not depend on times.
 
 :func:`time_round` reads the copies that nodes sent, and replaces the times of deliveries.
+:func:`replayed` plays the publications of a run along the trees of a system, from the source or
+from the root of the group.
 
 Rules: docs/rules.md, W10, W11.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from scribe_spark.bandwidth.runs import Change, Clock, RoundLinks, play_clock
+from scribe_spark.bandwidth.runs import (
+    Change,
+    Clock,
+    RoundLinks,
+    links_of,
+    play_clock,
+    play_on_spark,
+    player_of,
+)
 from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core.arrays import (
@@ -22,16 +35,31 @@ from scribe_spark.core.arrays import (
     find_sorted,
     flags,
     index_sorted,
+    rank_in_group,
     run_starts,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.losses import Late, Lost, loses
+from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.losses import (
+    Jitter,
+    Late,
+    Losses,
+    Lost,
+    jitter_keys,
+    loses,
+    publication_keys,
+)
+from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.engine.views import Names, read_view
+from scribe_spark.multicast import COPIES as COPY_ROWS
+from scribe_spark.multicast import DELIVERIES, PAYLOAD, PUBLICATION, Multicast
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.underlay.protocol import Kernel, node_delays
 
 
 @dataclass(frozen=True)
@@ -65,8 +93,7 @@ class Begun(Rows):
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
         """Return the publications by number, with times (us) and sizes (bytes) from two arrays.
 
-        The number of a publication is its index in `at_us` and `size`.  Publications that have
-        times already are returned as they are.
+        Publications that have times already are returned as they are.
         """
         if (self.at_us >= 0).all():
             return self
@@ -85,10 +112,7 @@ class Begun(Rows):
         return self.find({"group": self.group, "publication": self.along})
 
     def find(self, rows: Columns) -> np.ndarray:
-        """Return the topic of each row of a table of copies or deliveries: int64.
-
-        The topic is NONE where no publication goes along the copies.
-        """
+        """Return the topic of each row of copies or deliveries: int64; NONE without one."""
         names = distinct(self.along)
         key = self.group * len(names) + index_sorted(names, self.along)
         key, first = np.unique(key, return_index=True)
@@ -149,11 +173,7 @@ class _MakeLinks:
         delay_us: np.ndarray,
         lost: np.ndarray | None = None,
     ) -> Columns:
-        """Return links as messages to their senders; in a batch, receivers are in order of nodeIds.
-
-        `room` and `to_room` are the rooms of sender and receiver, `lost` marks links that lose
-        copies.
-        """
+        """Return links as messages to their senders; the order in a batch is that of nodeIds."""
         links = mesh_links(room, node, to_room, peer, delay_us, peer)
         if self.lossy:
             links["lost"] = np.zeros(len(node), dtype=bool) if lost is None else lost
@@ -161,10 +181,7 @@ class _MakeLinks:
 
 
 def _room(copies: Columns, end: str) -> np.ndarray | int:
-    """Return, for each copy, the index of a room in its topic; `end` is the column with the tree.
-
-    Room 1 belongs to the ways from sources to roots.
-    """
+    """Return the index of each copy's room in its topic; `end` is the column with its tree."""
     return np.where(copies[end] > 0, 1 + copies[end], 0) if end in copies else 0
 
 
@@ -185,12 +202,7 @@ class _OnLostLinks(Lost):
 def _write_times(
     begun: Begun, at_us: np.ndarray, nodes: int, deliveries: str, tables: Tables
 ) -> None:
-    """Write the times and hops of first copies into the table of deliveries.
-
-    `at_us` are the times of the publications, `nodes` is the number of nodes, and `deliveries` the
-    name of the table.  A delivery without a copy in this round is unchanged, because the node
-    received the publication in another way.
-    """
+    """Write the times and hops of first copies into the table of deliveries."""
     came = tables.pop(ARRIVALS)
     if not tables.has_rows(deliveries):
         return
@@ -215,13 +227,8 @@ def _write_all(
     recoded: bool,
     tables: Tables,
 ) -> None:
-    """Write the tables of deliveries and copies of all publications, with times and first copies.
-
-    `names` are those of the tables of copies and of deliveries.  Hops and times of copies count
-    from the source, those of deliveries from the root.  Copies that nodes have recoded have numbers
-    of their senders, so the clock says which copies are first ones.
-    """
-    came, sent = tables.pop(ARRIVALS), tables.pop(COPIES)
+    """Write the tables of deliveries and of copies of all publications."""
+    came = tables.pop(ARRIVALS)
     came = take(came, came["room"] % ROOMS != 1)
     # 1. a node's first copy, of all trees
     key = key_of([came["publication"], came["node"]], nodes)
@@ -236,6 +243,9 @@ def _write_all(
         "delay_us": came["at_us"] - at_us[p] - begun.delay_us[p],
     }
     # 2. copies, but those from sources to roots
+    if COPIES not in tables:
+        return
+    sent = tables.pop(COPIES)
     p = sent["publication"]
     first = find_sorted(key, key_of([p, sent["node"]], nodes))
     same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
@@ -266,36 +276,18 @@ def time_round(
     merged: bool,
     in_run: bool = False,
     late: Late | None = None,
+    lost: Lost | None = None,
+    keeps: bool = True,
 ) -> None:
     """Replace the times of deliveries by those of the clock, from the copies that nodes sent.
 
-    Parameters
-    ----------
-    player : PlaysPrograms
-        The player of the buckets.
-    links : RoundLinks
-        The sizes and rates.
-    facts : KnowsRing
-        The nodes.
-    bounds : ndarray of int64, shape (B + 1,)
-        The first positions of the buckets, and the number of nodes.
-    kernel : Kernel
-        The network.
-    begun : Begun
-        All publications of the round; one without a time starts at 0, and one without a size has
-        the usual size.
-    tables : tuple of str
-        The tables of copies and of deliveries.  Copies (``group, publication, sender, to``) are in
-        any bucket, lost ones included, perhaps with a column ``lost``; if a publication goes along
-        several trees, copies also have the trees of their two ends (``from_tree, tree``).
-        Deliveries (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.
-    merged : bool
-        True if routers duplicate packets; then times of transmission are added (rule W11).
-    in_run : bool
-        True in a run, in which both tables get the rows of all publications, and copies the columns
-        ``hops, sent_us, first``; unless copies are merged.
-    late : Late, optional
-        The jitter of copies.
+    `tables` are those of copies and of deliveries.  Copies (``group, publication, sender, to``) are
+    in any bucket, lost ones included, perhaps with a column ``lost``; if a publication goes along
+    several trees, copies also have the trees of their two ends (``from_tree, tree``).  Deliveries
+    (``group, publication, node, hops, delay_us``) are in the buckets of the nodes.  If copies are
+    `merged`, because routers duplicate packets, times of transmission are added (rule W11).
+    `in_run`: the two tables get the rows of all publications, and copies the columns ``hops,
+    sent_us, first``.
     """
     if not len(begun):
         return
@@ -311,7 +303,7 @@ def time_round(
     relayed = np.sort(np.unique(ends, axis=0, return_index=True)[1])  # each way once
     relayed = relayed[begun.relayed[relayed]]
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
-    lossy = loses(kernel)
+    lossy = lost is None and loses(kernel)
     player.play(_MakeLinks(clock, begun, copies, lossy), ways if len(relayed) else None)
     published = TimedPublications.of(at_us, begun.topic, begun.source, size, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
@@ -319,8 +311,8 @@ def time_round(
         write = partial(_write_all, *times, tables, links.parts.recoded)
     else:
         write = partial(_write_times, *times, deliveries)
-    kept = _COPY_COLUMNS if in_run else ()
-    read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else None
+    kept = _COPY_COLUMNS if in_run and keeps else ()
+    read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else lost
     played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
     player.keep(played, "clock with bandwidth")
 
@@ -343,3 +335,146 @@ def _add_transmission(
     of = got["node"][row], delay_us[row], size[topic[row]]
     delay_us[row] = links.routed_us(facts.ring, source, *of)
     tables[deliveries] = {**got, "delay_us": delay_us}
+
+
+# --- replay along trees
+
+#: ``ways(groups, sources)`` returns the hops and the delays of routes from sources to roots.
+Ways = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+# kinds of messages; members are a table, too
+_EDGE, _MEMBER = "edge", "member"
+
+#: The tables of a bucket's deliveries, and of its copies.
+_DELIVERED, _SENT = "delivered", "sent"
+
+
+def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicast:
+    """Return a multicast along trees, with the deliveries that the clock with bandwidth computes.
+
+    `made` is the multicast without bandwidth.  A source that is not the root sends its message to
+    the root first: in one hop, or by `ways`, a function that returns the hops and delays of ways.
+    """
+    scheduled = stages.schedule is not None
+    tables = cache(partial(_play, stages, made, ways))
+    more = f", {PUBLICATION}" if scheduled else ""
+
+    def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
+        ring, underlay = stages.overlay.ring, stages.underlay
+        names = Names(ring.facts, underlay.kernel, np.unique(stages.publications.group))
+        return read_view(tables().batches(name), names, schema + more, rows)
+
+    def copies(some: Columns) -> dict[str, Any]:
+        return {**some, "receiver": some["to"], "hop": some["hops"], "kind": PAYLOAD}
+
+    made = replace(made, delivered=lambda: view(_DELIVERED, DELIVERIES))
+    if not scheduled:
+        return made
+    return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
+
+
+def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
+    """Play a multicast along trees by the clock; return the tables of buckets with the results."""
+    ring, underlay, schedule = stages.overlay.ring, stages.underlay, stages.publications
+    stages.note_clock(player_of(ring.layout))
+    group, of = np.unique(schedule.group, return_inverse=True)
+    listed = stages.source_rows.sort_by("group")
+    every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
+    ends = schedule.source, roots[index_sorted(every, group)][of]
+    source, root = (ring.facts.positions(end) for end in ends)
+    router, relayed = ring.facts.ring.router, source != root
+    hops, delay_us = relayed.astype(np.int64), np.zeros(len(schedule), dtype=np.int64)
+    if ways is None:
+        direct = router[source[relayed]], router[root[relayed]]
+        delay_us[relayed] = node_delays(underlay.kernel, underlay.lan_us, *direct)
+    elif relayed.any():  # each way is routed once
+        rows = np.column_stack([schedule.group, schedule.source])[relayed]
+        rows, way = np.unique(rows, axis=0, return_inverse=True)
+        hops[relayed], delay_us[relayed] = (of_ways[way.ravel()] for of_ways in ways(*rows.T))
+    number, times = np.arange(len(schedule)), (schedule.at_us, schedule.size)
+    begun = Begun(of, number, source, root, hops, delay_us, np.zeros_like(number), *times)
+    assert made.edges is not None
+    edges = Batches.of(made.edges, ["group", "parent", "child"])
+    members = Batches.of(stages.memberships, ["group", "node"])
+    sent = [ring.messages(edges, _EDGE, "parent", _edge, group)]
+    sent.append(ring.messages(members, _MEMBER, "node", groups=group))
+    tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
+    network = ring.facts, ring.bounds, underlay.kernel
+    of_draws = _of_draws(ring.facts, underlay.kernel, stages.config.seed, schedule.group, source)
+    keeps = stages.schedule is not None
+    played = partial(_play_trees, links_of(stages), network, begun, *of_draws, keeps)
+    play_on_spark(tables, played, f"{made.system} with bandwidth")
+    return tables
+
+
+def _of_draws(
+    facts: Facts, kernel: Kernel, seed: int, group: np.ndarray, source: np.ndarray
+) -> tuple[Lost | None, Late | None]:
+    """Return losses and jitter of copies; a publication's rank in its group keys draws."""
+    losses, jitter, rank = Losses.of(facts, kernel), Jitter.of(facts, kernel), rank_in_group(group)
+    lost, late = None, None
+    if losses is not None:
+        lost = losses.of_publications(publication_keys(seed, group, rank), source)
+    if jitter is not None:
+        late = jitter.of_publications(jitter_keys(seed, group, rank))
+    return lost, late
+
+
+def _play_trees(
+    links: RoundLinks,
+    network: tuple[Facts, np.ndarray, Kernel],
+    begun: Begun,
+    lost: Lost | None,
+    late: Late | None,
+    keeps: bool,
+    player: PlaysPrograms,
+) -> None:
+    facts, bounds, kernel = network
+    player.play(Change(bounds, _store))
+    time_round(
+        *(player, links, facts, bounds, kernel, begun, (_SENT, _DELIVERED), False, True),
+        late=late,
+        lost=lost,
+        keeps=keeps,
+    )
+    write = partial(_write, begun, len(facts.ring), links)
+    player.play(Change(bounds, write))
+
+
+def _store(tables: Tables, inbox: Inbox) -> None:
+    """Store messages as the members, and as the copies along which all publications go."""
+    none = whole_numbers()
+    nothing = {AT: none, "peer": none, "group": none}
+    tables[_MEMBER] = dict(inbox.get(_MEMBER, nothing))
+    edges = inbox.get(_EDGE, nothing)
+    ends = {"sender": edges[AT], "to": edges["peer"]}
+    tables[_SENT] = {"group": edges["group"], "publication": 0 * edges[AT], **ends}
+
+
+def _write(begun: Begun, size: int, links: RoundLinks, tables: Tables, inbox: Inbox) -> None:
+    """Write deliveries to members and copies along trees, with hops and times from the source.
+
+    The copy from a source to the root is not a result.  `size` is the number of nodes.
+    """
+    members, copies = tables.pop(_MEMBER), tables.pop(_SENT)
+    if (came := tables.pop(_DELIVERED, None)) is None:  # a bucket without nodes
+        return
+    wanted = np.sort(key_of([members["group"], members[AT]], size))
+    p = came["publication"]
+    kept = find_sorted(wanted, key_of([came["group"], came["node"]], size)) >= 0
+    came = {
+        **came,
+        "hops": came["hops"] + begun.hops[p],
+        "delay_us": came["delay_us"] + begun.delay_us[p],
+    }
+    came = take(came, kept & (came["node"] != begun.source[p]))
+    tables[_DELIVERED] = links.parts.complete(came, size)
+    if "first" in copies:
+        p = copies["publication"]
+        on_way = begun.relayed[p] & (copies["to"] == begun.root[p])
+        copies = {**copies, "sent_us": copies["sent_us"] + begun.at_us[p]}
+        tables[_SENT] = take(copies, ~on_way)
+
+
+def _edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
+    return {"peer": facts.positions(batch.column("child").to_numpy())}

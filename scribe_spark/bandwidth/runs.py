@@ -74,11 +74,7 @@ class RoundLinks:
 
     @classmethod
     def of(cls, config: Any, hosts: Hosts, lan_us: int, network: Kernel | None = None) -> Self:
-        """Return the sizes, rates and times of a config.
-
-        `hosts` has the rates of the network's file, `lan_us` is the delay of a LAN link, and
-        `network` answers queries of routes.
-        """
+        """Return the sizes, rates and times of a config."""
         given = config.bandwidth
         return cls(
             size=given.size,
@@ -98,18 +94,12 @@ class RoundLinks:
         )
 
     def rates(self, number: np.ndarray, router: np.ndarray, validation_us: int = 0) -> NodeRates:
-        """Return the rates of nodes, from their numbers and the indices of their routers.
-
-        `validation_us` is the time of validation of nodes whose class does not set one.
-        """
+        """Return the rates of nodes (numbers) at routers (indices)."""
         usual = {"up": self.up, "down": self.down, "validation_us": validation_us}
         return self.hosts.rates(self.classes, number, router, **usual)
 
     def narrowest(self, ring: Ring, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the rate (bit/s) of the narrowest link on each pair's route; 0 means no limit.
-
-        `a` and `b` are positions of nodes in the ring.
-        """
+        """Return the rate (bit/s) of the narrowest link between positions; 0: no limit."""
         if self.routes is None:
             return np.zeros(len(a), dtype=np.int64)
         rate = narrowest(self.routes, ring.router[a], ring.router[b])
@@ -123,11 +113,7 @@ class RoundLinks:
         delay_us: np.ndarray,
         size: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the delays of copies that routers duplicate: rule W11; int64.
-
-        `source` and `node` are positions in the ring, `delay_us` the delays of the routes, and
-        `size` the sizes of the publications; by default those of a world.
-        """
+        """Return the delays of copies that routers duplicate: rule W11; int64."""
         up, down = (self.rates(ring.node[at], ring.router[at]) for at in (source, node))
         rates = up.up, down.down, self.narrowest(ring, source, node)
         return routed_us(delay_us, self.size if size is None else size, *rates)
@@ -142,8 +128,7 @@ class RoundLinks:
     ) -> Clock:
         """Return a clock with these rates; `discipline` has fields of the system's `Discipline`.
 
-        `facts` has the nodes, `bounds` (B + 1,) the first positions of the buckets, and `kernel`
-        answers queries of routes.  The clock uses `processing_us` if the validation time is 0.
+        The clock uses `processing_us` if the validation time is 0.
         """
         rules: dict[str, Any] = {"uplink": self.uplink, "shared": self.shared, "seed": self.seed}
         validation_us = self.validation_us or processing_us
@@ -152,10 +137,7 @@ class RoundLinks:
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock with bandwidth: what determines when copies arrive if links have rates; picklable.
-
-    It has the delays between the nodes of an overlay, their rates, and the rules of sending.
-    """
+    """The clock with bandwidth of an overlay: delays, rates and rules of sending; picklable."""
 
     facts: KnowsRing
     bounds: np.ndarray  # (B + 1,)
@@ -185,22 +167,13 @@ def links_of(stages: Any) -> RoundLinks:
     return RoundLinks.of(stages.config, stages.graph.hosts, underlay.lan_us, underlay.kernel)
 
 
-def clock_of(stages: Any, **discipline: Any) -> Clock:
-    """Return the clock of a run (see `RoundLinks.clock`); its `stages` note where it is played."""
-    ring, underlay = stages.overlay.ring, stages.underlay
-    stages.note_clock(player_of(ring.layout))
-    links = links_of(stages)
-    return links.clock(ring.facts, ring.bounds, underlay.kernel, **discipline)
-
-
 # --- where the clock is played
 
 
 def player_of(layout: Layout) -> dict[str, str]:
     """Return where windows of the clock are played, and the reason: ``name, why``.
 
-    There are hundreds of windows with milliseconds of work each, so a window is never a job,
-    whatever the engine of the run.
+    A window is never a job: there are hundreds of windows with milliseconds of work each.
     """
     reason = why_no_tasks(layout.spark, layout.buckets)
     if reason is not None:
@@ -237,11 +210,7 @@ def play_clock(
     lost: Lost | None = None,
     late: Late | None = None,
 ) -> None:
-    """Play publications by the clock, on a player that keeps its buckets.
-
-    ``read(tables, inbox)`` returns the links of a bucket, and ``write(tables)`` converts the
-    results to other tables.  The options are those of `ClockSetting`.
-    """
+    """Play publications by the clock (`ClockSetting`), on a player that keeps its buckets."""
 
     def read_links(tables: Tables, inbox: Inbox) -> None:
         tables[LINKS] = read(tables, inbox)
@@ -263,10 +232,7 @@ def play_clock(
 def play_on_spark(
     tables: BucketTables, played: Callable[[PlaysPrograms], None], called: str
 ) -> None:
-    """Call ``played(player)``: tasks keep the player's buckets, or one task keeps all buckets.
-
-    `tables` are the tables of the buckets, and `called` is the name of the job.
-    """
+    """Call ``played(player)``: tasks keep the player's buckets, or one task keeps all buckets."""
     alone = player_of(tables.layout)["name"] != IN_TASKS
     tables.play_in_tasks(played, called, alone=alone)
 
@@ -289,13 +255,8 @@ def flood_along(
 ) -> Callable[[PlaysPrograms], None]:
     """Return a function of a player that plays publications along edges by the clock.
 
-    The other parameters are those of :func:`play_clock`.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The names of tables: edges (``group, node, peer`` and the carried columns; each group is a
-        topic), and the results, which are those of `Dissemination`: first copies, and all copies.
+    `names` are those of the tables of edges (``group, node, peer`` and the carried columns; each
+    group is a topic) and of the results of `Dissemination`: first copies, and all copies.
     """
     edges, arrivals, copies = names
     read = partial(_read_edges, clock, edges, carried)
@@ -319,11 +280,7 @@ def _read_edges(
 def _write_flood(
     published_us: np.ndarray, arrivals: str, copies: str, carried: tuple[str, ...], tables: Tables
 ) -> None:
-    """Write the tables of first copies and of all copies, with times since their publications.
-
-    `published_us` are the times of the publications, `arrivals` and `copies` the names of the
-    tables.
-    """
+    """Write the tables of first copies and of all copies, with times since their publications."""
     for ours, theirs, names in ((ARRIVALS, arrivals, _FIRST), (COPIES, copies, _COPY)):
         came = tables.pop(ours)
         times = [time for time in ("at_us", "sent_us") if time in came]

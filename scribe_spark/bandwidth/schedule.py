@@ -44,10 +44,7 @@ class Schedule(Rows):
 
 
 def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
-    """Read and check a local table of publications without Spark.
-
-    `nodes` is the number of nodes, and `usual` the size in bytes if the table has no sizes.
-    """
+    """Read and check a local table of publications, of the size `usual` by default."""
     return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
 
 
@@ -80,11 +77,7 @@ _QUANTITIES: dict[units.Quantity, tuple[int, str]] = {"time": (0, "ms"), "size":
 def amounts(
     frame: pd.DataFrame, field: str, path: str, name: units.Quantity, optional: bool = False
 ) -> np.ndarray:
-    """Return a column (by name) of texts with units in base units: int64.
-
-    Empty cells of an `optional` column become NONE.  Each distinct text is parsed once.  An error
-    names the table as `field`.
-    """
+    """Return a column of texts with units in base units: int64; NONE for an empty cell."""
     cells = frame[name]
     texts, which = np.unique(cells.fillna("").to_numpy(str), return_inverse=True)
     found = np.full(len(texts), NONE, dtype=np.int64)

@@ -1,15 +1,10 @@
 """The input of the clock: nodes with their rates, links, publications, their parts, the discipline.
 
 A *place* is a node in a room; its key is ``room * n + node`` with n the number of nodes.  A topic
-has `ROOMS` rooms, from ``ROOMS * topic``: the first for its members, the second for the nodes that
-forward a publication to the topic's root, the others for further trees of the publication.  So a
-node on that way handles the message once on the way and once as a member.
-
-Each part of a publication is a message, and a node needs some of the parts.  Messages of a schedule
-are numbered so that the parts of a publication follow each other.  A publication has the number of
-its first part.
-
-Rules: docs/rules.md, W1 to W8, W11, W13 to W15.
+has `ROOMS` rooms: the first for its members, the second for the nodes that forward a publication to
+the topic's root, the others for further trees.  Each part of a publication is a message; messages
+of a schedule are numbered so that the parts of a publication follow each other, and a publication
+has the number of its first part.  Rules: docs/rules.md, W1 to W8, W11, W13 to W15.
 """
 
 from __future__ import annotations
@@ -35,21 +30,11 @@ Sized = TypeVar("Sized", bound=Any)
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts into which a source splits each publication; by default one part, the publication.
+    """The parts into which a source splits each publication; by default one part."""
 
-    Attributes
-    ----------
-    needed : int
-        The number of different parts with which a node has the publication, k.
-    sent : int
-        The number of parts that the source sends, n.
-    recoded : bool
-        True if nodes recode: every useful copy is a new part (W15).
-    """
-
-    needed: int = 1
+    needed: int = 1  # the number of different parts with which a node has the publication
     sent: int = 1
-    recoded: bool = False
+    recoded: bool = False  # True if nodes recode: every useful copy is a new part (W15)
 
     @classmethod
     def of(cls, bandwidth: Any) -> Self:
@@ -62,10 +47,7 @@ class Parts:
         return replace(each, size=-(-each.size // self.needed))
 
     def sent_until(self, message: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Return how many bytes of its publication the source has sent with each message.
-
-        `message` are numbers of parts, and `size` is the size of a part in bytes.
-        """
+        """Return how many bytes of its publication the source has sent with each part."""
         return size * (1 + message % self.sent)
 
     def publication(self, message: np.ndarray) -> np.ndarray:
@@ -82,36 +64,16 @@ class Parts:
     def useful(
         self, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Return True for copies that are useful to nodes with too few parts (rule W15): bool.
-
-        `sender` and `receiver` are numbers of nodes; `message` is the part that the sender sends.
-        """
+        """Return True for copies that are useful to nodes with too few parts (rule W15): bool."""
         return draws.bits_np(seed, "rlnc", message, sender, receiver) >> np.uint64(56) != 0
 
     def complete(self, came: Columns, nodes: int) -> Columns:
         """Return the message with which each node has a whole publication (rule W14).
 
-        Parameters
-        ----------
-        came : Columns
-            The first copies of messages at nodes: ``publication`` (a message), ``node, hops,
-            delay_us``, perhaps others; all rows of a node.
-        nodes : int
-            The number after the greatest one in ``node``.
-
-        Returns
-        -------
-        Columns
-            The rows of messages after which their nodes have `needed` parts, ties by number; with
-            the publications in the column ``publication``.
-
-        Examples
-        --------
-        >>> parts = Parts(needed=2, sent=3)
-        >>> came = {"publication": [3, 4, 5, 4], "node": [7, 7, 7, 8], "delay_us": [9, 5, 7, 1]}
-        >>> came = {name: np.array(column) for name, column in came.items()}
-        >>> {name: column.tolist() for name, column in parts.complete(came, 9).items()}
-        {'publication': [3], 'node': [7], 'delay_us': [7]}
+        `came` has the first copies of messages at nodes: ``publication`` (a message), ``node, hops,
+        delay_us``, perhaps others; all rows of a node, below `nodes`.  Returned are the rows of
+        messages after which their nodes have `needed` parts, ties by number, with the number of the
+        publication.
         """
         if self.sent == 1:
             return came
@@ -160,13 +122,6 @@ def routed_us(
 
     The source sends one copy at rate `up`, and a member receives the copy at rate `down`; the
     narrowest link between their routers has the rate `narrowest`.
-
-    Examples
-    --------
-    At 8 Mbit/s, 1,000 bytes take 1 ms:
-
-    >>> routed_us(np.array([5_000, 7_000]), 1_000, 8_000_000, np.array([4_000_000, 0])).tolist()
-    [7000, 8000]
     """
     takes_us = (transmission_us(size, rate) for rate in (up, down, narrowest))
     return delay_us + functools.reduce(np.maximum, takes_us)
@@ -213,10 +168,7 @@ def mesh_links(
     delay_us: np.ndarray,
     order: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return links as columns of `TimedLinks`, on which all nodes send, also those without flood.
-
-    Links go from `node` in `room` to `peer` in `to_room`; `order` is the rank of a link in a batch.
-    """
+    """Return links as columns of `TimedLinks`, on which all nodes send; `order` is a rank."""
     ends = {"room": room, "node": node, "to_room": to_room, "peer": peer}
     return {**ends, "delay_us": delay_us, "mesh": np.ones(len(node), dtype=bool), "order": order}
 
@@ -277,10 +229,6 @@ class Discipline:
     def order_of(
         self, number: np.ndarray, publication: np.ndarray, node: np.ndarray, peer: np.ndarray
     ) -> np.ndarray:
-        """Return a number for each copy, by which the copies of a batch are sorted: uint64.
-
-        `number` has the numbers of all nodes; `node` and `peer` are the positions of sender and
-        receiver.  Of equal numbers, the smaller nodeId of the receiver is first.
-        """
+        """Return the numbers (uint64) by which the copies of a batch are sorted."""
         assert self.seed is not None
         return draws.bits_np(self.seed, "order", publication, number[node], number[peer])

@@ -3,17 +3,14 @@
 First, the nodes exchange the numbers of their links.  Then a window takes two supersteps: receive
 copies and send IDONTWANTs; receive IDONTWANTs and start copies.  Without IDONTWANTs, a window takes
 one superstep.  Every bucket tells all others the first window in which it has something to do, and
-earlier windows are skipped.
-
-The state of a bucket stays in memory between supersteps, so the program needs a player that keeps
-its buckets; on Spark these are tasks.
+earlier windows are skipped.  The state of a bucket stays in memory between supersteps, so the
+program needs a player that keeps its buckets; on Spark these are tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -40,15 +37,9 @@ _OFFER, _ANSWER, _DELAY, _NEXT, _COPY, _UNWANTED, _GO_ON = (
 NEVER = np.iinfo(np.int64).max
 
 
-class Turns(Protocol):
-    """The state of a bucket, and the generator that plays its windows."""
-
-    #: Yields the messages of the bucket in each superstep; receives its inbox.
-    turns: Generator[Outbox, Inbox, None]
-
-    def end(self, tables: Tables) -> None:
-        """Write the tables of a bucket after its last window."""
-        ...
+#: The supersteps of a bucket: yields the bucket's messages, receives its inbox, and returns a
+#: function that writes the bucket's tables after the last window.
+Turns = Generator[Outbox, Inbox, Callable[[Tables], None]]
 
 
 @dataclass(frozen=True)
@@ -61,10 +52,9 @@ class InWindows:
     waiting: dict[int, Outbox] = field(default_factory=dict, init=False)
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        """Return the state of the bucket of the nodes `first` to `last` before its first window.
+        """Play the bucket of the nodes `first` to `last`.
 
-        `everybody` has the position of one node of each bucket, to which this bucket tells its next
-        window.
+        `everybody` has the position of a node of each bucket, to which the next window is told.
         """
         raise NotImplementedError
 
@@ -75,14 +65,15 @@ class InWindows:
         if bucket not in self.playing:
             everybody = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
             self.playing[bucket] = self.begin(tables, first, last, everybody)
-            return next(self.playing[bucket].turns)
+            return next(self.playing[bucket])
         if not superstep:  # continue with the windows
             del tables[_GOES_ON]
             return self.waiting.pop(bucket)
         try:
-            outbox = self.playing[bucket].turns.send(inbox)
-        except StopIteration:
-            self.playing.pop(bucket).end(tables)
+            outbox = self.playing[bucket].send(inbox)
+        except StopIteration as end:
+            del self.playing[bucket]
+            end.value(tables)
             return {}
         # before a player takes the program for an endless one; true in all buckets together
         if superstep == most_supersteps(int(self.bounds[-1])) - 1:
@@ -106,34 +97,20 @@ class Windows(InWindows):
     given: ClockSetting
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        links = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
-        return _PlayWindows(ClockBucket(self.given, links, first, last), everybody)
-
-
-class _PlayWindows:
-    """The state of a bucket in the clock with bandwidth, and the generator of its supersteps."""
-
-    def __init__(self, bucket: ClockBucket, everybody: np.ndarray) -> None:
-        self.bucket, self._everybody = bucket, everybody
-        self.turns = self._play()
-
-    def end(self, tables: Tables) -> None:
-        tables[ARRIVALS] = self.bucket.arrivals()
-        if self.bucket.given.kept:
-            tables[COPIES] = self.bucket.copies()
-
-    def _play(self) -> Generator[Outbox, Inbox, None]:
-        bucket, links = self.bucket, self.bucket.links
+        columns = tables.pop(LINKS) if LINKS in tables else TimedLinks().to_columns()
+        bucket = ClockBucket(self.given, columns, first, last)
+        links = bucket.links
         # 1. both ends of a link exchange the link's numbers
-        delay_us = self._to_all("delay_us", int(links.delay_us.min()) if len(links) else NEVER)
-        delay_us |= self._to_all("links", len(links))
+        least_us = int(links.delay_us.min()) if len(links) else NEVER
+        delays = _to_all(everybody, delay_us=least_us, links=len(links))
+        itself = {AT: np.array([first], dtype=np.int64)}
         offer = {AT: links.peer, **bucket.offer()}
-        inbox = yield {_OFFER: offer, _DELAY: delay_us}
+        inbox = yield {_OFFER: offer, _DELAY: delays}
         offered = inbox.get(_OFFER) or {name: column[:0] for name, column in offer.items()}
         answer = bucket.answer(offered[AT], offered)
         delay_us, every = inbox[_DELAY]["delay_us"].min(), int(inbox[_DELAY]["links"].sum())
         least = 1 if delay_us == NEVER else int(delay_us)
-        inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: self._to_itself()}
+        inbox = yield {_ANSWER: {AT: offered["tail"], **answer}, _GO_ON: itself}
         bucket.begin(inbox.get(_ANSWER), least + bucket.given.least_time_us(), least)
         # 2. windows
         sent: dict[str, Columns] = {}
@@ -144,39 +121,39 @@ class _PlayWindows:
         for _ in counted("clock with bandwidth", most, "windows"):
             found = bucket.first_window()
             own = NEVER if found is None else found
-            inbox = yield {_NEXT: self._to_all("window", min(due, own)), **sent}
+            inbox = yield {_NEXT: _to_all(everybody, window=min(due, own)), **sent}
             window = int(inbox[_NEXT]["window"].min())
             if window == NEVER:
-                return
+                break
             copies = inbox[_COPY]["copy"] if _COPY in inbox else None
             unwanted = bucket.receive(window, copies)
             inbox = {}
             if announces:
-                inbox = yield {_UNWANTED: _at_peers(unwanted), _GO_ON: self._to_itself()}
+                inbox = yield {
+                    _UNWANTED: {AT: unwanted.pop("peer"), **unwanted} if unwanted else {},
+                    _GO_ON: itself,
+                }
             peer, copies = bucket.send(window, inbox.get(_UNWANTED))
             due = int(bucket.due(copies).min(initial=NEVER))
             sent = {_COPY: {AT: peer, "copy": copies}}
 
-    def _to_all(self, name: str, value: int) -> dict[str, np.ndarray]:
-        return {AT: self._everybody, name: np.full(len(self._everybody), value, dtype=np.int64)}
+        def end(tables: Tables) -> None:
+            tables[ARRIVALS] = bucket.arrivals()
+            if self.given.kept:
+                tables[COPIES] = bucket.copies()
 
-    def _to_itself(self) -> dict[str, np.ndarray]:
-        return {AT: np.array([self.bucket.first], dtype=np.int64)}
+        return end
 
 
-def _at_peers(unwanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if not unwanted:
-        return {}
-    peer = unwanted.pop("peer")
-    return {AT: peer, **unwanted}
+def _to_all(everybody: np.ndarray, **values: int) -> dict[str, np.ndarray]:
+    """Return a message with some values to each bucket."""
+    count = len(everybody)
+    columns = {name: np.full(count, value, dtype=np.int64) for name, value in values.items()}
+    return {AT: everybody, **columns}
 
 
 def play_windows(player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting) -> None:
-    """Send copies over links with rates, one window of time after the other.
-
-    In each bucket, the table LINKS becomes ARRIVALS and COPIES.  `bounds` (B + 1,) are the first
-    positions of the buckets and the number of nodes; `given` is the setting of the clock.
-    """
+    """Send copies over links; the table LINKS becomes ARRIVALS and COPIES in each bucket."""
     play_in_windows(player, Windows(bounds, given))
 
 
@@ -189,10 +166,7 @@ MANY_LINKS = 2**23
 def play_in_few_tasks(
     player: PlaysPrograms, bounds: np.ndarray, given: ClockSetting, many: int = MANY_LINKS
 ) -> None:
-    """Play all windows as :func:`play_windows` does, in one task if there are few links.
-
-    With fewer than `many` links, the first task plays all buckets as one.
-    """
+    """Play all windows; the first task plays fewer than `many` links alone."""
     in_task = player if isinstance(player, InTask) else None
     if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):
         play_windows(player, bounds, given)
@@ -204,10 +178,7 @@ def play_in_few_tasks(
 def _play_as_one(
     links: list[Columns], bounds: np.ndarray, given: ClockSetting
 ) -> list[dict[str, Columns]]:
-    """Return the tables of results of each bucket, from the links of all buckets in one process.
-
-    The list `links` is empty afterwards, to save memory.
-    """
+    """Return the tables of results of each bucket, from the links of all buckets in one process."""
     parts = [links.pop(0) for _ in range(len(links))]
     if len(parts) > 1:
         parts = [concatenate([{n: compact(c) for n, c in one.items()} for one in parts])]

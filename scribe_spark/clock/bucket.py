@@ -1,24 +1,16 @@
 """The clock of a bucket, the interface of its kernel, and the program that plays them.
 
-The clock has a calendar, turns, dead places and links.
-
 In a window of time, no event can cause another event: a message needs at least the least delay, and
-a timer waits at least as long as a window.  So all events of a window, an interval of time, are
-known at its beginning.  They are sorted by place, time and sender; in turn r, the r-th event of
-each place is played.
-
-A window is one superstep: each bucket receives the messages of earlier windows, plays the events of
-the window, and sends messages.  Every bucket tells all others the first window in which it has
-something to do, and earlier windows are skipped.  The state of a bucket stays in memory between
-supersteps, so the program needs a player that keeps its buckets.
-
-Rules: docs/rules.md, K1 to K7.
+a timer waits at least as long as a window.  So all events of a window are known at its beginning.
+They are sorted by place, time and sender; in turn r, the r-th event of each place is played.  A
+window is one superstep; see :mod:`scribe_spark.bandwidth.windows`.  Rules: docs/rules.md, K1 to K7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -47,26 +39,18 @@ from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, 
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, Tables
 
 
 class Slots:
-    """The neighbours of places (nodes in rooms); arrays have the shape (places, slots).
+    """The neighbours of places (nodes in rooms), in arrays (places, slots); a slot has one or none.
 
-    A place has a fixed number of slots, and a slot holds one neighbour or none.
-
-    Attributes
-    ----------
-    node : ndarray of int32
-        The neighbour in each slot; :data:`NONE` in a free slot.
-    tenancy : ndarray of int16
-        The number of neighbours that have left the slot.
-    flags : mapping of str to ndarray
-        What a node knows of its neighbours, by name; a new neighbour has 0.
+    What a node knows of its neighbours are `flags`, by name; a new neighbour has 0.
     """
 
     def __init__(self, shape: tuple[int, int], **flags: DTypeLike) -> None:
         self.node = np.full(shape, NONE, dtype=np.int32)
+        #: The number of neighbours that have left each slot.
         self.tenancy = np.zeros(shape, dtype=np.int16)
         self._numbers = np.arange(shape[1])[:, None]
         self.flags = {name: np.zeros(shape, dtype=kind) for name, kind in flags.items()}
@@ -157,71 +141,38 @@ class ClockKernel(Protocol):
 
 @dataclass(frozen=True)
 class Wires:
-    """The rates of links, for publications that have sizes.
+    """The rates of links, for publications that have sizes."""
 
-    Attributes
-    ----------
-    up, down : ndarray of int64, shape (n,)
-        Bits per second, by position; 0 means no limit.
-    size : ndarray of int64, shape (P,)
-        The bytes of each publication.
-    uplink : str
-        How the copies of a batch share the uplink: `INTERLEAVED` or `SERIAL`.
-    shared : bool
-        True if a node has one uplink and one downlink; False if one of each per room.
-    narrowest : callable, optional
-        ``narrowest(a, b)`` returns the rates of the narrowest links between nodes (0: no limit).
-    """
-
-    up: np.ndarray
+    up: np.ndarray  # bits per second, by position; 0: no limit
     down: np.ndarray
-    size: np.ndarray
-    uplink: str
-    shared: bool = True
+    size: np.ndarray  # the bytes of each publication
+    uplink: str  # `INTERLEAVED` or `SERIAL`
+    shared: bool = True  # True if a node has one uplink and one downlink, False: one per room
+    #: ``narrowest(a, b)`` returns the rates of the narrowest links between nodes (0: no limit).
     narrowest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
 class KernelSetting:
-    """The input of the clocks of all buckets: delays, rates, losses and the window.
-
-    Attributes
-    ----------
-    nodes : int
-        The number of nodes of all buckets.
-    delay : Delay
-        The delays of ordered pairs of nodes.
-    window_us : int
-        The length of a window: a lower bound of all delays and of all waits of timers.
-    wires : Wires, optional
-        The rates; without them, a message takes its delay only.
-    records : bool
-        True if the senders and receivers of all messages are recorded.
-    lost : Lost, optional
-        The copies that the network loses, by the index of the publication; the links have the
-        column ``time_us``, the times at which copies leave.
-    late : Late, optional
-        The jitter of copies, by the index of the publication.
-    validation_us : ndarray of int64, shape (n,), optional
-        The times that nodes need to check a publication before they forward copies.
-    """
+    """The input of the clocks of all buckets: delays, rates, losses and the window."""
 
     nodes: int
     delay: Delay
-    window_us: int
-    wires: Wires | None = None
-    records: bool = False
+    window_us: int  # a lower bound of all delays and of all waits of timers
+    wires: Wires | None = None  # without rates, a message takes its delay only
+    records: bool = False  # True if the senders and receivers of all messages are recorded
+    #: The copies that the network loses, by the index of the publication; links have the column
+    #: ``time_us``, the times at which copies leave.
     lost: Lost | None = None
-    late: Late | None = None
-    validation_us: np.ndarray | None = None
+    late: Late | None = None  # the jitter of copies, by the index of the publication
+    validation_us: np.ndarray | None = None  # the times that nodes check a publication
 
 
 class BucketClock:
     """The clock of a bucket, which plays the events of its places by a kernel.
 
-    `room` and `node` are the places of the bucket, ascending; `key` has their keys (room, node).
-    `alive` is True for places of live nodes, and has one more element: False, for nodes without a
-    place.
+    `room` and `node` are the places of the bucket, ascending.  `alive` is True for places of live
+    nodes, and has one more element: False, for nodes without a place.
     """
 
     def __init__(
@@ -272,7 +223,6 @@ class BucketClock:
         """Let each event's node send messages of a `kind`, at once or at the times `leaves_us`.
 
         `peer` has a receiver for each event, or several: (k,) or (k, m), with NONE for no receiver.
-        `columns` are the contents of the messages.
         """
         row, slot = np.nonzero((peer if peer.ndim == 2 else peer[:, None]) >= 0)
         if not len(row):
@@ -505,20 +455,14 @@ class BucketClock:
         return np.concatenate([rows[~copy], copies])
 
     def _links(self, rows: np.ndarray, end: int, wires: Wires) -> np.ndarray:
-        """Return the index of the uplink or downlink of each copy, at its sender or receiver.
-
-        `end` is the column of the packed rows with the sender or the receiver.
-        """
+        """Return the index of the uplink or downlink of each copy, at its sender or receiver."""
         if not wires.shared:
             return self._places(rows[:, ROOM], rows[:, end])
         link = find_sorted(self._nodes, rows[:, end])
         return np.where(link >= 0, link, len(self.key))
 
     def _pass_downlinks(self, window: int, rows: np.ndarray, wires: Wires) -> None:
-        """Enter copies as events at the times at which downlinks have finished them (K7).
-
-        `rows` are the copies that arrive in the window.
-        """
+        """Enter copies as events at the times at which downlinks have finished them (K7)."""
         if not len(rows):
             return
         link, at_us = self._links(rows, NODE, wires), times(rows)
@@ -559,78 +503,48 @@ _NEXT, _MESSAGE = "next window", "message"
 
 @dataclass(frozen=True)
 class PlayKernel(InWindows):
-    """The program that plays a kernel from commands until no event is due in any bucket.
-
-    Attributes
-    ----------
-    setting : KernelSetting
-    make : callable
-        Returns the kernel of a bucket, without its state.
-    """
+    """The program that plays a kernel from commands until no event is due in any bucket."""
 
     setting: KernelSetting
-    make: Callable[[], ClockKernel]
+    make: Callable[[], ClockKernel]  # returns the kernel of a bucket, without its state
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
-        clock, kernel = self._begin(tables, first, last)
-        if COMMANDS in tables:
-            clock.command(tables.pop(COMMANDS))
-        return _PlayKernelWindows(self.setting, clock, kernel, everybody)
-
-    def _begin(self, tables: Tables, first: int, last: int) -> tuple[BucketClock, ClockKernel]:
         node = np.arange(first, last)
         places = tables[PLACES] if PLACES in tables else {"room": node * 0, "node": node}
         kernel = self.make()
         clock = BucketClock(self.setting, kernel, places["room"], places["node"])
         kernel.begin(clock, tables)
-        return clock, kernel
-
-
-class _PlayKernelWindows:
-    """The state of a bucket in the clock that reacts, and the generator of its supersteps."""
-
-    def __init__(
-        self,
-        setting: KernelSetting,
-        clock: BucketClock,
-        kernel: ClockKernel,
-        everybody: np.ndarray,
-    ) -> None:
-        self._setting, self._everybody = setting, everybody
-        self.clock, self.kernel = clock, kernel
-        self.turns = self._play()
-
-    def end(self, tables: Tables) -> None:
-        """Write the tables of a bucket that has no more events: `COUNTS`, `COPIES` and `SENT`."""
-        clock = self.clock
-        self.kernel.end(tables)
-        counts = {"count": clock.counts, "lost": clock.lost}
-        tables[COUNTS] = {"kind": np.arange(len(clock.counts)), **counts}
-        rows = np.concatenate([clock.no_rows(), *clock.copies, *clock.lost_copies])
-        parts = {"publication": FIELDS, "sender": SENDER, "node": NODE, "hops": FIELDS + 1}
-        columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
-        columns["hops"] += 1
-        took_us = rows[:, -1].astype(np.int64) * (self._setting.wires is not None)
-        lost = np.arange(len(rows)) >= sum(map(len, clock.copies))
-        times_us = {"at_us": times(rows).copy(), "took_us": took_us}
-        tables[COPIES] = {**columns, **times_us, "lost": lost}
-        if self._setting.records:
-            sent = np.concatenate([np.empty((0, 3), dtype=np.int64), *clock.sent])
-            tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))
-
-    def _play(self) -> Generator[Outbox, Inbox, None]:
-        clock, due = self.clock, NEVER
-        sent: dict[str, Columns] = {}
+        if COMMANDS in tables:
+            clock.command(tables.pop(COMMANDS))
+        due, sent = NEVER, dict[str, Columns]()
         while True:
             found = clock.first_window()
             own = min(due, NEVER if found is None else found)
-            told = {AT: self._everybody, "window": np.full(len(self._everybody), own)}
+            told = {AT: everybody, "window": np.full(len(everybody), own)}
             inbox = yield {_NEXT: told, **sent}
             window = int(inbox[_NEXT]["window"].min())
             if window == NEVER:
-                return
+                return partial(_end, self.setting, clock, kernel)
             if _MESSAGE in inbox:
                 clock.receive(inbox[_MESSAGE]["event"])
             rows = clock.play_window(window)
             due = int(clock.window_of(rows).min(initial=NEVER))
             sent = {_MESSAGE: {AT: rows[:, NODE], "event": rows}}
+
+
+def _end(setting: KernelSetting, clock: BucketClock, kernel: ClockKernel, tables: Tables) -> None:
+    """Write the tables of a bucket that has no more events: `COUNTS`, `COPIES` and `SENT`."""
+    kernel.end(tables)
+    counts = {"count": clock.counts, "lost": clock.lost}
+    tables[COUNTS] = {"kind": np.arange(len(clock.counts)), **counts}
+    rows = np.concatenate([clock.no_rows(), *clock.copies, *clock.lost_copies])
+    parts = {"publication": FIELDS, "sender": SENDER, "node": NODE, "hops": FIELDS + 1}
+    columns = {name: rows[:, at].astype(np.int64) for name, at in parts.items()}
+    columns["hops"] += 1
+    took_us = rows[:, -1].astype(np.int64) * (setting.wires is not None)
+    lost = np.arange(len(rows)) >= sum(map(len, clock.copies))
+    times_us = {"at_us": times(rows).copy(), "took_us": took_us}
+    tables[COPIES] = {**columns, **times_us, "lost": lost}
+    if setting.records:
+        sent = np.concatenate([np.empty((0, 3), dtype=np.int64), *clock.sent])
+        tables[SENT] = dict(zip(("kind", "sender", "node"), sent.T, strict=True))

@@ -34,8 +34,7 @@ Column = str | tuple[str, int]
 class Control:
     """A kind of message without payload: links need no time for it but the delay.
 
-    `columns` are the whole numbers of 32 bits that the message carries, `bytes` is its size.  If it
-    `announces` a publication, the first column is ``publication``.
+    If it `announces` a publication, the first column is ``publication``.
     """
 
     columns: tuple[Column, ...] = ()
@@ -47,8 +46,7 @@ class Control:
 class Payload:
     """A kind of message that is a copy of a publication: it waits for uplinks and downlinks.
 
-    The columns are as in `Control`; the first ones are ``publication, round``, where the round is
-    the number of hops to the sender.
+    ``round`` is the number of hops to the sender.
     """
 
     columns: tuple[Column, ...] = ("publication", "round")
@@ -65,17 +63,10 @@ def times(rows: np.ndarray) -> np.ndarray:
 
 
 class ClockEvents:
-    """Events of one kind at different places.
+    """Events of one kind at different places: time, node and room of each, and who sent it.
 
-    A *place* is a node in a room, where a room is a group with a network of its own.
-
-    Attributes
-    ----------
-    time_us, node, room, sender : ndarray
-        The time, node and room at which each is played; who sent it (:data:`TIMER`,
-        :data:`COMMAND`).
-    place : ndarray
-        The index of the place in its bucket.
+    `place` is the index of the place (a node in a room, which is a group) in its bucket; `sender`
+    may be :data:`TIMER` or :data:`COMMAND`.
     """
 
     def __init__(
@@ -105,7 +96,6 @@ class ClockEvents:
         """Return one drawn member for each event, :data:`NONE` without members (rule K5).
 
         `members` (k, m) has the nodes among which each of k events draws; :data:`NONE` is no node.
-        The draws are keyed by `seed`, `purpose` and the event.
         """
         if not len(members):
             return members[:, 0]
@@ -113,10 +103,7 @@ class ClockEvents:
         return members[np.arange(len(members)), drawn]
 
     def picks(self, seed: int, purpose: str, members: np.ndarray, count: int) -> np.ndarray:
-        """Return `count` drawn members of each event, in the order of the draws: (k, `count`).
-
-        The parameters are those of :meth:`pick`.
-        """
+        """Return `count` drawn members of each event, in the order of the draws: (k, `count`)."""
         missing = count - members.shape[1]
         if missing > 0:
             members = np.pad(members, ((0, 0), (0, missing)), constant_values=NONE)

@@ -46,10 +46,15 @@ from scribe_spark.measures.metrics import (
     measure_distributions,
     metric_rows,
 )
-from scribe_spark.measures.parts import count_by_part, latencies_by_part, measures_by_part
+from scribe_spark.measures.parts import (
+    count_by_part,
+    latencies_by_part,
+    measures_by_part,
+    measures_by_tree,
+    trees_of_publications,
+)
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.stress import count_stress, link_bytes, link_stress, node_stress
-from scribe_spark.measures.trees import measures_by_tree, trees_of_publications
 from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables

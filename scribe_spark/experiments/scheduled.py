@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.replay import Ways, replayed
+from scribe_spark.bandwidth.rounds import Ways, replayed
 from scribe_spark.bandwidth.schedule import Schedule, draw_schedule, read_schedule
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import ExperimentConfig, RunConfig

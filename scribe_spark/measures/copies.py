@@ -6,7 +6,7 @@ node is its children.  Other systems report their copies, control messages and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -36,7 +36,7 @@ from scribe_spark.measures.measure import (
     Measure,
     Metric,
     RunTables,
-    collected,
+    collected_metrics,
     every_system,
     forwards,
     keeps_children,
@@ -80,29 +80,13 @@ def payload_bytes(run: RunTables) -> Batches:
 
 
 def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches:
-    merged = pa.array([system.name for system in run.systems if system.family == IP])
-
-    def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        publication = batch.column(PUBLICATION)
-        columns = {
-            "system": batch.column("system"),
-            "merged": pc.is_in(batch.column("system"), merged),
-            "group": publication,
-            **{edge: batch.column(end) for edge, end in zip(_EDGE_ENDS, _ENDS, strict=True)},
-        }
-        if size is not None:
-            columns["packets"] = pa.array(size[publication.to_numpy()])
-        return columns
-
+    merged = [system.name for system in run.systems if system.family == IP]
     copies = run.batches("copies", ["system", "kind", PUBLICATION, *_ENDS], _OF_PAYLOAD)
-    return copies.each(edges, _EDGES if size is None else f"{_EDGES}, packets bigint")
+    return _as_edges(copies, size, PUBLICATION, merged)
 
 
 def kept_links(run: RunTables) -> Batches:
-    """Return the links on which nodes send, each once for all publications of a group.
-
-    The columns are `stress.EDGE_COLUMNS`.
-    """
+    """Return the links on which nodes send, once for all publications of a group: as edges."""
     edges = run.batches("tree_edges", EDGE_COLUMNS)
     meshes = [system.name for system in run.systems if system.family == MESH]
     if not meshes or "copies" not in run:
@@ -113,51 +97,53 @@ def kept_links(run: RunTables) -> Batches:
 
 
 def control_messages(run: RunTables) -> Batches | None:
-    """Return all control messages that systems report, as edges with ``packets``.
+    """Return all control messages that systems report, of joins and of publications, as edges.
 
-    They include the messages of joining members and those of the publications.  The result is None
-    if there are none.
+    The number of messages is the column ``packets``; the result is None without any.
     """
     sent = []
+    # control packets are counted by link and node, not by group
     if "control" in run:
-        messages = run.batches("control", ["system", "group", "messages", *_ENDS])
-        sent.append(_as_edges(messages, "messages"))
+        messages = run.batches("control", ["system", "messages", *_ENDS])
+        sent.append(_as_edges(messages, "messages", None))
     if "copies" in run:
-        copies = run.batches("copies", ["system", "group", "kind", *_ENDS])
-        sent.append(_as_edges(_without_payload(copies), 1))
+        copies = run.batches("copies", ["system", "kind", *_ENDS])
+        others = copies.then(_without_payload, copies.schema)
+        sent.append(_as_edges(others, 1, None))
     return Batches.union(sent) if sent else None
 
 
-def _without_payload(copies: Batches) -> Batches:
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch.filter(pc.not_equal(batch.column("kind"), PAYLOAD))
-
-    return copies.then(rows, copies.schema)
+def _without_payload(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(pc.not_equal(batch.column("kind"), PAYLOAD))
 
 
-def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
-    """Return copies as `stress.EDGE_COLUMNS`.
+def _as_edges(
+    copies: Batches,
+    packets: str | int | np.ndarray | None = None,
+    message: str | None = "group",
+    merged: Sequence[str] = (),
+) -> Batches:
+    """Return copies as `stress.EDGE_COLUMNS`; routers duplicate the packets of systems `merged`.
 
-    `packets` is the number of packets of each row, or the name of the column with it.
+    `message` is the column that becomes the group.  `packets` is the number of packets of each row,
+    the name of the column with it, or the numbers by message.
     """
 
     def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
+        system, zeros = batch.column("system"), np.zeros(len(batch), dtype=np.int64)
         columns = {
-            "system": batch.column("system"),
-            "merged": pa.repeat(pa.scalar(False), len(batch)),
-            # control packets are counted by link and node, not by group
-            "group": batch.column("group") if packets is None else zeros,
-            "parent": batch.column("sender"),
-            "child": batch.column("receiver"),
-            "parent_router": batch.column("sender_router"),
-            "child_router": batch.column("receiver_router"),
+            "system": system,
+            "merged": pc.is_in(system, pa.array(merged, pa.string())),
+            "group": pa.array(zeros) if message is None else batch.column(message),
+            **{edge: batch.column(end) for edge, end in zip(_EDGE_ENDS, _ENDS, strict=True)},
         }
         if isinstance(packets, str):
             columns["packets"] = batch.column(packets)
+        elif isinstance(packets, np.ndarray):
+            columns["packets"] = pa.array(packets[batch.column(message).to_numpy()])
         elif packets is not None:
-            columns["packets"] = pa.array(np.full(len(batch), packets))
+            columns["packets"] = pa.array(zeros + packets)
         return columns
 
     return copies.each(edges, _EDGES if packets is None else f"{_EDGES}, packets bigint")
@@ -167,10 +153,7 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 
 
 def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | None]:
-    """Return the numbers of duplicates: all `copies` except the first ones.
-
-    `receipts` has the nodes with a first copy, by the number of duplicates that they get.
-    """
+    """Return the numbers of duplicates: all `copies` except the first ones."""
     first = receipts.total
     return {
         "duplicates": copies - first,
@@ -233,25 +216,28 @@ def _count_sums(
     return count_in_buckets(rows.then(add, ROWS), buckets, of_systems)
 
 
-#: The definitions of the results of :func:`duplicate_numbers`.
+_AFTER_FIRST = "the duplicates that reach a node after its first copy of a message"
+
+#: The results of :func:`duplicate_numbers`: their units and definitions.
 _DUPLICATES = {
-    "duplicates": "Copies that reach a node which has the message already, over all groups; only "
-    "of systems without trees.",
-    "duplicates.mean": "Duplicates / first copies.",
-    "duplicates.p95": "The 95th percentile (nearest rank) of the duplicates that reach a node "
-    "after its first copy of a message, over all first copies.",
-    "duplicates.max": "Maximum of the duplicates that reach a node after its first copy of a "
-    "message.",
+    "duplicates": (
+        "copies",
+        "Copies that reach a node which has the message already, over all groups; only of systems "
+        "without trees.",
+    ),
+    "duplicates.mean": ("copies", "Duplicates / first copies."),
+    "duplicates.p95": (
+        "copies",
+        f"The 95th percentile (nearest rank) of {_AFTER_FIRST}, over all first copies.",
+    ),
+    "duplicates.max": ("copies", f"Maximum of {_AFTER_FIRST}."),
 }
 
 DUPLICATES = Measure(
     "duplicates",
     collect=_collect_duplicates,
     early=True,
-    metrics=tuple(
-        Metric(name, "copies", _SECTION, definition, collected("duplicates", name), forwards)
-        for name, definition in _DUPLICATES.items()
-    ),
+    metrics=collected_metrics("duplicates", _SECTION, _DUPLICATES, forwards),
 )
 
 
@@ -261,9 +247,8 @@ DUPLICATES = Measure(
 def parts_beyond(parts: Parts, size: np.ndarray, got: Columns) -> Columns:
     """Count nodes by the parts that they got beyond those needed: ``beyond, bytes, count``.
 
-    Only nodes with enough parts of a publication count. `got` has a row for each node and
-    ``publication``: the numbers of ``first`` and of all ``copies`` of its parts. `size` has the
-    size in bytes of a part of each publication.
+    `got` has the numbers of ``first`` and of all ``copies`` of parts of each node and
+    ``publication``.
     """
     has = got["first"] >= parts.needed
     beyond = got["copies"][has] - parts.needed
@@ -285,10 +270,7 @@ def numbers_of_parts(counted: Columns) -> dict[str, float]:
 
 
 def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
-    """Return, by system and metric, the parts that nodes get beyond those that they need.
-
-    The metrics are over all pairs of a publication and a node that has enough of its parts.
-    """
+    """Return, by system and metric, the parts that nodes get beyond those that they need."""
     published = publications_of(run)
     assert published is not None
     assert run.config is not None
@@ -325,10 +307,7 @@ PARTS = Measure(
     used_when=lambda config: config.bandwidth.parts is not None,
     collect=_collect_parts,
     early=True,
-    metrics=tuple(
-        Metric(name, unit, _SECTION, definition, collected("parts", name), every_system)
-        for name, (unit, definition) in _PARTS.items()
-    ),
+    metrics=collected_metrics("parts", _SECTION, _PARTS, every_system),
 )
 
 
@@ -356,10 +335,6 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     return found.astype({"value": float, "count": int})
 
 
-def _keeps_children_only(system: System) -> bool:
-    return system.family != MESH
-
-
 def _joins_by_edges(system: System) -> bool:
     return system.joins_by_edges
 
@@ -369,10 +344,7 @@ def _sends_control(system: System) -> bool:
 
 
 def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bool]) -> Histograms:
-    """Return a function that returns the histogram of a measure of a system.
-
-    Systems for which `is_read_off` is True use that of `tree_measure` if the measure has none.
-    """
+    """Return a function that returns the histogram of a measure of a system."""
 
     def histogram(found: Found, system: str) -> Histogram | None:
         reported, known = histogram_of(measure)(found, system), find_system(system)
@@ -396,7 +368,7 @@ STATE = Measure(
         "entries that a node stores for all groups, over all nodes (in trees: children)",
         keeps_children,
         statistics("entries", "mean", "max"),
-        _or_tree("state", "children_entries", _keeps_children_only),
+        _or_tree("state", "children_entries", lambda system: system.family != MESH),
     ),
 )
 
@@ -425,22 +397,20 @@ def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
     links = run.batches("system_state", columns, {"kind": [_MESH_LINKS]})
     counts = links.then(count, "system string, links bigint, places bigint").to_arrow()
     sums = counts.to_pandas().groupby("system").sum()
-    return {str(one): {"mean": row["links"] / row["places"]} for one, row in sums.iterrows()}
+    return {str(one): {_MEAN_MESH: row["links"] / row["places"]} for one, row in sums.iterrows()}
 
+
+_MEAN_MESH = f"{_MESH_LINKS}.mean"
 
 MESH_LINKS = Measure(
     _MESH_LINKS,
     collect=_collect_mesh,
     early=True,
-    metrics=(
-        Metric(
-            f"{_MESH_LINKS}.mean",
-            "links per membership",
-            _SECTION,
-            "Mean number of mesh links of a member or source.",
-            collected(_MESH_LINKS, "mean"),
-            _has_mesh,
-        ),
+    metrics=collected_metrics(
+        _MESH_LINKS,
+        _SECTION,
+        {_MEAN_MESH: ("links per membership", "Mean number of mesh links of a member or source.")},
+        _has_mesh,
     ),
 )
 

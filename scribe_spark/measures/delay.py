@@ -45,29 +45,14 @@ RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 
 
 def delay_sums(group: np.ndarray, delay_us: np.ndarray, base_us: np.ndarray) -> Columns:
-    """Sum the delays of deliveries by group, and the delays by IP multicast to the same members.
-
-    The arguments are integers of shape (m,), delays in microseconds. The columns, one row for each
-    group, are ``group, total, most, base_total, base_most, reached``.
-    """
+    """Sum the delays (us) of deliveries by group, and the delays by IP multicast."""
     of_group = {"group": group, "total": delay_us, "most": delay_us}
     base = {"base_total": base_us, "base_most": base_us}
     return add_delays({**of_group, **base, "reached": np.ones_like(group)})
 
 
 def add_delays(columns: Columns) -> dict[str, np.ndarray]:
-    """Sum columns by group; for columns whose name ends in ``most``, take the maximum.
-
-    The same function sums the deliveries of a bucket, and the results of buckets.
-
-    Examples
-    --------
-    >>> delay_us, one = np.array([3, 5, 4]), np.ones(3, dtype=np.int64)
-    >>> sums = add_delays({"group": np.array([7, 8, 7]), "total": delay_us, "most": delay_us,
-    ...                    "reached": one})
-    >>> {name: column.tolist() for name, column in sums.items()}
-    {'group': [7, 8], 'total': [7, 5], 'most': [4, 5], 'reached': [2, 1]}
-    """
+    """Sum columns by group; for columns whose name ends in ``most``, take the maximum."""
     ordered = take(columns, np.argsort(columns["group"], kind="stable"))
     group = ordered.pop("group")
     start = run_starts(group)
@@ -87,10 +72,7 @@ def ratios_of_groups(sums: Columns) -> dict[str, np.ndarray]:
 
 
 def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
-    """Return the RDP of members in units of 1e-9: int64, shape (m,).
-
-    With integers, the mean does not depend on the order of rows.
-    """
+    """Return the RDP of members in units of 1e-9 (integers, whose mean has no order): int64."""
     shares = np.rint(delay_us / base_us * 10**9)
     if shares.max(initial=0.0) >= 2.0**63:
         ratio = f"{shares.max() / 1e9:.3g}"
@@ -115,10 +97,7 @@ def _sum(numbers: np.ndarray) -> float:
 
 
 def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
-    """Return RAD, RMD and the numbers of RDP of a single group.
-
-    `sums` are its :func:`delay_sums`, `ratio` the RDPs of its members.
-    """
+    """Return RAD, RMD and the numbers of RDP of a single group."""
     of_group = ratios_of_groups(sums)
     return {name: float(of) for name, (of,) in of_group.items()} | ratio_numbers(ratio)
 
@@ -134,7 +113,6 @@ def group_delay(
 ) -> pa.Table:
     """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`.
 
-    `latencies` has the delays by system and unit, `sizes` the columns ``group, size``.
     `of_members` has the sums of :func:`compare_with_base` of the systems that do not reach all
     members.  With `published`, groups have several publications, whose delays are added up.
     """
@@ -162,11 +140,7 @@ def group_delay(
 def group_penalties(
     deliveries: Table, group: int, systems: Sequence[str], buckets: int = 1
 ) -> dict[str, dict[str, float]]:
-    """Return RAD and RMD of one group, and RDP over its members, per system.
-
-    RDP is given as mean, median and the shares below 1, 2.25 and 4.  A system that reaches no
-    member is left out.
-    """
+    """Return RAD, RMD and the numbers of RDP of one group, per system that reaches a member."""
     of_group = Batches.of(deliveries, _columns(deliveries), {"group": [group]})
     sums, ratios = compare_with_base(of_group, systems, buckets)
     return {system: penalties(sums[system], ratios[system]) for system in systems if system in sums}

@@ -31,10 +31,7 @@ _COLUMNS = ["figure", "system", "measure", "value", "count"]
 def column_of(
     table: str, column: str, among: Callable[[System], bool] | None = None
 ) -> Callable[[RunTables], Batches | None]:
-    """Return a function for `Distribution.values`: the column of a table of a run.
-
-    `among` selects systems, by default all. A run without the table has no such values.
-    """
+    """Return a function for `Distribution.values`: a column of a table of a run."""
 
     def values(run: RunTables) -> Batches | None:
         if table not in run:
@@ -76,9 +73,8 @@ def distributions(
 ) -> pd.DataFrame:
     """Count the values of every distribution of a run, at most in one Spark job.
 
-    The columns are ``figure, system, measure, value, count``, sorted.  For Figure 6, the value is
-    the rank and the count the size.  ``figure_of(figure, measure, system)`` returns the figure that
-    shows a system's measure in this run.
+    For Figure 6, the value is the rank and the count the size.  ``figure_of(figure, measure,
+    system)`` returns the figure that shows a system's measure in this run.
     """
     figures: dict[str, str] = {}
     in_spark, counted = [], []
@@ -163,10 +159,7 @@ def histogram_metrics(
     numbers: Mapping[str, Statistic],
     histogram: Histograms | None = None,
 ) -> tuple[Metric, ...]:
-    """Return the metrics ``MEASURE.NUMBER`` of a distribution, or of another `histogram`.
-
-    `what` are the words for definitions: what a value is, and over which things.
-    """
+    """Return the metrics ``MEASURE.NUMBER`` of a distribution, or of another `histogram`."""
     values = histogram or histogram_of(measure)
     return tuple(
         Metric(

@@ -120,11 +120,7 @@ def _system(measure: str) -> str:
 
 
 def _reached(table: pd.DataFrame, system: str) -> pd.Series:
-    """Return the share of the members that are reached in each round; NaN if it is unknown.
-
-    It is the smaller of two shares: of the members of measured multicasts, and of all members that
-    are expected to receive publications.
-    """
+    """Return the share of the members that are reached in each round; NaN if it is unknown."""
     publications = f"{system}.publications"
     multicasts, in_time = f"{system}.multicasts.reached", f"{publications}.in_time"
     if multicasts not in table:  # delays are not measured

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -22,7 +23,14 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import in_series
 from scribe_spark.measures.distributions import histogram_metrics, values_in
-from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, collected
+from scribe_spark.measures.measure import (
+    Distribution,
+    Found,
+    Measure,
+    Metric,
+    RunTables,
+    collected_metrics,
+)
 from scribe_spark.measures.stress import PACKET_NUMBERS, count_stress, link_stress
 from scribe_spark.multicast import FAILURES as COSTS
 from scribe_spark.multicast import conformed, refuse
@@ -42,8 +50,7 @@ def join_stress(
 ) -> DataFrame:
     """Count packets per directed link while all members join, additional JOINs included.
 
-    Joining puts the packets of a multicast on the links in the opposite direction. An additional
-    JOIN is counted on the route from the node that received it, as for a tree edge. `joins_after`
+    Joining puts the packets of a multicast on the links in the opposite direction.  `joins_after`
     has, for each system, the system whose trees it changes.
     """
     sent = extra.withColumn("merged", F.lit(False))
@@ -61,11 +68,6 @@ def join_stress(
 def sends_more_joins(system: System) -> bool:
     """Return True for systems that change another system's trees by additional JOINs."""
     return system.joins_after is not None
-
-
-def has_limit(system: System) -> bool:
-    """Return True for systems with a limit of children."""
-    return system.limited
 
 
 def _collect_joins(run: RunTables) -> dict[str, dict[str, Any]]:
@@ -100,45 +102,35 @@ def _packets(run: RunTables) -> Batches | None:
     return values_in(Batches.of(joining, ["system", "packets"]), "packets")
 
 
+_OVERLOADED = {
+    "overloaded": ("nodes", "Nodes that have more children than their limit at the end.")
+}
+_JOINS = {
+    "extra_joins": ("messages", "JOINs of dropped children: to siblings, and after refusals."),
+    "probes_per_join": ("probes", "Probes / (JOINs of members and of dropped children)."),
+}
+_NOTES = {
+    "overloaded": "have more children than their limit",
+    "extra_joins": "JOINs to siblings, and those that a refusal led to",
+    "probes_per_join": "probes / (JOINs of members and of dropped children)",
+}
+
 JOINING = Measure(
     "joining",
     collect=_collect_joins,
     early=True,
     distributions=(Distribution("join_stress", "IV.E", _packets),),
     metrics=(
-        Metric(
-            "overloaded",
-            "nodes",
-            "IV.E",
-            "Nodes that have more children than their limit at the end.",
-            collected("joining", "overloaded"),
-            has_limit,
-            note="have more children than their limit",
-        ),
-        Metric(
-            "extra_joins",
-            "messages",
-            "IV.E",
-            "JOINs of dropped children: to siblings, and after refusals.",
-            collected("joining", "extra_joins"),
-            sends_more_joins,
-            note="JOINs to siblings, and those that a refusal led to",
-        ),
-        Metric(
-            "probes_per_join",
-            "probes",
-            "IV.E",
-            "Probes / (JOINs of members and of dropped children).",
-            collected("joining", "probes_per_join"),
-            sends_more_joins,
-            note="probes / (JOINs of members and of dropped children)",
+        *(
+            replace(metric, note=_NOTES[metric.name])
+            for metric in (
+                *collected_metrics("joining", "IV.E", _OVERLOADED, lambda system: system.limited),
+                *collected_metrics("joining", "IV.E", _JOINS, sends_more_joins),
+            )
         ),
         *histogram_metrics(
-            "join_stress",
-            "IV.E",
-            "packets on a directed link, when every member joins",
-            sends_more_joins,
-            PACKET_NUMBERS,
+            *("join_stress", "IV.E", "packets on a directed link, when every member joins"),
+            *(sends_more_joins, PACKET_NUMBERS),
         ),
     ),
 )

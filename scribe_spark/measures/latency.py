@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DoubleType
 
 from scribe_spark.core.arrays import sums_at, whole_numbers
 from scribe_spark.core.histogram import Histogram, add_counts
@@ -39,7 +39,7 @@ from scribe_spark.measures.measure import (
 from scribe_spark.measures.within import DOWN, NEVER, NODE, REPLY, WEIGHT, Asked, Sources
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
-from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS
+from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS, joined_columns
 from scribe_spark.systems.registry import System, baseline
 
 #: The percentiles of deliveries: name -> q.
@@ -67,15 +67,7 @@ def latency_names(unit: str) -> tuple[str, str]:
 
 
 def rank_of(q: int, n: Any) -> Any:
-    """Return the rank, from 1, of percentile q among n values; 0 if n is 0.
-
-    The argument n is an int or an array.
-
-    Examples
-    --------
-    >>> [rank_of(50, n) for n in (0, 1, 2, 3, 200)], rank_of(99, 200), rank_of(99, 201)
-    ([0, 1, 1, 2, 100], 198, 199)
-    """
+    """Return the rank, from 1, of percentile q among n values (int or array); 0 if n is 0."""
     return -(-q * n // 100)
 
 
@@ -96,13 +88,6 @@ def publication_latencies(
     latencies, and ``mean`` is rounded to the nearest integer.  ``tX`` is the time until X % of the
     expected receivers have the publication, or `NEVER`.  With questions (`asked`), there are also
     the columns of `Asked.columns`, from further columns of deliveries (`came`) and groups (`due`).
-
-    Examples
-    --------
-    >>> found = publication_latencies(
-    ...     np.array([7, 7, 7]), np.array([30, 10, 21]), np.array([7, 8]), np.array([4, 2]))
-    >>> {name: column.tolist() for name, column in found.items() if name in ("mean", "p50", "t90")}
-    {'mean': [20, -1], 'p50': [21, -1], 't90': [-1, -1]}
     """
     order = order_of(group, latency)
     group, latency = group[order], latency[order]
@@ -156,11 +141,6 @@ def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]
 
     A publication that never reaches a share counts as later than all others.  Percentiles at such
     publications are left out.
-
-    Examples
-    --------
-    >>> coverage_numbers({f"t{x}": np.array([3000, 1500, NEVER]) for x in COVERAGES})["50.median"]
-    3.0
     """
     found = {}
     for x in COVERAGES:
@@ -229,10 +209,8 @@ def collect_latencies(
     """Collect the latencies of systems; those of `by_hops` also in hops.
 
     The expected receivers are those that IP multicast reaches: all members except the source.  A
-    system has a row for each publication, even if the publication reaches nobody.  If there is a
-    column ``publication``, latencies are computed for each publication, and the column ``group`` of
-    the result contains publications.  Questions (`asked`) need a column ``node``, those about
-    answers also `sources`.
+    system has a row for each publication, even if the publication reaches nobody.  With a column
+    ``publication``, the column ``group`` of the result contains publications.
     """
     message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
@@ -287,10 +265,7 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that `Asked.of_deliveries` adds: weights, times of answers.
-
-    A row is a delivery of a publication at a node, after a latency in microseconds.
-    """
+    """Return the columns of deliveries that `Asked.of_deliveries` adds."""
     if sources is None or asked.replies is None or asked.replies.router_of is None:
         return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
     source, router_of = sources.of(publication), asked.replies.router_of
@@ -300,10 +275,7 @@ def _of_deliveries(
 def _of_publications(
     expected: Columns, groups: np.ndarray, sources: Sources | None, asked: Asked | None
 ) -> Columns:
-    """Return the columns of publications that questions about coverage need.
-
-    `expected` are the expected deliveries, `groups` the publications.
-    """
+    """Return the columns of publications that questions about coverage need."""
     due = dict[str, np.ndarray]()
     if WEIGHT in expected:
         _, due[WEIGHT] = add_expected(expected["group"], expected[WEIGHT])
@@ -327,49 +299,33 @@ def systems_below_all(found: BySystem) -> list[str]:
 def latency_rows(
     found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
 ) -> pa.Table:
-    """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications.
-
-    The number of the one publication is 0 in a run, and the round in a world.
-    """
-    tables = []
+    """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications."""
+    parts = []
     for (system, unit), latencies in found.items():
         rows = latencies.publications
-        columns: dict[str, Any] = {"system": [system] * len(rows["group"]), **rows}
+        columns: dict[str, Any] = {**rows, "system": system, "unit": unit}
         columns["publication"] = np.full(len(rows["group"]), publication)
         if published is not None:
             columns |= {"publication": rows["group"], "group": published.group[rows["group"]]}
-        columns["unit"] = [unit] * len(rows["group"])
-        tables.append(_latency_table(columns))
-    return pa.concat_tables(tables or [to_arrow_schema(LATENCY).empty_table()])
+        for name in _TIMES:
+            columns[name] = pa.array(rows[name] / THOUSANDTHS, mask=rows[name] == NEVER)
+        parts.append(columns)
+    return joined_columns(parts, LATENCY)
 
 
-def _latency_table(columns: Mapping[str, Any]) -> pa.Table:
-    """Convert rows of publications to `schemas.LATENCY`: ms or hops, and NULL for NEVER."""
-    schema = to_arrow_schema(LATENCY)
-    arrays = []
-    for field in schema:
-        values = columns[field.name]
-        if pa.types.is_floating(field.type):
-            arrays.append(pa.array(values / THOUSANDTHS, field.type, mask=values == NEVER))
-        else:
-            arrays.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
+#: The columns of `schemas.LATENCY` with times or hops.
+_TIMES = [field.name for field in LATENCY if isinstance(field.dataType, DoubleType)]
 
 
 def latency_counts(found: BySystem) -> pa.Table:
     """Return `schemas.LATENCY_COUNTS`: counts of latencies rounded up to whole ms or hops."""
-    tables = []
+    parts = []
     for (system, unit), latencies in found.items():
         values = np.ceil(latencies.counts.values / THOUSANDTHS)
         whole = add_counts(values, latencies.counts.counts)
-        names = [[text] * len(whole.values) for text in (system, unit)]
-        tables.append(
-            pa.Table.from_arrays(
-                [*map(pa.array, names), pa.array(whole.values), pa.array(whole.counts)],
-                schema=to_arrow_schema(LATENCY_COUNTS),
-            )
-        )
-    return pa.concat_tables(tables or [to_arrow_schema(LATENCY_COUNTS).empty_table()])
+        named = {"system": system, "unit": unit}
+        parts.append({**named, "value": whole.values, "count": whole.counts})
+    return joined_columns(parts, LATENCY_COUNTS)
 
 
 # --- the measure
@@ -416,11 +372,6 @@ def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         group, first = np.unique(batch.column("group").to_numpy(), return_index=True)
         parent = batch.column("parent").to_numpy()[first]
         yield pa.RecordBatch.from_pydict({"group": group, "parent": parent})
-
-
-def _may_have_hops(system: System) -> bool:
-    """Return True for systems that may use the clock of hops."""
-    return system.may_go_by_hops
 
 
 def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
@@ -490,5 +441,9 @@ LATENCY_MEASURE = Measure(
     "latency",
     collect=_collect,
     early=True,
-    metrics=(_REACHED, *_metrics_in(MS, every_system), *_metrics_in(IN_HOPS, _may_have_hops)),
+    metrics=(
+        _REACHED,
+        *_metrics_in(MS, every_system),
+        *_metrics_in(IN_HOPS, lambda system: system.may_go_by_hops),
+    ),
 )

@@ -46,10 +46,7 @@ class Size:
 
     @property
     def paper_slots(self) -> int:
-        """The paper's number of links: core links, and 100 LAN links per router each way.
-
-        A *slot* is such a link, which may have no node.
-        """
+        """The paper's number of links: core links, and 200 LAN links (*slots*) a router."""
         return self.core_links + _SLOTS_PER_ROUTER * self.routers
 
     @property
@@ -72,44 +69,20 @@ class ReadsTables(Protocol):
 
 @dataclass(frozen=True)
 class RunTables:
-    """The saved tables of a run with its size and systems; measures read them.
+    """The saved tables of a run with its size and systems; measures read them."""
 
-    Attributes
-    ----------
-    tables : mapping of str to DataFrame
-        Tables by name (see `schemas`).  ``extra_joins`` and ``overloaded`` exist only in runs with
-        variants; ``copies``, ``system_state`` and ``control`` only with systems that report them.
-    systems : tuple of System
-        The multicast systems of the run.
-    nodes : int
-        N, the number of nodes.
-    b : int
-        Pastry's digits are base 2**b.
-    underlay : Underlay
-        Routes between routers.
-    seed : int
-        The seed of random draws in measures.
-    config : RunConfig, optional
-        The config of the run, which may affect systems.
-    buckets : int
-        The number of buckets in which kernels count.
-    saved : SavedTables, optional
-        The same tables in the folder of the run, which kernels and the driver read without Spark's
-        SQL where that is possible.
-    asked : Asked, optional
-        The questions about coverage.
-    """
-
-    tables: Mapping[str, DataFrame]
+    tables: Mapping[str, DataFrame]  # by name, see `schemas`
     systems: tuple[System, ...]
-    nodes: int
-    b: int
+    nodes: int  # N
+    b: int  # Pastry's digits are base 2**b
     underlay: Underlay | None = None
     seed: int = 0
     config: RunConfig | None = None
-    buckets: int = 1
+    buckets: int = 1  # the number of buckets in which kernels count
+    #: The same tables in the folder of the run, which kernels and the driver read without Spark's
+    #: SQL where that is possible.
     saved: ReadsTables | None = None
-    asked: Asked | None = None
+    asked: Asked | None = None  # the questions about coverage
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
@@ -140,23 +113,13 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Found:
-    """The histograms and collected results from which metrics are computed, on the driver.
-
-    Attributes
-    ----------
-    size : Size
-    b : int
-        Pastry's digits are base 2**b; 0 in a round, whose measures do not need it.
-    histograms : mapping
-        (system, measure) -> Histogram; missing if there are no values.
-    collected : mapping of str to Any
-        The name of a measure -> the result of its ``collect``.
-    """
+    """The histograms and collected results from which metrics are computed, on the driver."""
 
     size: Size
-    b: int = 0
+    b: int = 0  # Pastry's digits are base 2**b; 0 in a round
+    #: (system, measure) -> Histogram; missing if there are no values.
     histograms: Mapping[tuple[str, str], Histogram] = field(default_factory=dict)
-    collected: Mapping[str, Any] = field(default_factory=dict)
+    collected: Mapping[str, Any] = field(default_factory=dict)  # by the name of the measure
 
 
 #: The function of a metric; it takes `Found`, and for a system's metric also the system's name.
@@ -164,11 +127,7 @@ Value = Callable[..., float | None]
 
 
 def collected(measure: str, name: str) -> Value:
-    """Return the function of a metric that the step `collect` of a measure has computed.
-
-    `name` is the metric's name in the collected result. The results of metrics of systems are
-    mappings by system.
-    """
+    """Return the function of a metric that the step `collect` of a measure computes as `name`."""
 
     def value(found: Found, *system: str) -> float | None:
         result = found.collected.get(measure, {})
@@ -213,6 +172,19 @@ class Metric:
     def name_of(self, system: System) -> str:
         """Return the name of the metric of a system in ``metrics.json``: ``SYSTEM.name``."""
         return f"{system.name}.{self.name}"
+
+
+def collected_metrics(
+    measure: str,
+    figure: str | None,
+    rows: Mapping[str, tuple[str, str]],
+    systems: Callable[[System], bool] | None = None,
+) -> tuple[Metric, ...]:
+    """Return metrics, by their names in the collected result: units and definitions."""
+    return tuple(
+        Metric(name, unit, figure, definition, collected(measure, name), systems)
+        for name, (unit, definition) in rows.items()
+    )
 
 
 def metric_values(metrics: Iterable[Metric], found: Found, system: str) -> dict[str, float]:

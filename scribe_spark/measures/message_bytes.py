@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from scribe_spark import schemas
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, play_lazily, send
-from scribe_spark.engine.packing import read_rows
 from scribe_spark.measures.distributions import (
     Statistic,
     column_of,
@@ -31,7 +30,7 @@ from scribe_spark.measures.distributions import (
     values_in,
 )
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
-from scribe_spark.measures.stress import NEIGHBOURS
+from scribe_spark.measures.stress import NEIGHBOURS, rows_of_counts
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, ROWS
@@ -50,10 +49,7 @@ _OF_BITMAPS = "IHAVE", "IWANT"
 
 
 def size_of_control(kind: str, other: int, bitmap: int = 0) -> int:
-    """Return the size in bytes of a kind of control messages; `other` if it is not defined.
-
-    An IHAVE or IWANT also has a `bitmap` of some bytes.
-    """
+    """Return the size in bytes of a kind of control messages; `other` if it is not defined."""
     return _CONTROL_BYTES.get(kind, other) + (bitmap if kind in _OF_BITMAPS else 0)
 
 
@@ -72,8 +68,7 @@ NODE_BYTES = {count: measure for count, (measure, _) in _OF_NODES.items()}
 def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
     """Return the bytes of every node and system, zeros included: `schemas.BYTES`; lazy.
 
-    With a schedule, `kept` is the `link_stress` of one copy on each tree edge, and the run has
-    `link_bytes`.
+    With a schedule, `kept` is the `link_stress` of one copy on each tree edge.
     """
     assert run.config is not None
     config, buckets = run.config.bandwidth, run.buckets
@@ -101,7 +96,7 @@ def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
             sent = run.batches(name, ["system", "kind", "sender", "receiver", *more])
             add(sent, partial(_of_messages, of_kind=of_kind))
     added = play_lazily(_AddBytes(np.arange(buckets + 1)), Batches.union(counted), supersteps=1)
-    return added.then(_read, schemas.BYTES)
+    return rows_of_counts(added, schemas.BYTES, {_BYTES: {}})
 
 
 #: ``count(system, batch)`` yields nodes and their bytes, by the names of `NODE_BYTES`.
@@ -167,6 +162,9 @@ def _all_counts(node: np.ndarray, counts: Columns) -> Columns:
     return {"node": node, **dict.fromkeys(NODE_BYTES, np.zeros(len(node), np.int64)), **counts}
 
 
+_BYTES = "bytes"
+
+
 @dataclass(frozen=True)
 class _AddBytes:
     """Add up the bytes of each node of a bucket, in a table for each system."""
@@ -175,16 +173,8 @@ class _AddBytes:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         for system, sent in inbox.items():
-            tables[system] = add_rows(tuple(NODE_BYTES), sent, "node")
+            tables[f"{_BYTES} {system}"] = add_rows(tuple(NODE_BYTES), sent, "node")
         return {}
-
-
-def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for row in read_rows(batches):
-        added = row.read()
-        system = pa.repeat(pa.scalar(row.name, pa.string()), len(added["node"]))
-        columns = [pa.array(added[name], pa.int64()) for name in ("node", *NODE_BYTES)]
-        yield pa.RecordBatch.from_arrays([system, *columns], names=schemas.BYTES.names)
 
 
 def _on_core_links(run: RunTables) -> Batches | None:

@@ -24,9 +24,9 @@ from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size
 from scribe_spark.measures.message_bytes import BYTES
 from scribe_spark.measures.overlay import CONVERGENCE, GROUP_SIZE, NETWORK, OVERLAY
+from scribe_spark.measures.parts import TREES
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.measures.stress import LINK_STRESS, NODE_STRESS
-from scribe_spark.measures.trees import TREES
 from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system
 
@@ -79,10 +79,7 @@ def _measures_of(config: RunConfig | None) -> Iterator[Measure]:
 
 
 def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.DataFrame:
-    """Return the histograms behind the figures: `schemas.DISTRIBUTIONS`.
-
-    `replaced` is the result of :func:`~scribe_spark.measures.published.replaced_figures`.
-    """
+    """Return the histograms behind the figures: `schemas.DISTRIBUTIONS`."""
 
     def figure_of(figure: str, measure: str, system: str) -> str:
         return _figure(figure, measure, find_system(system), replaced)
@@ -91,10 +88,7 @@ def measure_distributions(run: RunTables, replaced: Mapping[str, str]) -> pd.Dat
 
 
 def collect(run: RunTables, early: bool) -> dict[str, Any]:
-    """Run the step `collect` of measures; return the results by name of the measure.
-
-    The measures are those of the run that are `early`, or all others.
-    """
+    """Run the step `collect` of measures that are `early` or not; return the results by name."""
     found = {}
     for measure in _measures_of(run.config):
         if measure.collect is not None and measure.early == early:
@@ -117,11 +111,7 @@ def metric_rows(
     replaced: Mapping[str, str],
     config: RunConfig | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows of `metrics.json`: every metric of every measure.
-
-    The columns are ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is
-    None for metrics of the run.
-    """
+    """Return the rows of `metrics.json`; the clock is None for metrics of the run."""
     rows = []
     for metric, system in _metrics_of(systems, config):
         name = metric.name if system is None else metric.name_of(system)
@@ -146,10 +136,7 @@ def metric_rows(
 def metric_definitions(
     systems: tuple[System, ...] | None = None, config: RunConfig | None = None
 ) -> dict[str, Metric]:
-    """Return every metric that a run may have, by name, in the order of `metrics.json`.
-
-    With a config, these are the metrics of its runs.
-    """
+    """Return every metric that a run (of a config) may have, in the order of `metrics.json`."""
     every = _metrics_of(all_systems() if systems is None else systems, config)
     return {
         metric.name if system is None else metric.name_of(system): metric

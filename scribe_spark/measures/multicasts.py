@@ -114,10 +114,7 @@ _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
 def multicast_units(
     system: str, beside: tuple[str, ...] = (), by_hops: bool = False
 ) -> dict[str, str]:
-    """Return the units of the measures of a system's multicasts, and of the baselines `beside`.
-
-    The keys are names of measures.
-    """
+    """Return the units of the measures of a system's multicasts, and of the baselines `beside`."""
     units = _REACHED | {metric.name: metric.unit for metric in _METRICS}
     own = {
         f"{system}.{name}": unit
@@ -129,33 +126,15 @@ def multicast_units(
 
 @dataclass(frozen=True)
 class SystemTables:
-    """A system's tables in a bucket, as measures read them; picklable.
-
-    Attributes
-    ----------
-    name : str
-        The system's name.
-    system : SystemOnBuckets
-        The system.
-    multicasts : Multicasts
-        The multicasts of the round.
-    by_hops : bool
-        True if copies arrive by the clock of hops; then latencies are also given in hops.
-    beside : tuple of str
-        The baselines whose packets on links are counted for the same multicasts.
-    parts : Parts
-        The parts of publications; then each multicast is one part.
-    tree : ndarray of int64, shape (p,), or None
-        The tree of each multicast, in a system whose groups have several trees.
-    """
+    """A system's tables in a bucket, as measures read them; picklable."""
 
     name: str
     system: SystemOnBuckets
     multicasts: Multicasts
-    by_hops: bool = False
-    beside: tuple[str, ...] = ()
-    parts: Parts = field(default_factory=Parts)
-    tree: np.ndarray | None = None
+    by_hops: bool = False  # True if copies arrive by the clock of hops
+    beside: tuple[str, ...] = ()  # the baselines whose packets on links are counted
+    parts: Parts = field(default_factory=Parts)  # each multicast is one part
+    tree: np.ndarray | None = None  # the tree of each multicast, if groups have several trees
 
     @property
     def trees(self) -> tuple[NodeParts, ...]:
@@ -224,9 +203,7 @@ class InBucket:
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
         """All members except the start of each multicast, once for each publication.
 
-        The arrays are the index of the multicast, and the node.
-
-        Of a publication in parts, it is the multicast of the first part.
+        The arrays are the index of the multicast (that of the first part), and the node.
         """
         of, node = self.others
         once = self.of.first_parts[of] == of
@@ -266,10 +243,7 @@ class InBucket:
         return self._of_multicasts(CARRIED, ("group", "publication", "sender", "to"))
 
     def _of_multicasts(self, table: str, names: tuple[str, ...]) -> Columns:
-        """Return the rows of a table that belong to the multicasts.
-
-        The column ``of`` has the index of the multicast; an empty table has the columns `names`.
-        """
+        """Return the rows of a table that belong to the multicasts."""
         rows = self.tables.get(table) or dict.fromkeys(names, whole_numbers())
         of = self.of.multicasts.find(rows["group"], rows["publication"])
         mine, rows = of >= 0, {**rows, "of": of}
@@ -287,10 +261,7 @@ class InBucket:
         return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
 
     def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
-        """Return the number of copies by group and node, as messages to these nodes.
-
-        The node is the column `end`; another column `of` may stand for the group.
-        """
+        """Return the number of copies by group (or `of`) and node `end`, as messages."""
         key = key_of([copies[of], copies[end]], self.size)
         place, number = np.unique(key, return_counts=True)
         return {AT: place % self.size, "place": place, "copies": number} if len(place) else {}
@@ -298,8 +269,7 @@ class InBucket:
     def digest(self, alive: np.ndarray) -> bytes:
         """Return a digest of all rows that :class:`MeasureMulticasts` reads in the bucket.
 
-        Names of publications, which differ in each round, are not read; `alive` are the states of
-        the bucket's nodes.
+        Names of publications, which differ in each round, are not read.
         """
         multicasts, children = self.of.multicasts, self.of.system.children(self.tables, self.size)
         parts: list[Columns] = [{"members": self.members, "alive": alive}, multicasts.to_columns()]
@@ -345,17 +315,11 @@ class MulticastMeasures:
         return "delay" in self.names or "link_stress" in self.names
 
     def base_us(
-        self,
-        ring: Ring,
-        kernel: Kernel,
-        multicasts: Multicasts,
-        of: np.ndarray,
-        member: np.ndarray,
+        self, ring: Ring, kernel: Kernel, multicasts: Multicasts, of: np.ndarray, member: np.ndarray
     ) -> np.ndarray:
         """Return the delays by IP multicast from the starts of multicasts to members: int64.
 
-        `of` are indices of multicasts, `member` positions.  With a size, delays include the
-        transmission of each publication alone (rule W11), of which the multicast may be a part.
+        With a size, delays include the transmission of each publication alone (rule W11).
         """
         start = multicasts.start[of]
         delay_us = node_delays(kernel, self.lan_us, ring.router[start], ring.router[member])
@@ -370,8 +334,8 @@ class MulticastMeasures:
     ) -> dict[str, float]:
         """Return the values of measures after a round, without those that have no value.
 
-        `taken` has the tables :data:`MULTICASTS_MEASURED` of all buckets and those of the system;
-        `nodes` is the number of nodes that are or were alive.
+        `taken` has the tables of all buckets, `nodes` is the number of nodes that are or were
+        alive.
         """
         counted, size = Counted(taken.get(_COUNTED, {})), Size(nodes, self.routers, self.core_links)
         values: dict[str, float] = {}
@@ -457,16 +421,11 @@ class MulticastMeasures:
         return found
 
     def coverage_tables(
-        self,
-        taken: Mapping[str, Columns],
-        of: SystemTables,
-        number: int,
-        groups: np.ndarray,
+        self, taken: Mapping[str, Columns], of: SystemTables, number: int, groups: np.ndarray
     ) -> dict[str, pa.Table]:
-        """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round, by its number.
+        """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round.
 
-        `groups` are the numbers of groups.  The column ``publication`` has the number of the
-        round or, with a schedule, the number of the publication in the round.
+        The column ``publication`` has the number of the round or, with a schedule, its own number.
         """
         if self.asked is None:
             return {}
@@ -556,7 +515,7 @@ class MeasureMulticasts(NodeProgram):
                 sent = mine.by_place(take(mine.copies, some), "sender")
                 outbox[f"{_SENT}{_IN_TREE}{tree}"] = sent
         if not superstep and "bytes" in names and self.of.parts.sent > 1:
-            outbox[_PARTS_SENT] = self._send_parts(mine)
+            outbox[_PARTS_SENT] = self._send_receipts(mine, of_parts=True)
         if not superstep and len(self.of.multicasts):
             if "delay" in names:
                 outbox |= self._count_delays(mine, counts)
@@ -588,11 +547,7 @@ class MeasureMulticasts(NodeProgram):
         return self.measured.base_us(*network, self.of.multicasts, found.of, found.node)
 
     def _count_delays(self, mine: InBucket, counts: Counts) -> dict[str, Columns]:
-        """Count members and deliveries.
-
-        Return the sizes of groups as messages to all buckets, and deliveries and the numbers of
-        expected ones as messages to the starts.
-        """
+        """Count members and deliveries."""
         found, multicasts, sent = mine.reached, self.of.multicasts, dict[str, Columns]()
         counts.add_total("members", len(mine.expected[0]))
         counts.add_total("reached", len(found))
@@ -645,10 +600,7 @@ class MeasureMulticasts(NodeProgram):
             append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
-        """Record the latencies of the multicasts that start in the bucket.
-
-        `due` has the expected receivers, `came` the deliveries, which other buckets sent.
-        """
+        """Record the latencies of the multicasts that start in the bucket."""
         groups, expected = add_expected(due["of"], due["expected"])
         none, asked = whole_numbers(), self.measured.asked
         for unit in UNITS if self.of.by_hops else (MS,):
@@ -664,11 +616,7 @@ class MeasureMulticasts(NodeProgram):
             append(tables, _COUNTS_IN[unit], count_values(latency))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read.
-
-        ``weight`` is the sum over expected receivers, ``down`` a time on the source's downlink
-        (us).
-        """
+        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
             _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
@@ -677,26 +625,19 @@ class MeasureMulticasts(NodeProgram):
             found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
         return found
 
-    def _send_receipts(self, mine: InBucket) -> Columns:
-        """Return the numbers of copies by receiver, as messages; lost ones are left out."""
+    def _send_receipts(self, mine: InBucket, of_parts: bool = False) -> Columns:
+        """Return the numbers of copies by receiver, as messages; those of parts with lost ones."""
         if self.of.system.merged:
             return {}
         copies = mine.copies
-        came = take(copies, ~copies["lost"]) if "lost" in copies else copies
-        return mine.by_place(came, "to", "of")
-
-    def _send_parts(self, mine: InBucket) -> Columns:
-        """Return the numbers of copies of parts, by publication and receiver, as messages."""
-        if self.of.system.merged:
-            return {}
-        copies = mine.copies
-        return mine.by_place({**copies, "of": self.of.first_parts[copies["of"]]}, "to", "of")
+        if of_parts:
+            copies = {**copies, "of": self.of.first_parts[copies["of"]]}
+        elif "lost" in copies:
+            copies = take(copies, ~copies["lost"])
+        return mine.by_place(copies, "to", "of")
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
-        """Count the parts of publications that nodes got beyond those that they need.
-
-        `came` has the numbers of copies of parts.
-        """
+        """Count the parts of publications that nodes got beyond those that they need."""
         place, copies = add_expected(came["place"], came["copies"])
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
@@ -707,11 +648,7 @@ class MeasureMulticasts(NodeProgram):
         append(mine.tables, _BEYOND, counted)
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
-        """Count live nodes with a first copy by duplicates, and the copies at starts.
-
-        A start has the message already, unless it sends the message to a root first: then a copy
-        that comes back is its first one.
-        """
+        """Count live nodes with a first copy by duplicates, and the copies at starts."""
         place, copies = add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
         of, node = divided(place, len(self.environment.facts.ring))
@@ -741,10 +678,7 @@ class MeasureMulticasts(NodeProgram):
         packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
 
     def _count_nodes(self, bucket: int, mine: InBucket, counts: Counts) -> Columns:
-        """Count the bucket's live nodes and their children tables.
-
-        If nodes keep no children tables, return messages to the senders of copies.
-        """
+        """Count the bucket's live nodes and their children tables."""
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         counts.add_total(_LIVE, np.count_nonzero(self.environment.is_alive(nodes)))
         if self.of.system.merged:
@@ -759,11 +693,7 @@ class MeasureMulticasts(NodeProgram):
     def _count_children(
         self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts, of: str = ""
     ) -> None:
-        """Count nodes by the number of their children tables, and of all entries in them.
-
-        A key (group, node) in `place` may occur several times; it has a number of `entries` each
-        time.  Names of counts end with `of`.
-        """
+        """Count nodes by their children tables, and of all entries; counts' names end with `of`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
         group, node = divided(place, len(self.environment.facts.ring))
         of_nodes = count_children(group, node - first, entries, last - first)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from scribe_spark.measures.measure import (
     RunTables,
     Value,
     collected,
+    collected_metrics,
 )
 from scribe_spark.underlay.protocol import node_delays
 
@@ -53,8 +55,7 @@ from scribe_spark.underlay.protocol import node_delays
 def rank_groups(groups: pa.Table) -> pd.DataFrame:
     """Rank groups by size, the largest first: ``group, size, rank``, sorted by rank (from 1).
 
-    Ties go to the smaller group number.  If members are drawn, a group's number is its rank; a
-    user's table of members may have any numbers.
+    Ties go to the smaller group number.
     """
     table: pd.DataFrame = groups.select(["group", "size"]).to_pandas()
     table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)
@@ -88,30 +89,21 @@ def _of_sizes(number: Callable[[np.ndarray], int]) -> Value:
     return number_of(histogram_of("group_size"), lambda ranks, _: number(ranks.counts))
 
 
+_SIZE_SUM = "Members of all groups, a node counted once for each of its groups."
+
 GROUP_SIZE = Measure(
     "group_size",
     distributions=(Distribution("group_size", "6", _sizes),),
     metrics=(
         Metric(
-            "groups.size.sum",
-            "members",
-            "6",
-            "Members of all groups, a node counted once for each of its groups.",
+            *("groups.size.sum", "members", "6", _SIZE_SUM),
             lambda found: _of_sizes(np.sum)(found) or 0,
         ),
         Metric(
-            "groups.size.max",
-            "members",
-            "6",
-            "Members of the largest group.",
-            _of_sizes(np.max),
+            "groups.size.max", "members", "6", "Members of the largest group.", _of_sizes(np.max)
         ),
         Metric(
-            "groups.size.min",
-            "members",
-            "6",
-            "Members of the smallest group.",
-            _of_sizes(np.min),
+            "groups.size.min", "members", "6", "Members of the smallest group.", _of_sizes(np.min)
         ),
     ),
 )
@@ -121,34 +113,37 @@ GROUP_SIZE = Measure(
 
 
 def _collect_network(run: RunTables) -> dict[str, Any]:
-    """Return ``core_links, core_delay_ms, routers``."""
+    """Return the mean delay and the number of core links, and the number of routers."""
     delay_ms = run.collect("links", ["delay_ms"]).column("delay_ms").to_numpy()
     # integers, because sums of floats depend on their order
     mean = np.rint(delay_ms * MICROSECONDS).mean() / MICROSECONDS if len(delay_ms) else None
     return {
         "core_links": len(delay_ms),
-        "core_delay_ms": mean,
+        "topology.core_delay.mean": mean,
         "routers": len(run.collect("routers", ["router"])),
     }
 
+
+_CORE_DELAY = "Mean delay of a directed link between two routers."
+_LINKS = "topology.core_links", "directed links", "IV.A"
 
 NETWORK = Measure(
     "network",
     collect=_collect_network,
     early=True,
     metrics=(
-        Metric(
-            "topology.core_delay.mean",
-            "ms",
+        *collected_metrics(
+            "network",
             "IV.A",
-            "Mean delay of a directed link between two routers.",
-            collected("network", "core_delay_ms"),
+            {
+                "topology.core_delay.mean": (
+                    "ms",
+                    "Mean delay of a directed link between two routers.",
+                )
+            },
         ),
         Metric(
-            "topology.core_links",
-            "directed links",
-            "IV.A",
-            "Links between routers, each direction counted.",
+            *(*_LINKS, "Links between routers, each direction counted."),
             lambda found: found.size.core_links,
         ),
     ),
@@ -156,40 +151,39 @@ NETWORK = Measure(
 
 
 def _collect(run: RunTables) -> dict[str, Any]:
-    """Return ``hops, stretch, table_entries, arrival_messages`` of a run.
-
-    Without arrivals, ``arrival_messages`` is None.
-    """
+    """Return the metrics of the measure but bounds, by name."""
     chosen = run.collect("pastry_routes", ["hops", "delay_ms", "direct_ms"])
     routes: pd.DataFrame = chosen.to_pandas()
     # sums of floats depend on their order
     routes = routes.sort_values(list(routes.columns), ignore_index=True)
     direct = routes["direct_ms"].sum()
     (entries,) = run.collect("table_entries", ["entries"]).column("entries").to_pylist()
+    messages = None
+    if "arrival_messages" in run:
+        messages = run.collect("arrival_messages", ["messages"]).column("messages").to_pylist()
     return {
-        "hops": routes["hops"].mean() if len(routes) else None,
-        "stretch": routes["delay_ms"].sum() / direct if direct else None,
-        "table_entries": entries / run.nodes,
-        "arrival_messages": _arrival_messages(run),
+        "pastry.hops.mean": routes["hops"].mean() if len(routes) else None,
+        "pastry.stretch": routes["delay_ms"].sum() / direct if direct else None,
+        "pastry.table_entries.mean": entries / run.nodes,
+        "pastry.arrival_messages.mean": None if messages is None else sum(messages) / run.nodes,
     }
 
 
-def _arrival_messages(run: RunTables) -> float | None:
-    """Return the mean number of messages of an arrival, all kinds together; None without any."""
-    if "arrival_messages" not in run:
-        return None
-    messages = run.collect("arrival_messages", ["messages"]).column("messages")
-    return sum(messages.to_pylist()) / run.nodes
-
-
 def _arrival_bound(found: Found) -> float | None:
-    if collected("overlay", "arrival_messages")(found) is None:
+    if collected("overlay", "pastry.arrival_messages.mean")(found) is None:
         return None
     return 3 * 2**found.b * math.log(found.size.nodes, 2**found.b)
 
 
-def _hops_bound(found: Found) -> float:
-    return math.ceil(math.log(found.size.nodes, 2**found.b) - 1e-9)
+_HOPS = "Mean number of overlay hops of a CREATE, from the group's creator to its root."
+_STRETCH = "Delay of all CREATE routes together / delay of the direct routes between their ends."
+_ENTRIES = "Mean number of entries in a node's routing table."
+_MESSAGES = "Messages of all arrivals (the table arrival_messages has their kinds) / nodes."
+_MESSAGES_BOUND = "Messages of an arrival according to Pastry's authors: 3 x 2^b x log_2^b N."
+
+
+def _of_overlay(figure: str, name: str, unit: str, definition: str) -> tuple[Metric, ...]:
+    return collected_metrics("overlay", figure, {name: (unit, definition)})
 
 
 OVERLAY = Measure(
@@ -197,47 +191,17 @@ OVERLAY = Measure(
     collect=_collect,
     early=True,
     metrics=(
+        *_of_overlay("II", "pastry.hops.mean", "hops", _HOPS),
         Metric(
-            "pastry.hops.mean",
-            "hops",
-            "II",
-            "Mean number of overlay hops of a CREATE, from the group's creator to its root.",
-            collected("overlay", "hops"),
-        ),
-        Metric(
-            "pastry.hops.bound",
-            "hops",
-            "II",
-            "Upper bound of the mean: ceil(log_2^b N).",
-            _hops_bound,
+            *("pastry.hops.bound", "hops", "II", "Upper bound of the mean: ceil(log_2^b N)."),
+            lambda found: math.ceil(math.log(found.size.nodes, 2**found.b) - 1e-9),
             note="ceil(log_2^b N)",
         ),
+        *_of_overlay("II.A", "pastry.stretch", "x", _STRETCH),
+        *_of_overlay("II", "pastry.table_entries.mean", "per node", _ENTRIES),
+        *_of_overlay("II.B", "pastry.arrival_messages.mean", "messages", _MESSAGES),
         Metric(
-            "pastry.stretch",
-            "x",
-            "II.A",
-            "Delay of all CREATE routes together / delay of the direct routes between their ends.",
-            collected("overlay", "stretch"),
-        ),
-        Metric(
-            "pastry.table_entries.mean",
-            "per node",
-            "II",
-            "Mean number of entries in a node's routing table.",
-            collected("overlay", "table_entries"),
-        ),
-        Metric(
-            "pastry.arrival_messages.mean",
-            "messages",
-            "II.B",
-            "Messages of all arrivals (the table arrival_messages has their kinds) / nodes.",
-            collected("overlay", "arrival_messages"),
-        ),
-        Metric(
-            "pastry.arrival_messages.bound",
-            "messages",
-            "II.B",
-            "Messages of an arrival according to Pastry's authors: 3 x 2^b x log_2^b N.",
+            *("pastry.arrival_messages.bound", "messages", "II.B", _MESSAGES_BOUND),
             _arrival_bound,
             note="3 x 2^b x log_2^b N",
         ),
@@ -257,46 +221,16 @@ def pair_members(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pair the members of each group at random; return the distances that their routes travel.
 
-    `edges` (``group, parent, child, parent_router, child_router``) is a tree for each group;
-    `delays` are those of the edges in microseconds.  Members outside of the tree are ignored, and
-    one member of an odd number.
-
-    The result is the routers of both members of each pair, and the sum of the two members'
-    distances to the node where their routes meet, in microseconds.
+    `edges` (``group, parent, child, parent_router, child_router``) is a tree for each group, with
+    the `delays` (us) of its edges.  Members outside of the tree are ignored, and one of an odd
+    number. The result is the routers of both members of each pair, and the sum (us) of the two
+    members' distances to the node where their routes meet.
     """
     if not len(members):
         return whole_numbers(), whole_numbers(), whole_numbers()
     asking = {name: members.column(name).to_numpy() for name in ("group", "node")}
-    drawn = draws.bits_np(seed, "route convergence", asking["group"], asking["node"])
     legs = {name: edges.column(name).to_numpy() for name in edges.column_names}
-    return _travelled(asking, drawn.view(np.int64), legs, delays)
-
-
-def _travelled(
-    asking: dict[str, np.ndarray],
-    drawn: np.ndarray,
-    legs: dict[str, np.ndarray],
-    delays: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pair the members of each group at random, and follow both ways up to where they meet.
-
-    Parameters
-    ----------
-    asking : mapping
-        The members: ``group, node``.
-    drawn : ndarray
-        A draw of each member, by which members of a group are paired.
-    legs : mapping
-        The edges of the trees: ``group, parent, child``, and the routers of both ends.
-    delays : ndarray
-        The delay of each edge.
-
-    Returns
-    -------
-    tuple of ndarray
-        The routers of the first and the second member of each pair, and the sum of the delays of
-        both ways.
-    """
+    drawn = draws.bits_np(seed, "route convergence", asking["group"], asking["node"])
     # 1. the nodes of trees with their parents and the edges (legs) to these
     groups = distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1
@@ -313,7 +247,7 @@ def _travelled(
     # 2. pair the members that are in the tree, in random order
     group = index_sorted(groups, asking["group"])
     key = group * width + asking["node"]
-    order = np.lexsort((asking["node"], drawn, group))
+    order = np.lexsort((asking["node"], drawn.view(np.int64), group))
     order = order[find_sorted(trees, key[order]) >= 0]
     of, member = group[order], key[order]
     place = index_in_run(of)
@@ -334,7 +268,7 @@ def _travelled(
 
 
 def _collect_distances(run: RunTables) -> dict[str, float | None]:
-    """Return mean distances in ms: ``travelled`` by a message, ``between`` the pair of nodes."""
+    """Return the metrics of the measure, by name."""
     routed = [system.name for system in run.systems if system.routes_to_key]
     if run.underlay is None or not routed:
         return {}
@@ -352,48 +286,33 @@ def _collect_distances(run: RunTables) -> dict[str, float | None]:
     ends = (legs.column(name).to_numpy() for name in ("parent_router", "child_router"))
     a, b, travelled = pair_members(members, legs, delays(*ends), run.seed)
     if not len(a):
-        return {"travelled": None, "between": None}
-    return {
-        "travelled": int(travelled.sum()) / (2 * len(a) * MICROSECONDS),
-        "between": int(delays(a, b).sum()) / (len(a) * MICROSECONDS),
-    }
+        return {}
+    far = int(travelled.sum()) / (2 * len(a) * MICROSECONDS)
+    between = int(delays(a, b).sum()) / (len(a) * MICROSECONDS)
+    ratio = far / between if between else None
+    return dict(zip(_CONVERGENCE, (far, between, ratio), strict=True))
 
 
 _EDGE = ("group", "parent", "child", "parent_router", "child_router")
 
 
-def _ratio(found: Found) -> float | None:
-    travelled, between = (collected("convergence", n)(found) for n in ("travelled", "between"))
-    return travelled / between if travelled is not None and between else None
-
+#: Metric -> unit, definition.
+_CONVERGENCE = {
+    "pastry.convergence.travelled": (
+        "ms",
+        "Mean distance that each of two members' JOINs travels before their routes meet, over "
+        "drawn pairs of members of the smallest groups.",
+    ),
+    "pastry.convergence.between": ("ms", "Mean distance between the two members of these pairs."),
+    "pastry.convergence.ratio": ("x", "Quotient of these two distances."),
+}
 
 CONVERGENCE = Measure(
     "convergence",
     collect=_collect_distances,
     early=True,
-    metrics=(
-        Metric(
-            "pastry.convergence.travelled",
-            "ms",
-            "II.A",
-            "Mean distance that each of two members' JOINs travels before their routes meet, over "
-            "drawn pairs of members of the smallest groups.",
-            collected("convergence", "travelled"),
-        ),
-        Metric(
-            "pastry.convergence.between",
-            "ms",
-            "II.A",
-            "Mean distance between the two members of these pairs.",
-            collected("convergence", "between"),
-        ),
-        Metric(
-            "pastry.convergence.ratio",
-            "x",
-            "II.A",
-            "Quotient of these two distances.",
-            _ratio,
-            note="paper: about 1",
-        ),
+    metrics=tuple(
+        replace(metric, note="paper: about 1") if metric.name.endswith("ratio") else metric
+        for metric in collected_metrics("convergence", "II.A", _CONVERGENCE)
     ),
 )

@@ -1,7 +1,11 @@
-"""The classes and regions of nodes, and the measures of runs and of rounds by these parts.
+"""The measures of runs and of rounds by classes and regions of nodes, and by trees of groups.
 
 A node's class and region are functions of its number, so a count by part needs no join: kernels add
 these to the rows of any table with a column of nodes.
+
+Groups of some systems have several trees, such as stripes.  In a run with a schedule, publications
+go down different trees (`SystemOnBuckets.trees_of`).  Here each of these trees counts as a system
+of its own, which has the measures of all systems.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +23,30 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import sums_at
+from scribe_spark.core.arrays import index_sorted, sums_at
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.measures.copies import payload_copies
+from scribe_spark.measures.delay import compare_with_base, ratios_of_groups
+from scribe_spark.measures.distributions import COUNTED, count_values_of, read_histograms, values_in
 from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
-from scribe_spark.measures.measure import RunTables
+from scribe_spark.measures.measure import (
+    PUBLICATION,
+    SCHEDULE,
+    Measure,
+    RunTables,
+    collected_metrics,
+    with_publication,
+)
 from scribe_spark.measures.message_bytes import NODE_BYTES
+from scribe_spark.measures.stress import CHILDREN, count_stress, link_stress, node_stress
 from scribe_spark.measures.within import Asked
 from scribe_spark.pastry.overlay import router_index
 from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.runtime.batches import Batches, Table, by_text
-from scribe_spark.systems.registry import baseline
+from scribe_spark.schemas import BY_TREE, arrow_table
+from scribe_spark.systems.registry import baseline, live_system
 
 if TYPE_CHECKING:
     from scribe_spark.topology.graph import Hosts
@@ -47,10 +64,7 @@ class NodeParts:
 
 
 def node_parts(config: Any, hosts: Hosts) -> tuple[NodeParts, ...]:
-    """Return the divisions of the nodes into classes and into regions, if there are any.
-
-    `hosts` tells the regions of the nodes.
-    """
+    """Return the divisions of the nodes into classes and into regions, if there are any."""
     parts, classes = list[NodeParts](), NodeClasses.of(config)
     if classes.names:
         parts.append(NodeParts("class", classes.names, classes.of_nodes))
@@ -82,10 +96,7 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 def count_in_parts(
     counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
 ) -> None:
-    """Add to `counts` the things (such as deliveries) by value, for each class or region.
-
-    Thing i has the value ``values[i]`` and belongs to the node with the number ``nodes[i]``.
-    """
+    """Add to `counts` the `values` of things that belong to nodes, for each class or region."""
     for one in parts:
         part = one.of_nodes(nodes)
         for index in range(len(one.names)):
@@ -127,8 +138,7 @@ def count_coverage(
 ) -> None:
     """Add to `counts` the expected and the reached receivers of each class or region.
 
-    `expected` and `reached` are numbers of nodes; the reached ones are counted by the first
-    deadline that their `latency` (us) meets.
+    The reached ones are counted by the first deadline that their `latency` (us) meets.
     """
     if not asked.config.deadline:
         return
@@ -149,10 +159,7 @@ def coverage_rows_of_parts(
     asked: Asked,
     expected: Counted | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`.
-
-    `expected` has the counts of expected receivers, by default those in `counted`.
-    """
+    """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`."""
     rows, due = [], counted if expected is None else expected
     kinds = (counted, _KEPT), (due, _EXPECTED), (counted, _KEPT_WEIGHT), (due, _EXPECTED_WEIGHT)
     for one in parts:
@@ -166,10 +173,7 @@ def coverage_rows_of_parts(
 def _weights_at(
     parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield the index of each class or region, deadlines (indices), and the weight at each.
-
-    `at` has the first deadline that each of `nodes` (numbers) meets.
-    """
+    """Yield the index of each class or region, deadlines (indices), and the weight at each."""
     assert asked.weights is not None
     places = len(asked.config.deadline) + 1
     place = parts.of_nodes(nodes) * places + at
@@ -186,10 +190,7 @@ def _shares(
     kept_weight: Mapping[int, int],
     expected_weight: Mapping[int, int],
 ) -> Iterator[dict[str, Any]]:
-    """Yield, for each deadline, the measure, the number of receivers, and the share within it.
-
-    The arguments have the numbers of receivers, or their weights, by first deadline met.
-    """
+    """Yield, for each deadline, the measure, the number of receivers, and the share within it."""
     count = sum(expected.values())
     ends = {"": (kept, count)}
     if asked.weights is not None:
@@ -241,10 +242,7 @@ def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> dict[str, Counted]:
-    """Return the counts of :func:`count_in_parts` and :func:`count_coverage`, by system.
-
-    The expected receivers in the counts of a system are those that the system reaches.
-    """
+    """Return the counts of :func:`count_in_parts` and :func:`count_coverage`, by system."""
     counted = []
     for table in [name for name in ("deliveries", "node_stress", "bytes") if name in run]:
         split = {one: (at, units) for one, (of, at, units) in _SPLIT.items() if of == table}
@@ -281,8 +279,8 @@ def measures_by_part(
 ) -> pa.Table:
     """Return count, mean, percentiles and maximum of measures by class and region of nodes.
 
-    `counted` comes from :func:`count_by_part`.  If `asked` has deadlines, the shares of receivers
-    within them are added; the expected receivers are those of IP multicast.
+    If `asked` has deadlines, the shares of receivers within them are added; the expected receivers
+    are those of IP multicast.
     """
     units = {measure: units for measure, (_, _, units) in _SPLIT.items()}
     found, shares = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -298,10 +296,7 @@ _KEYS = ("by", "part", "system", "measure")
 
 
 def latencies_by_part(counted: Mapping[str, Counted], parts: tuple[NodeParts, ...]) -> pa.Table:
-    """Count deliveries by class or region, and by latency rounded up to whole ms.
-
-    `counted` comes from :func:`count_by_part`.
-    """
+    """Count deliveries by class or region, and by latency rounded up to whole ms."""
     rows = []
     for system, of in counted.items():
         for one in parts:
@@ -312,3 +307,133 @@ def latencies_by_part(counted: Mapping[str, Counted], parts: tuple[NodeParts, ..
                 rows += [(one.by, part, system, value, count) for value, count in added]
     table = pd.DataFrame(sorted(rows), columns=schemas.PART_LATENCIES.names)
     return schemas.arrow_table(table, schemas.PART_LATENCIES)
+
+
+# --- trees
+
+#: The name of the table, and of the collected result.
+_BY_TREE = "by_tree"
+
+#: The unit of RDPs in `compare_with_base`.
+_BILLIONTH = 1e-9
+
+
+def trees_of_publications(run: RunTables) -> dict[str, np.ndarray]:
+    """Return the tree of each publication, for each system whose groups have several trees."""
+    systems = [system for system in run.systems if system.several_trees]
+    if not systems or SCHEDULE not in run:
+        return {}
+    rows = run.collect(SCHEDULE, [PUBLICATION, "group", "node"]).sort_by(PUBLICATION)
+    group, source = (rows.column(name).to_numpy() for name in ("group", "node"))
+    among = {"node": np.unique(source).tolist()}
+    nodes = run.collect("nodes", ["node", "id_hi", "id_lo"], among).sort_by("node")
+    node, *id = (nodes.column(name).to_numpy() for name in ("node", "id_hi", "id_lo"))
+    hi, lo = (half.view(np.uint64) for half in id)
+    place = np.argsort(np.lexsort((lo, hi)))[index_sorted(node, source)]  # in the order of nodeIds
+    ends = np.unique(group, return_inverse=True)[1], place
+    return {one.name: live_system(one, run.config).trees_of(0, *ends) for one in systems}
+
+
+def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Table:
+    """Return the measures of each tree: `schemas.BY_TREE`.
+
+    ``delay_ms``, ``hops`` and ``rdp`` are over deliveries, ``rad`` and ``rmd`` over groups,
+    children over all nodes, and ``link_stress`` over the links with packets.  Node and link stress
+    are those of the first publication of each group in the tree; publications in parts have no
+    other measures.
+    """
+    assert run.underlay is not None
+    assert run.config is not None
+    schedule = run.collect(SCHEDULE, [PUBLICATION, "group"]).sort_by(PUBLICATION)
+    group, every = schedule.column("group").to_numpy(), dict[str, np.ndarray]()
+    for system, tree in trees.items():
+        _, first = np.unique(np.column_stack([group, tree]), axis=0, return_index=True)
+        every[system] = np.full(len(tree), -1)
+        every[system][first] = tree[first]
+    named = {
+        f"{name} {tree}": (name, int(tree)) for name, of in trees.items() for tree in np.unique(of)
+    }
+    columns = with_publication(run, "system", "group", "node", "delay_ms", "hops")
+    deliveries = _by_tree(run.batches("deliveries", columns), trees, PUBLICATION)
+    of_links, nodes = run.underlay, run.batches("nodes", ["node"])
+    is_whole = run.config.bandwidth.parts_sent == 1
+    # in a run with a schedule, the group of a copy is its publication
+    copies = _by_tree(payload_copies(run), every, "group").among("system", named)
+    counted = count_stress(copies, of_links, run.buckets, nodes, named)
+    of_nodes, of_trees = node_stress(counted), deliveries.among("system", named)
+    values = {name: values_in(of_trees, name) for name in ("delay_ms", "hops") if is_whole}
+    values |= {name: values_in(of_nodes, name) for name in CHILDREN}
+    values["link_stress"] = values_in(link_stress(counted), "packets")
+    counted_values = [of.then(count_values_of(measure), COUNTED) for measure, of in values.items()]
+    found = read_histograms(Batches.union(counted_values).to_arrow().to_pandas())
+    compared = compare_with_base(deliveries, list(named), run.buckets) if is_whole else ({}, {})
+    sums, ratios = compared
+    for name, of_groups in sums.items():
+        ratio = {**ratios_of_groups(of_groups), "rdp": ratios[name] * _BILLIONTH}
+        found |= {(name, measure): Histogram.of(of) for measure, of in ratio.items()}
+    measured = [
+        dict(zip(("system", "tree"), named[name], strict=True))
+        | {"measure": measure, **numbers_of_values(values)}
+        for (name, measure), values in found.items()
+    ]
+    rows = sorted(measured, key=lambda row: (row["system"], row["tree"], row["measure"]))
+    return arrow_table(rows, BY_TREE)
+
+
+def _by_tree(table: Batches, trees: Mapping[str, np.ndarray], of: str) -> Batches:
+    """Return a table with a system for each tree, and the rows of the baseline."""
+    base = baseline().name
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            if system == base:
+                yield batch
+            elif system in trees:
+                tree = trees[system][batch.column(of).to_numpy()]
+                names = pa.array([f"{system} {number}" for number in range(1 + tree.max())])
+                mine = batch.filter(pa.array(tree >= 0))
+                at = batch.schema.get_field_index("system")
+                yield mine.set_column(at, "system", names.take(pa.array(tree[tree >= 0])))
+
+    return table.then(run, table.schema)
+
+
+# --- the measure
+
+#: Measures of trees -> their units; their means are compared.
+_COMPARED = {
+    **{"rad": "x", "rmd": "x", "rdp": "x", "hops": "hops"},
+    **{"children_entries": "per node", "link_stress": "packets"},
+}
+
+_OF_A_TREE = "of a tree: means as in the table by_tree."
+
+#: Number -> its function of the values of the trees.
+_ENDS = {"least": np.min, "greatest": np.max}
+
+
+def _collect_trees(run: RunTables) -> dict[str, dict[str, float]]:
+    """Return the least and the greatest mean of the trees, by system and measure."""
+    if _BY_TREE not in run:
+        return {}
+    rows = run.collect(_BY_TREE, ["system", "measure", "mean"]).to_pandas()
+    found = dict[str, Any]()
+    for (system, measure), mean in rows.groupby(["system", "measure"])["mean"]:
+        numbers = {f"{_BY_TREE}.{measure}.{end}": float(of(mean)) for end, of in _ENDS.items()}
+        found.setdefault(str(system), {}).update(numbers)
+    return found
+
+
+TREES = Measure(
+    _BY_TREE,
+    collect=_collect_trees,
+    used_when=lambda config: config.bandwidth.several,
+    metrics=collected_metrics(
+        *(_BY_TREE, None),
+        {
+            f"{_BY_TREE}.{measure}.{end}": (unit, f"The {end} mean {measure} {_OF_A_TREE}")
+            for (measure, unit), end in product(_COMPARED.items(), _ENDS)
+        },
+        lambda system: system.several_trees,
+    ),
+)

@@ -22,9 +22,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.systems.registry import all_systems
 
 #: Fields of a config that do not change any published number.
-_IGNORED = {
-    *("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge"),
-}
+_IGNORED = {*("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge")}
 
 #: The kind of overlay to which the values `check` apply.
 _PERFECT = "perfect"
@@ -88,10 +86,7 @@ def _sections() -> tuple[_PublishedSection, ...]:
 
 
 def published(config: RunConfig) -> dict[str, PublishedNumber]:
-    """Return the paper's numbers for a run; empty unless the run is an experiment of the paper.
-
-    Some numbers may be of systems that the run does not have.
-    """
+    """Return the paper's numbers for a run; empty unless the run is an experiment of the paper."""
     found: dict[str, PublishedNumber] = {}
     for section in _sections():
         ignored = _IGNORED | _OF_ARRIVALS | _of_systems()
@@ -106,8 +101,7 @@ def published(config: RunConfig) -> dict[str, PublishedNumber]:
 def replaced_figures(config: RunConfig) -> Mapping[str, str]:
     """Return a mapping from the main experiment's figures to those that replace them in a run.
 
-    A run with groups of the size of Section IV.F has that section's figures, even if it differs too
-    much to have its published numbers.
+    A run with groups as small as in Section IV.F has that section's figures.
     """
     ours = config.flat()
     for section in _sections():
@@ -125,10 +119,7 @@ def main_figures() -> Mapping[str, str]:
 
 
 def _is_experiment(config: RunConfig, name: str, ignored: set[str]) -> bool:
-    """Return True if a config equals the experiment `name` of the paper but for some fields.
-
-    `ignored` are these fields.
-    """
+    """Return True if a config equals the experiment `name` of the paper but for some fields."""
     ours, theirs = config.flat(), configs.EXPERIMENTS[name].config.flat()
     return all(ours[field] == theirs[field] for field in theirs if field not in ignored)
 
@@ -137,10 +128,7 @@ _UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
 def check_range(check: str) -> tuple[float, float] | None:
-    """Return the bounds of a range such as ``2.21-2.23 M``; None if the text is not a range.
-
-    Values that round to an end of the range are inside.
-    """
+    """Return the bounds of a range such as ``2.21-2.23 M``, ends rounded; None for other texts."""
     found = re.fullmatch(r"([\d,.]+)(?:-([\d,.]+))?(?: ([kM]))?", check)
     if found is None:
         return None

@@ -1,34 +1,25 @@
 """Node stress and link stress: children tables and entries per node, packets per directed link.
 
-Messages are spread over buckets, which count packets in two supersteps:
-
-1.  A bucket sums the packets that its messages put on LAN links, and on routes between routers.  It
-   sends the sums of a LAN link to a bucket that is chosen by the link's node, and the sums of a
-   route to a bucket that is chosen by the route's first router.
-2.  That bucket turns packets on routes into packets on core links, which go to buckets that are
-   chosen by the links' routers.
-3.  Each bucket sums the packets of its links.
-
-All packets of a system on core links must be sent in the same superstep, and likewise all packets
-of a system and direction on LAN links, because a link is complete as soon as its packets arrive.
-
-Runs and the rounds of worlds count by the same program (:class:`PacketsOnLinks`).  In a run, edges
-become packets, and the tables of node and link stress are read from the results of the buckets.
+Runs and the rounds of worlds count by the same program (:class:`PacketsOnLinks`).  A bucket sums
+the packets that its messages put on LAN links, for the bucket of the link's node, and on routes,
+for the bucket of the route's first router; that bucket turns packets on routes into packets on core
+links, for the buckets of the links' routers.  A link is complete as soon as its packets arrive, so
+all packets of a system on core links must be sent in the same superstep, and likewise all packets
+of a system and direction on LAN links.
 
 References
 ----------
-JSAC 2002, Section IV.C (Figures 8, 9), IV.D (Figure 10), IV.E (Figure 11), IV.F (Figures 12 to 14);
-docs/rules.md, "Measures, by round".
+JSAC 2002, Section IV.C (Figures 8, 9), IV.D (Figure 10), IV.E (Figure 11), IV.F (Figures 12 to 14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import index_sorted, sums_at
@@ -56,7 +47,7 @@ from scribe_spark.measures.measure import (
 )
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE as CORE_LINK
-from scribe_spark.schemas import LAN_DOWN, LAN_UP
+from scribe_spark.schemas import LAN_DOWN, LAN_UP, joined_columns
 from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
@@ -70,17 +61,7 @@ CHILDREN = "children_tables", "children_entries"
 def count_children(
     group: np.ndarray, node: np.ndarray, entries: np.ndarray, nodes: int
 ) -> dict[str, np.ndarray]:
-    """Return the number of children tables of each node, and of entries in them: shape (nodes,).
-
-    A row of the arguments, of shape (m,), is a part of the children table of `node`, an index below
-    `nodes`, for `group`; a table may have several rows.
-
-    Examples
-    --------
-    >>> group, node, entries = np.array([7, 7, 8, 7]), np.array([0, 0, 0, 2]), np.ones(4, np.int64)
-    >>> {name: column.tolist() for name, column in count_children(group, node, entries, 3).items()}
-    {'children_tables': [2, 0, 1], 'children_entries': [3, 0, 1]}
-    """
+    """Return the number of children tables of each node, and of entries in them: shape (nodes,)."""
     _, (of_table, _), _ = distinct_rows(node, group)
     sums = np.bincount(of_table, minlength=nodes), sums_at(node, entries, nodes)
     return dict(zip(CHILDREN, sums, strict=True))
@@ -129,10 +110,7 @@ _ENDS = {UP: ("node",), DOWN: ("node",), CORE: ("src", "dst")}
 
 
 class PacketsOnLinks:
-    """The packets on links that a bucket counts and sends on in a superstep.
-
-    `bounds` has the first position of each bucket, and the number of nodes.
-    """
+    """The packets on links that a bucket counts and sends on in a superstep."""
 
     def __init__(self, kernel: Kernel, bounds: np.ndarray) -> None:
         self._kernel, self._bounds = kernel, bounds
@@ -148,19 +126,13 @@ class PacketsOnLinks:
             self._sent.setdefault(f"{kind}: {system}", []).append({AT: at, **columns})
 
     def put_on_lan(self, kind: str, system: str, node: np.ndarray) -> None:
-        """Put a packet on the LAN link of each node in `node`; a node may repeat.
-
-        `kind` is up or down.
-        """
+        """Put a packet on the LAN link (up or down) of each node in `node`; a node may repeat."""
         packets = np.bincount(node)
         there = np.flatnonzero(packets)
         self.put_at(there, kind, system, node=there, packets=packets[there])
 
     def carry(self, system: str, router: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
-        """Put messages on links; a message from a node to itself uses no link.
-
-        `router` has the index of each node's router; `sender` and `to` are positions of nodes.
-        """
+        """Put messages on links; a message from a node to itself uses no link."""
         if not (away := sender != to).all():
             sender, to = sender[away], to[away]
         self.put_on_lan(UP, system, sender)
@@ -177,10 +149,7 @@ class PacketsOnLinks:
     def carry_in_trees(
         self, system: str, router: np.ndarray, tree: np.ndarray, source: np.ndarray, to: np.ndarray
     ) -> None:
-        """Put one packet of each tree on the links of the merged routes from its source.
-
-        A row is a receiver of a tree; `router` has the index of each node's router.
-        """
+        """Put one packet of each tree on the links of the merged routes from its source."""
         self.put_on_lan(DOWN, system, to)
         each, row = np.unique(tree, return_index=True)
         node, one = source[row], np.ones(len(row), dtype=np.int64)
@@ -191,10 +160,7 @@ class PacketsOnLinks:
         self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
 
     def receive(self, inbox: Inbox) -> Iterator[tuple[str, str, Columns]]:
-        """Turn packets on routes into packets on links; yield kind, system and links.
-
-        The links that a bucket yields carry packets, and occur once.
-        """
+        """Turn packets on routes into packets on links; yield kind, system and links, each once."""
         for name in sorted(inbox):
             kind, _, system = name.partition(": ")
             columns = inbox[name]
@@ -204,18 +170,17 @@ class PacketsOnLinks:
             if kind in _ENDS:
                 yield kind, system, add_rows("packets", columns, *_ENDS[kind])
             elif kind in (ROUTES, TREES):
-                count = self._of_routes if kind == ROUTES else self._of_trees
-                src, dst, packets = count(columns)
+                if kind == ROUTES:
+                    ends = columns["src"], columns["dst"], columns["packets"]
+                    src, dst, packets = self._kernel.link_packets(*ends)
+                else:
+                    src, dst, packets = self._of_trees(columns)
                 self.put(CORE, system, src, src=src, dst=dst, packets=packets)
 
     def outbox(self) -> Outbox:
         """Return the collected packets as messages of this superstep."""
         sent, self._sent = self._sent, {}
         return {name: concatenate(parts) for name, parts in sent.items()}
-
-    def _of_routes(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the ends of links, and the packets that routes put on them."""
-        return self._kernel.link_packets(columns["src"], columns["dst"], columns["packets"])
 
     def _of_trees(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the ends of links, and the packets of trees with merged routes."""
@@ -239,10 +204,7 @@ def packets_of(system: str) -> str:
 
 
 def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
-    """Return a statistic over the paper's slots for links, also those without packets.
-
-    `words` define it, `number` computes it.
-    """
+    """Return a statistic over the paper's slots for links, also those without packets."""
 
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
@@ -253,10 +215,7 @@ def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) ->
 
 
 def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
-    """Return a statistic over all directed links, also those without packets.
-
-    `words` define it, `number` computes it.
-    """
+    """Return a statistic over all directed links, also those without packets."""
 
     def of(packets: Histogram, size: Size) -> float | None:
         return number(packets, size.existing_links)
@@ -335,8 +294,7 @@ def count_stress(
 ) -> Batches:
     """Count the load of nodes and links: `ROWS` for :func:`node_stress`, :func:`link_stress`.
 
-    `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.  The loads of `nodes` are counted
-    for `systems`, zeros included.
+    `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.
     """
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
     counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), ROWS)
@@ -349,80 +307,49 @@ def count_stress(
 def node_stress(counted: Batches) -> Batches:
     """Return a row for every node and system, zeros included: `schemas.NODE_STRESS`.
 
-    ``children_tables`` is the number of groups for which the node has a nonempty children table,
-    ``children_entries`` the number of entries in all of them.  Both are 0 where routers duplicate
-    packets.
+    The numbers are those of :func:`count_children`; 0 where routers duplicate packets.
     """
+    return rows_of_counts(counted, schemas.NODE_STRESS, {_LOADS: {}})
 
-    def rows(system: str, table: Columns) -> dict[str, Any]:
-        return {
-            "system": _repeated(system, len(table["node"])),
-            "node": table["node"],
-            **{name: table[name] for name in CHILDREN},
-        }
 
-    return _read_off(counted, {_LOADS: rows}, schemas.NODE_STRESS)
+#: Kind of link -> the columns of its counts that differ from `schemas.LINK_STRESS`.
+_LINKS: dict[str, dict[str, str]] = {
+    UP: {"kind": LAN_UP, "src": "node", "dst": "router"},
+    DOWN: {"kind": LAN_DOWN, "src": "router", "dst": "node"},
+    CORE: {"kind": CORE_LINK},
+}
 
 
 def link_stress(counted: Batches) -> Batches:
     """Return the packets of every directed link that has packets: `schemas.LINK_STRESS`."""
-
-    def links(kind: str, src: str, dst: str) -> Callable[[str, Columns], dict[str, Any]]:
-        def rows(system: str, table: Columns) -> dict[str, Any]:
-            n = len(table["packets"])
-            return {
-                "system": _repeated(system, n),
-                "kind": _repeated(kind, n),
-                "src": table[src],
-                "dst": table[dst],
-                "packets": table["packets"],
-            }
-
-        return rows
-
-    tables = {
-        UP: links(LAN_UP, "node", "router"),
-        DOWN: links(LAN_DOWN, "router", "node"),
-        CORE: links(CORE_LINK, "src", "dst"),
-    }
-    return _read_off(counted, tables, schemas.LINK_STRESS)
-
-
-def _repeated(text: str, n: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), n)
+    return rows_of_counts(counted, schemas.LINK_STRESS, _LINKS)
 
 
 def link_bytes(counted: Batches) -> Batches:
     """Return `schemas.LINK_BYTES`, from counts of copies whose ``packets`` are bytes."""
-
-    def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        return {**columns, "bytes": columns["packets"]}
-
-    return link_stress(counted).each(rows, schemas.LINK_BYTES)
+    names = {kind: {**one, "bytes": "packets"} for kind, one in _LINKS.items()}
+    return rows_of_counts(counted, schemas.LINK_BYTES, names)
 
 
-def _read_off(
-    counted: Batches, tables: dict[str, Callable[[str, Columns], dict[str, Any]]], schema: Any
+def rows_of_counts(
+    counted: Batches, schema: StructType, tables: Mapping[str, Mapping[str, str]]
 ) -> Batches:
-    """Return the counts of buckets as rows of a schema.
+    """Return the counts of buckets, in tables ``KIND SYSTEM``, as rows of a schema.
 
-    `tables` has, for each kind of count, a function of system and counts that returns the columns.
+    `tables` has the kinds of counts that are wanted, and the names of columns that differ; a name
+    that no column has is the text of all rows.
     """
-    wanted = pa.schema([pa.field(f.name, _ARROW[f.dataType.simpleString()]) for f in schema])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
-            what, system = row.name.split(" ", 1)
-            if what in tables:
-                columns = tables[what](system, row.read())
-                arrays = [pa.array(columns[one.name], one.type) for one in wanted]
-                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+            kind, system = row.name.split(" ", 1)
+            if kind in tables:
+                counts = row.read()
+                renamed = {new: counts.get(old, old) for new, old in tables[kind].items()}
+                columns = {**counts, **renamed, "system": system}
+                yield from joined_columns([columns], schema).to_batches()
 
     return counted.then(run, schema)
-
-
-_ARROW = {"string": pa.string(), "bigint": pa.int64()}
 
 
 # --- edges become counts
@@ -480,10 +407,7 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
 def _counted(
     packets: np.ndarray | None, *keys: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Return distinct rows of `keys`: first index, columns, and count.
-
-    With `packets`, their sum takes the place of the count.
-    """
+    """Return distinct rows of `keys`: first index, columns, and count."""
     if packets is None:
         return distinct_rows(*keys)
     rows = {"packets": packets, "row": np.arange(len(packets))}
@@ -520,10 +444,7 @@ class _CountStress:
 
 
 def _loads(nodes: np.ndarray, sent: Columns) -> Columns:
-    """Return the number of children tables, and of entries in them, of each node.
-
-    `sent` are the counts of copies by sender and group.
-    """
+    """Return the number of children tables, and of entries in them, of each node."""
     if not sent:
         return dict.fromkeys(CHILDREN, np.zeros(len(nodes), dtype=np.int64))
     at = index_sorted(nodes, sent["node"])

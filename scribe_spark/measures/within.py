@@ -60,12 +60,6 @@ def check_weights(
     """Read and check a local table of weights; return them by node number, and their unit.
 
     The table may be `nodes_file`, whose column ``weight`` counts.
-
-    Raises
-    ------
-    InputError
-        A row names no node or a node twice, a weight is negative, or all weights are 0; or the
-        nodes file has no column ``weight``.
     """
     if path == nodes_file:
         weight = read_nodes(path).weight
@@ -167,20 +161,14 @@ class Replies:
     def back_us(
         self, number: np.ndarray, router: np.ndarray, source_router: np.ndarray
     ) -> np.ndarray:
-        """Return the times (us) from deliveries to the answers' arrival at the sources' downlinks.
-
-        `number` and `router` are of the receivers; routers are indices.
-        """
+        """Return the times (us) from deliveries to the answers' arrival at sources' downlinks."""
         delay_us = node_delays(self.kernel, self.lan_us, router, source_router)
         if self.links is None:
             return delay_us
         return delay_us + transmission_us(self.size, self.links.rates(number, router).up)
 
     def down_us(self, number: np.ndarray, router: np.ndarray) -> np.ndarray:
-        """Return the time (us) of an answer on the downlink of each source.
-
-        `number` and `router` are of the sources.
-        """
+        """Return the time (us) of an answer on the downlink of each source."""
         if self.links is None:
             return np.zeros(len(number), dtype=np.int64)
         return transmission_us(self.size, self.links.rates(number, router).down)
@@ -189,14 +177,8 @@ class Replies:
 def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndarray:
     """Return the time at which a link, which takes one thing after another, has taken each.
 
-    Parameters
-    ----------
-    arrival : ndarray of int64, shape (m,)
-        Arrivals, ascending within each link.
-    first : ndarray of int64, shape (m,)
-        The row of the first arrival at the same link.
-    takes : ndarray of int64, shape (m,)
-        The time that the link needs for a thing.
+    `arrival` is ascending within each link, `first` the row of the first arrival at the same link,
+    and `takes` the time that the link needs for a thing.
 
     Examples
     --------
@@ -217,19 +199,13 @@ def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndar
 
 
 def within_column(index: int, weighted: bool = False) -> str:
-    """Return the name of the column with the receivers within the deadline of an index.
-
-    If `weighted`, the column has their weight.
-    """
+    """Return the name of the column with the receivers, or their weight, within a deadline."""
     return f"within_weight_{index}" if weighted else f"within_{index}"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The questions of a run or a world about coverage, without pydantic, for tasks.
-
-    They ask for receivers within deadlines, times until a quorum, and times until answers.
-    """
+    """The questions about coverage (deadlines, quorum, answers), without pydantic, for tasks."""
 
     #: The section of the config, or its `Section.for_tasks`.
     config: CoverageConfig
@@ -247,8 +223,7 @@ class Asked:
     ) -> dict[str, np.ndarray]:
         """Return what measures of coverage need of each delivery: weight, node, time of the reply.
 
-        `latency` is in microseconds; `number` has the numbers of the receivers; `router` and
-        `source_router` return the indices of routers, if answers are asked for.
+        The two functions return indices of routers, if answers are asked for.
         """
         found = dict[str, np.ndarray]()
         if self.weights is not None:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, listed, shown
-from scribe_spark.core.units import MICROSECONDS, canonical, parse_rate, parse_time
+from scribe_spark.core.units import MICROSECONDS, canonical, parse_rate
 from scribe_spark.topology.checks import (
     DELAY_MS,
     LATITUDE,
@@ -25,28 +25,19 @@ from scribe_spark.topology.checks import (
     LOSS,
     MOST_ROUTERS,
     SHARE,
+    latency_ms,
 )
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
 from scribe_spark.topology.kinds import KM_PER_MS
-from scribe_spark.topology.links import FIELD, graph_of_links
+from scribe_spark.topology.links import FIELD, graph_of_links, lossy_links
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A node or an edge of a graph file, with its attributes as texts.
+    """A node or an edge of a graph file, with its attributes as texts."""
 
-    Attributes
-    ----------
-    ends : tuple of str
-        The id of a node, or the ids of an edge's source and target.
-    values : dict
-        Name of an attribute -> its text; a list for an attribute that is no single text.
-    line : int
-        The line in which the element begins.
-    """
-
-    ends: tuple[str, ...]
-    values: dict[str, Any]
+    ends: tuple[str, ...]  # the id of a node, or the ids of an edge's source and target
+    values: dict[str, Any]  # texts by name; a list for an attribute that is no single text
     line: int
 
     def __str__(self) -> str:
@@ -145,11 +136,8 @@ class _AttributeReader:
     # --- delays
 
     def delays(self, places: np.ndarray | None) -> list[float]:
-        """Return the delay of each edge in ms, also of edges from a node to itself.
-
-        `places` are longitude and latitude of the nodes, or None.
-        """
-        for name, read in (("latency", _latency), ("delay_ms", DELAY_MS.number)):
+        """Return the delay of each edge in ms, also of edges from a node to itself."""
+        for name, read in (("latency", latency_ms), ("delay_ms", DELAY_MS.number)):
             if self._has(name):
                 for edge in self._edges:
                     if name not in edge.values:
@@ -175,10 +163,7 @@ class _AttributeReader:
         return list(km / KM_PER_MS)
 
     def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
-        """Return the delay (us) between two hosts of each router, from edges `loops` to itself.
-
-        Without such edges, the result is None.
-        """
+        """Return the delay (us) between two hosts of each router, from edges `loops` to itself."""
         if loops.empty or not self._has("latency", "delay_ms"):
             if len(loops):
                 self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
@@ -252,10 +237,7 @@ class _AttributeReader:
     # --- hosts
 
     def rates(self, way: str, order: np.ndarray) -> np.ndarray | None:
-        """Return the rate (bit/s) of hosts at each router; None without rates.
-
-        `way` is up or down, and `order` sorts routers by id.
-        """
+        """Return the rate (bit/s) of hosts at each router; None without rates."""
         found = np.zeros(len(order), dtype=np.int64)
         for row, node in enumerate(self._nodes):
             for key in _RATES[way]:
@@ -299,10 +281,7 @@ class _AttributeReader:
                 self.notes.append(f"{name} of edges {why}")
 
     def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
-        """Return the losses of links, both ways: ``src, dst, loss``; None without losses.
-
-        The table has lossy links only.  Of parallel links, the quickest one counts.
-        """
+        """Return the losses of links, both ways: ``src, dst, loss``; None without losses."""
         given = ["packet_loss" in edge.values for edge in self._edges]
         loss = [self._value(edge, "packet_loss", LOSS.number, 0.0) for edge in self._edges]
         if not any(loss):
@@ -316,17 +295,10 @@ class _AttributeReader:
             f"packet_loss of {sum(given):,} edges ({min(loss):g} to {max(loss):g}): copies "
             "are lost by it"
         )
-        there = links.assign(loss=loss, given=0)
-        back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)
-        every = pd.concat([there, back]).sort_values(["src", "dst", "given", "delay_ms", "loss"])
-        kept = every.drop_duplicates(["src", "dst"])
-        return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
+        return lossy_links(links.assign(loss=loss))
 
     def _value(self, of: Element, name: str, read: Callable[[Any], T], default: Any = None) -> T:
-        """Return an attribute of the element `of` by ``read(text)``, or the default if it has none.
-
-        An error names the element.
-        """
+        """Return an attribute of an element by ``read(text)``, by default `default`."""
         if name not in of.values:
             return default
         value = of.values[name]
@@ -342,13 +314,6 @@ class _AttributeReader:
 
     def _refused(self, remedy: str) -> InputError:
         return InputError(FIELD, self._source, remedy)
-
-
-def _latency(text: str) -> float:
-    ms = parse_time(text) / MICROSECONDS
-    if not DELAY_MS.hold(ms):
-        raise ValueError(f"must be {DELAY_MS} ms")
-    return ms
 
 
 def _on_sphere(places: np.ndarray) -> np.ndarray:

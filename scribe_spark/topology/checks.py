@@ -25,7 +25,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.cells import real_number
 from scribe_spark.core.errors import InputError, listed, unlike
 from scribe_spark.core.inputs import first_rows
-from scribe_spark.core.units import MICROSECONDS, MOST_BITS_PER_SECOND
+from scribe_spark.core.units import MICROSECONDS, MOST_BITS_PER_SECOND, parse
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
 
@@ -65,6 +65,15 @@ LONGITUDE, LATITUDE = Bounds(-180.0, 180.0), Bounds(-90.0, 90.0)
 _RATE = Bounds(0, MOST_BITS_PER_SECOND)
 _LINK_RATE = Bounds(1, MOST_BITS_PER_SECOND)
 
+
+def latency_ms(text: str, usual: str = "") -> float:
+    """Return a delay (ms) from a text with a unit, or a number in the unit `usual`."""
+    ms = parse("time", text, usual=usual) / MICROSECONDS
+    if not DELAY_MS.hold(ms):
+        raise ValueError(f"must be {DELAY_MS} ms")
+    return ms
+
+
 #: The sum of the shares may differ from 1 by this much, as decimals are rounded.
 SHARE_TOLERANCE = 1e-6
 
@@ -74,24 +83,13 @@ MOST_ROUTERS = 10_000
 
 
 def check(graph: Graph, field: str = "topology") -> None:
-    """Refuse a graph that cannot be simulated.
+    """Refuse a graph that cannot be simulated; its links may still be one-way or parallel.
 
     A graph needs at least one vertex (a single router without links is allowed), whole and unique
     ids >= 0, links between known vertices, and no self-loop.  Delays (also within a router) are in
     [0, 1e6] ms, weights in [1e-6, 1e9], losses and shares in [0, 1], and the sum of the shares is
     1; none is missing.  As an undirected graph, it is connected.  A network of pairs has no links.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph; links may still be one-way or parallel, so messages can name the user's rows.
-    field : str
-        The input's name in messages.
-
-    Raises
-    ------
-    InputError
-        The graph breaks a rule; the line names the first such rule and the first such rows.
+    The error names the first broken rule and the first such rows.
     """
     if graph.pairs is not None:
         return
@@ -110,22 +108,7 @@ def check(graph: Graph, field: str = "topology") -> None:
 
 
 def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
-    """Refuse a large graph whose routes are not the ones with fewest hops.
-
-    Parameters
-    ----------
-    graph : Graph
-        A graph that :func:`check` accepts.
-    tie : str
-        The setting `tie`.
-    most : int
-        The greatest number of routers with matrices; such a graph is always accepted.
-
-    Raises
-    ------
-    InputError
-        The graph is large, and its links have different weights or `tie` is ``seeded``.
-    """
+    """Refuse a graph of more than `most` routers whose routes are not the ones with fewest hops."""
     if len(graph.vertices) <= most:
         return
     for name in ("weight", "delay_ms"):
@@ -142,10 +125,7 @@ def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
 
 
 def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:
-    """Yield each rule of :func:`check`: rows, a mask of bad rows, and a remedy.
-
-    A rule may rely on the rules before it.
-    """
+    """Yield each rule of :func:`check`: rows, a mask of bad rows, and a remedy."""
     ids, edges = graph.vertices["id"], graph.edges
     shown = graph.vertices[["id"]]
     yield shown, ~_whole(ids), "vertex ids must be whole numbers"
@@ -214,8 +194,7 @@ def _refuse_islands(islands: list[np.ndarray], graph: Graph, field: str) -> None
 def link_rates(graph: Graph, config: TopologyConfig) -> np.ndarray | None:
     """Return the rate (bit/s) of each row of ``graph.edges``: int64.
 
-    The result is None if the rates are unknown, or if the network is too large for its routes to be
-    kept.
+    None if the rates are unknown, or if the network is too large for its routes to be kept.
     """
     edges, vertices = graph.edges, graph.vertices
     if len(vertices) > MOST_ROUTERS:

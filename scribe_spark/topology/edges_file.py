@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,10 +24,10 @@ from scribe_spark.core.errors import InputError, listed, shown
 from scribe_spark.core.inputs import Kind, first_rows, read_table
 from scribe_spark.core.node_classes import FIELD as NODES
 from scribe_spark.core.node_classes import NodesFile, parsed_cells, read_nodes
-from scribe_spark.core.units import MICROSECONDS, parse
-from scribe_spark.topology.checks import DELAY_MS, LOSS
+from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.topology.checks import LOSS, latency_ms
 from scribe_spark.topology.graph import Graph, Hosts, TopologyKind, router_frame
-from scribe_spark.topology.links import graph_of_links
+from scribe_spark.topology.links import graph_of_links, lossy_links
 
 FIELD = "edges_file"
 
@@ -55,21 +56,22 @@ def edges_network(config: TopologyConfig) -> Graph:
         raise _refused(path, "an edge occurs twice; keep one", frame, twice)
     region = np.arange(len(names)) if of_regions else nodes.region
     own_us, notes = _own_delays(links[loops], names) if of_regions else (None, list[str]())
-    notes.append(_lan_note(config.lan_delay_ms))
+    notes.append(
+        f"two LAN links add {2 * config.lan_delay_ms:g} ms to each latency between nodes; give "
+        "--lan-delay-ms 0.001 for latencies between hosts"
+    )
     places = np.arange(nodes.count) if nodes.region is None or not of_regions else nodes.region
     hosts = Hosts(
         own_us=own_us, regions=nodes.regions, region=region, places=places.astype(np.int32)
     )
+    losses = lossy_links(links) if links["loss"].any() else None
     routers = router_frame(np.arange(len(names)), domain=region)
     made = links.loc[~loops, ["src", "dst", "delay_ms"]].reset_index(drop=True)
-    return graph_of_links(routers, made, path, hosts, _losses(links), tuple(notes), FIELD)
+    return graph_of_links(routers, made, path, hosts, losses, tuple(notes), FIELD)
 
 
 def _links(frame: pd.DataFrame, names: Sequence[str], what: str, path: str) -> pd.DataFrame:
-    """Return the edges as ``src, dst, delay_ms, loss``; both ends are indices in `names`.
-
-    `what` is the word for a name in messages.
-    """
+    """Return the edges as ``src, dst, delay_ms, loss``; both ends are indices in `names`."""
     at = {name: index for index, name in enumerate(names)}
     ends = {}
     for new, column in (("src", "source"), ("dst", "target")):
@@ -78,50 +80,20 @@ def _links(frame: pd.DataFrame, names: Sequence[str], what: str, path: str) -> p
             remedy = f"column {column} must have {what}, as the first edge"
             raise _refused(path, remedy, frame[[column]], unknown)
         ends[new] = index.to_numpy(np.int64)
-    delay_ms = parsed_cells(frame, "latency", _latency, 0.0, FIELD, path)
+    delay_ms = parsed_cells(frame, "latency", partial(latency_ms, usual="ms"), 0.0, FIELD, path)
     loss = np.zeros(len(frame))
     if "loss" in frame:
         loss = parsed_cells(frame, "loss", LOSS.number, 0.0, FIELD, path)
     return pd.DataFrame({**ends, "delay_ms": delay_ms, "loss": loss})
 
 
-def _latency(text: str) -> float:
-    ms = parse("time", text, usual="ms") / MICROSECONDS
-    if not DELAY_MS.hold(ms):
-        raise ValueError(f"must be {DELAY_MS} ms")
-    return ms
-
-
 def _own_delays(loops: pd.DataFrame, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Return the delay (us) between two nodes of each region, and a note for the user.
-
-    `loops` are the edges from a region to itself.
-    """
+    """Return the delay (us) between two nodes of each region, and a note for the user."""
     own_us = np.zeros(len(names), dtype=np.int64)
     own_us[loops["src"]] = np.rint(loops["delay_ms"] * MICROSECONDS).astype(np.int64)
     lacking = len(names) - len(loops)
     note = f"regions without an edge to themselves: {lacking:,}; their nodes have LAN links alone"
     return own_us, [note] * (lacking > 0)
-
-
-def _lan_note(lan_ms: float) -> str:
-    return (
-        f"two LAN links add {2 * lan_ms:g} ms to each latency between nodes; give --lan-delay-ms "
-        "0.001 for latencies between hosts"
-    )
-
-
-def _losses(links: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the losses of links, both ways: ``src, dst, loss``.
-
-    If a pair has two edges, each direction has its own loss.
-    """
-    if not links["loss"].any():
-        return None
-    back = links.rename(columns={"src": "dst", "dst": "src"})
-    both = pd.concat([links, back]).drop_duplicates(["src", "dst"])
-    lossy = both.loc[both["loss"] > 0, ["src", "dst", "loss"]]
-    return lossy.sort_values(["src", "dst"], ignore_index=True)
 
 
 def _refused(path: str, remedy: str, frame: pd.DataFrame, bad: np.ndarray) -> InputError:

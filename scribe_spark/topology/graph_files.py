@@ -1,27 +1,20 @@
 """Router graphs in files: lists of links, GML (Shadow, Topology Zoo) and GraphML (Topology Zoo).
 
 A list of links is a table (CSV or Parquet) with a header, ``src, dst, delay_ms[, weight, rate]``,
-or a bare list.  A bare list has two numbers per line, separated by blanks or ``|``, and comments
-that begin with ``#``: graphs of SNAP, and CAIDA's AS relationships (``a|b|-1|bgp``).  It has no
-delays: each link takes the same time.  A third column with other numbers than relationships is
-refused, as these may be delays or weights.
-
-GML: names with values, in blocks.  Edges may be parallel unless the file says ``multigraph 0``.
-GraphML: nodes, edges, and data that belong to declared keys.  The nodes and edges of nested graphs
-are read, too.  Data with parts (figures of yEd) are left out.  :mod:`.attributes` reads the
-attributes of the nodes and edges of both formats.
+or a bare list: two numbers per line, separated by blanks or ``|``, and comments that begin with
+``#``, as graphs of SNAP, and CAIDA's AS relationships (``a|b|-1|bgp``).  Each link of a bare list
+takes the same time; other third columns are refused, as these may be delays.  GraphML may have
+nested graphs; data with parts (figures of yEd) are left out.  :mod:`.attributes` reads the
+attributes of nodes and edges.
 
 References
 ----------
 Leskovec, Krevl, "SNAP Datasets: Stanford large network dataset collection", 2014.
 "The CAIDA AS Relationships Dataset", www.caida.org/catalog/datasets/as-relationships.
-Shadow, "Network Graph Specification" (shadow.github.io): ``latency``, ``packet_loss``, ``jitter``
-of edges (and here ``bandwidth``), ``host_bandwidth_up`` and ``host_bandwidth_down`` of nodes.
-Knight, Nguyen, Falkner, Bowden, Roughan, "The Internet Topology Zoo", IEEE JSAC 29(9), 2011:
-``Latitude``, ``Longitude``, ``LinkSpeedRaw``.
+Shadow, "Network Graph Specification" (shadow.github.io).
+Knight, Nguyen, Falkner, Bowden, Roughan, "The Internet Topology Zoo", IEEE JSAC 29(9), 2011.
 Himsolt, "GML: A portable graph file format", University of Passau, 1997.
-Brandes, Eiglsperger, Lerner, Pich, "Graph markup language (GraphML)", in: Handbook of Graph
-Drawing and Visualization, 2013.
+Brandes, Eiglsperger, Lerner, Pich, "Graph markup language (GraphML)", 2013.
 """
 
 from __future__ import annotations
@@ -426,10 +419,7 @@ class _GraphReader:
         return _EDGE_DEFAULTS[usual]
 
     def element(self, tag: _Tag, names: tuple[str, ...]) -> Element:
-        """Return a node or an edge: its data as texts by key, and the defaults of other keys.
-
-        `names` are the attributes of the tag that name its ends.
-        """
+        """Return a node or an edge: its data as texts by key, and the defaults of other keys."""
         ends = [tag.attributes.get(name) for name in names]
         for name, end in zip(names, ends, strict=True):
             if end is None:

@@ -1,9 +1,5 @@
 """Kinds of topology that need a function each: power-law, topohub, pairs.
 
-*power-law* is an internet-like router graph: preferential attachment, degrees by a power law.
-*topohub* has real networks.  *pairs* is a network without a graph: each node is its own router, and
-each pair of nodes has a delay.
-
 References
 ----------
 Barabasi and Albert, "Emergence of scaling in random networks", Science 286, 1999: a new router
@@ -12,10 +8,7 @@ Batagelj and Brandes, "Efficient generation of large random networks", Phys. Rev
 random element of the list of all links' ends is such a router.
 Sanders and Schulz, "Scalable generation of scale-free graphs", Inf. Proc. Letters 116, 2016: draws
 that refer to other draws are resolved afterwards, all at once.
-JSAC 2002, Section IV.A: "a realistic topology with 102,639 routers that was obtained from Internet
-measurements".
-Jurkiewicz, "TopoHub: a repository of reference Gabriel graph and real-world topologies for
-networking research", SoftwareX 24, 2023.
+JSAC 2002, Section IV.A (102,639 routers).  Jurkiewicz, "TopoHub", SoftwareX 24, 2023.
 """
 
 from __future__ import annotations
@@ -46,8 +39,7 @@ def power_law(routers: int, links: int, seed: int) -> Graph:
     """Return a connected graph that grows router by router; a new one has links to earlier ones.
 
     The undirected links, at least R - 1, are spread evenly over the routers that bring them.  Of
-    several links between two routers one is kept, so there are a few fewer.  Routers ``0 .. R - 1``
-    are in order of age; every link has weight 1 and delay :data:`_HOP_MS`.
+    several links between two routers one is kept, so there are a few fewer.
     """
     brought = np.diff(np.arange(routers) * links // max(1, routers - 1))
     newer = np.repeat(np.arange(1, routers), brought)
@@ -84,8 +76,7 @@ KM_PER_MS = 200.0
 def topohub_network(name: str) -> Graph:
     """Return a network of the topohub package, for example ``sndlib/germany50``.
 
-    topohub gives the length of a link in kilometres; its delay is the time of light in fibre, 200
-    km per ms.  ``x`` and ``y`` are longitude and latitude in degrees.
+    The delay of a link is the time of light in fibre; ``x`` and ``y`` are longitude and latitude.
     """
     source = f"topohub:{name}"
     try:

@@ -1,25 +1,19 @@
 """A router graph from a user's links, and router graphs as DataFrames.
 
 Delays have a resolution of a microsecond, weights of a millionth.  Without a ``weight``, the delay
-is the weight, so that routes have the least delay.  A link with one direction gets its reverse with
-the same delay and weight; of parallel links, only the one with the least weight, then the least
-delay, is kept.
-
-A :class:`Topology` is made from a graph.  A graph is made from a user's GraphFrame,
-:class:`Topology` or two DataFrames.
+is the weight, so that routes have the least delay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.cells import column_of, converted
@@ -27,7 +21,7 @@ from scribe_spark.core.errors import InputError, shown
 from scribe_spark.core.inputs import Kind, first_rows, typed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.schemas import LINKS, ROUTERS, conform
+from scribe_spark.schemas import LINKS, ROUTERS, arrow_table, conform
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import (
     DELAY_DECIMALS,
@@ -63,30 +57,9 @@ def graph_of_links(
 ) -> Graph:
     """Return the checked graph of links, with one row per direction.
 
-    Parameters
-    ----------
-    vertices : DataFrame or None
-        The routers, from :func:`~scribe_spark.topology.graph.router_frame`.  None: the ends of the
-        links.
-    edges : DataFrame
-        ``src, dst`` (int64), ``delay_ms`` and, optionally, ``weight`` and ``rate`` (float64).
-    source : str
-        The origin of the links, for messages.
-    hosts, losses, notes
-        Fields of the graph.
-    field : str
-        The input's name in messages.
-
-    Raises
-    ------
-    InputError
-        :func:`~scribe_spark.topology.checks.check` refuses the graph.
-
-    Examples
-    --------
-    >>> links = pd.DataFrame({"src": [0, 1], "dst": [1, 2], "delay_ms": [2.0, 3.0]})
-    >>> len(graph_of_links(None, links, "a path of three routers").edges)
-    4
+    `vertices` are the routers (`router_frame`); None: the ends of the links.  `edges` has ``src,
+    dst`` (int64), ``delay_ms`` and, optionally, ``weight`` and ``rate`` (float64); `field` is the
+    input's name in messages.
     """
     if vertices is None:
         vertices = router_frame(np.unique(edges[["src", "dst"]].to_numpy()))
@@ -126,29 +99,26 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     return kept[names].reset_index(drop=True)
 
 
+def lossy_links(links: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses of links, both ways: ``src, dst, loss``; of parallel ones, the quickest's.
+
+    If a pair has two links, each direction has its own loss.
+    """
+    there = links.assign(given=0)
+    back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)
+    every = pd.concat([there, back]).sort_values(["src", "dst", "given", "delay_ms", "loss"])
+    kept = every.drop_duplicates(["src", "dst"])
+    return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
+
+
 # --- graphs as DataFrames
 
 
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
 
-_VERTICES = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("kind", pa.string()),
-        ("domain", pa.int64()),
-        ("x", pa.float64()),
-        ("y", pa.float64()),
-    ]
-)
-_EDGES = pa.schema(
-    [
-        ("src", pa.int64()),
-        ("dst", pa.int64()),
-        ("delay_ms", pa.float64()),
-        ("weight", pa.float64()),
-    ]
-)
+#: The table ``routers`` with the column ``id`` of GraphFrames.
+_VERTICES = StructType([StructField("id", LongType()), *ROUTERS.fields[1:]])
 
 
 @dataclass(frozen=True)
@@ -172,11 +142,8 @@ class Topology(GraphTables):
     def from_graph(cls, spark: SparkSession, graph: Graph) -> Topology:
         """Return the DataFrames of a graph that is on the driver."""
 
-        def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
-            table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
-            return local_frame(spark, table)
-
-        return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
+        tables = (graph.vertices, _VERTICES), (graph.edges, LINKS)
+        return cls(*(local_frame(spark, arrow_table(*table)) for table in tables))
 
     def routers(self) -> DataFrame:
         """Return the vertices as a run's table ``routers``: ``router, kind, domain, x, y``."""
@@ -185,27 +152,6 @@ class Topology(GraphTables):
     def links(self) -> DataFrame:
         """Return the edges as a run's table ``links``: ``src, dst, delay_ms, weight``."""
         return conform(self.edges, LINKS)
-
-
-def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
-    """Return the graph of two DataFrames of Spark or pandas.
-
-    Parameters
-    ----------
-    vertices : DataFrame or None
-        ``id`` (whole numbers), and any of ``kind, domain, x, y``.  None: the ends of the edges.
-    edges : DataFrame
-        ``src, dst, delay_ms`` (milliseconds) and, optionally, ``weight`` and ``rate`` (bits per
-        second).  Other columns are ignored.
-    source : str
-        The value that error messages name.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a value is bad, or the graph cannot be simulated.
-    """
-    return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
 
 
 def from_given(given: GivenGraph) -> Graph:

@@ -1,14 +1,12 @@
 """Regions as routers: each pair of regions is a link with the latency of a matrix.
 
-All links have the same weight, so a route is the one link between two regions, even if a detour
-would take less time.  The diagonal of the matrix is the delay between two nodes of one region.
-With jitter, a region is several routers (sites), and each pair of sites has an additional random
-delay.
+All links have the same weight, so a route is the one link between two regions.  The diagonal of the
+matrix is the delay between two nodes of one region.  With jitter, a region is several routers
+(sites), and each pair of sites has an additional random delay.
 
-A matrix of latencies between named regions, from CSV or JSON.  A table has columns ``from``, ``to``
-and the latency, or it is square, with a row and a column for each region.  The name of the latency
-(in the first cell of the square table, or the key in JSON) gives its meaning: ``one_way_ms``,
-``rtt_ms`` (round trips, which are halved), or ``ms`` (the config decides).
+A matrix, from CSV or JSON, is a table with columns ``from``, ``to`` and the latency, or square.
+The name of the latency (in the first cell of a square table, or the key in JSON) gives its meaning:
+``one_way_ms``, ``rtt_ms`` (round trips, which are halved), or ``ms`` (the config decides).
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from scribe_spark.core.errors import InputError, in_words, listed, one_line, sho
 from scribe_spark.core.inputs import check_columns
 from scribe_spark.core.paths import exists, is_local, local_path, read_packed
 from scribe_spark.core.units import MICROSECONDS, parse_time
-from scribe_spark.topology.checks import MOST_DELAY_MS
+from scribe_spark.topology.checks import MOST_DELAY_MS, SHARE_TOLERANCE
 from scribe_spark.topology.graph import Graph, Hosts, TopologyKind, router_frame
 
 FIELD = "regions"
@@ -48,9 +46,6 @@ _MOST_BYTES = 2**25
 _MEANINGS = {"ms": None, "one_way_ms": ONE_WAY, "rtt_ms": ROUND_TRIP}
 
 _SHARE = "share"
-
-#: The sum of the shares may differ from 1 by this much, as decimals are rounded.
-_TOLERANCE = 1e-6
 
 #: The matrices in the package, by name.
 SHIPPED = ("azure", "continents", "corrosion19")
@@ -93,9 +88,8 @@ def read_matrix(
 ) -> RegionMatrix:
     """Return the matrix of a file, or of the package (:data:`SHIPPED`).
 
-    `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``; it is
-    refused if the name in the file has another meaning.  The texts `shares`, each
-    ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
+    `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``.  The texts
+    `shares`, each ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
     found = _RegionReader(regions, latency).read(_text(regions))
     return replace(found, shares=_given_shares(shares, found.names)) if shares else found
@@ -137,7 +131,7 @@ def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
 
 def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
     total = math.fsum(shares)
-    if abs(total - 1) > _TOLERANCE:
+    if abs(total - 1) > SHARE_TOLERANCE:
         remedy = f"shares of regions must sum to 1, but sum to {unlike(total, 1)}"
         raise InputError(field, value, remedy)
     return shares
@@ -178,10 +172,7 @@ class _RegionReader:
     # --- forms
 
     def _rows(self, rows: Iterable[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
-        """Return the matrix of rows with the keys ``from``, ``to``, `unit`, and perhaps ``share``.
-
-        `unit` is the name of the latencies.
-        """
+        """Return the matrix of rows with the keys ``from``, ``to``, `unit` and ``share``."""
         entries, shares = [], {}
         for where, row in rows:
             one, other = row.get("from", ""), row.get("to", "")
@@ -301,10 +292,7 @@ class _RegionReader:
         return RegionMatrix(names, us, self._shares(shares, names), meaning)
 
     def _meaning(self, unit: str) -> str:
-        """Return the meaning of latencies called `unit`: one-way, or round trip.
-
-        A setting that contradicts the name is refused.
-        """
+        """Return the meaning of latencies called `unit`: one-way, or round trip."""
         known, given = _MEANINGS[unit], self._latency
         if None not in (known, given) and known != given:
             remedy = (
@@ -374,11 +362,7 @@ def used_settings(config: TopologyConfig) -> dict[str, str]:
 def graph_of_regions(
     matrix: RegionMatrix, jitter_us: int, lan_us: int, seed: int, source: str
 ) -> Graph:
-    """Return the network of a matrix: a router for each region or, with jitter, for each site.
-
-    `jitter_us` is the greatest additional delay of a pair of sites; `lan_us` decides the note about
-    short delays.
-    """
+    """Return the network of a matrix: a router for each region or, with jitter, for each site."""
     sites = max(1, min(_SITES, _ALL_SITES // len(matrix.names))) if jitter_us else 1
     region = np.repeat(np.arange(len(matrix.names)), sites)
     site = np.arange(len(region))

@@ -66,21 +66,7 @@ def needs_spark(topology: str | GivenGraph) -> bool:
 
 
 def load(config: NetworkConfig, spark: SparkSession | None = None) -> Graph:
-    """Return the checked router graph of ``config.topology.kind``.
-
-    Parameters
-    ----------
-    config : NetworkConfig
-        ``topology.kind`` is the name of a kind, the path of a graph file, an edge list's path or
-        URL, or a graph from Python.
-    spark : SparkSession, optional
-        The session that reads URLs of other machines (``s3a:``, ``hdfs:``, ``dbfs:``).
-
-    Raises
-    ------
-    InputError
-        The name is unknown, the table cannot be read, or the graph cannot be simulated.
-    """
+    """Return the checked router graph of a config; `spark` reads URLs of other machines."""
     graph = _loaded(config, spark)
     if graph.pairs is not None:
         graph = with_nodes(graph, config.overlay.nodes)

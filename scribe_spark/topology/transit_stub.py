@@ -2,22 +2,16 @@
 
 Domains of transit routers form the core; each transit router has stub domains, each connected to it
 by one link.  Policy weights keep a route between two routers of a domain inside it, and keep
-transit traffic out of stubs.
-
-Every draw is keyed by (seed, purpose, domain or stub number), so a stub's graph does not depend on
-the number of redraws of another.  Only raw bits of the streams are used: numpy keeps those stable
-between versions.
-
-A domain is a pure random graph: every pair of its n routers is linked with probability p, and all
-links are redrawn until the graph is connected.  With large n or small p, this would practically
-never end, so :func:`check_connectable` computes the probability and refuses such settings.
+transit traffic out of stubs.  Every draw is keyed by (seed, purpose, domain or stub number), so a
+stub's graph does not depend on the number of redraws of another.  Only raw bits of the streams are
+used, which numpy keeps stable.  All links of a domain are redrawn until it is connected;
+:func:`check_connectable` refuses settings with which this would practically never end.
 
 References
 ----------
 Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996 (GT-ITM).
-Castro, Druschel, Kermarrec, Rowstron, "Scribe: a large-scale and decentralized application-level
-multicast infrastructure", IEEE JSAC 20(8), 2002, Section IV-A.
-Gilbert, "Random graphs", Annals of Mathematical Statistics 30, 1959.
+Castro et al., "Scribe: a large-scale and decentralized application-level multicast infrastructure",
+IEEE JSAC 20(8), 2002, Section IV-A.  Gilbert, "Random graphs", Ann. Math. Stat. 30, 1959.
 """
 
 from __future__ import annotations
@@ -81,10 +75,7 @@ def _exact(p: float) -> np.ndarray:
 
 
 def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
-    """Refuse a probability `p` > 0 with which the search for connected domains takes too long.
-
-    The message names the setting `field`, and a sufficient probability.
-    """
+    """Refuse a probability `p` > 0 with which the search for connected domains takes too long."""
     if _draws(sizes, p) <= MOST_DRAWS:
         return
     # find the least sufficient probability, to one part in a hundred; 1 is always sufficient
@@ -111,11 +102,7 @@ def _draws(sizes: np.ndarray, p: float) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """The sides of the squares in which the points of routers are drawn, in grid units (1 ms).
-
-    They are G for the whole grid, S_T for a transit domain and S_S for a stub.  Squares never
-    exceed the grid, which matters for tiny graphs only.
-    """
+    """The sides of the squares (grid units, 1 ms) in which the points of routers are drawn."""
 
     grid: int
     transit: int
@@ -140,8 +127,8 @@ def geo(
     """Return a connected pure random graph on distinct uniform points of the grid [0, scale)^2.
 
     Every pair is linked with probability `p`, the setting `field`; points and links are all redrawn
-    until the graph is connected.  The result is coordinates, int64, shape (n, 2), and links, shape
-    (links, 2): the positions i < j of the ends.
+    until the graph is connected.  The result is coordinates (n, 2), and the positions i < j of
+    ends.
     """
     if n > scale * scale:
         raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
@@ -162,8 +149,7 @@ def _check_one(n: int, p: float, field: str) -> None:
 def hop_diameter(n: int, links: np.ndarray) -> int | None:
     """Return the greatest distance of two routers in hops; None if the graph is not connected.
 
-    Domains are small and many, so sets of routers are bits of whole numbers: a sparse matrix would
-    take longer to make than the search.
+    Sets of routers are bits of whole numbers: domains are small and many.
     """
     everyone, ends = (1 << n) - 1, links.tolist()
     within = [1 << router for router in range(n)]  # the routers within some hops of each
@@ -198,10 +184,7 @@ def _rounded(x: float) -> int:
 
 @dataclass(frozen=True)
 class LinkWeights:
-    """Policy weights of the kinds of links: transit to transit, transit to stub, stub to stub.
-
-    A link inside a domain has weight 1.
-    """
+    """Policy weights: transit to transit, transit to stub, stub to stub; 1 inside a domain."""
 
     inter_domain: int
     transit_stub: int
@@ -210,11 +193,7 @@ class LinkWeights:
 
     @classmethod
     def of(cls, top: int, transit: int, stub: int) -> LinkWeights:
-        """Return the policy weights of links, from hop diameters.
-
-        `top` is the diameter of the graph of domains; `transit` and `stub` are the greatest ones of
-        a transit and of a stub domain.
-        """
+        """Return the policy weights of links, from the hop diameters of domains and their graph."""
 
         def h(x: int) -> int:
             return x // 2 + 1
@@ -225,12 +204,7 @@ class LinkWeights:
 
 
 def generate(params: TopologyConfig, seed: int) -> Graph:
-    """Return a transit-stub graph with exactly ``params.routers`` routers.
-
-    Transit routers come first, domain by domain, then the stubs' routers in the order of the
-    transit routers to which they belong.  Domains are numbered in the same way: transit, then
-    stubs.
-    """
+    """Return a transit-stub graph with exactly ``params.routers`` routers: transit, then stubs."""
     scales, sizes = Scales.of(params), _Sizes.of(params, seed)
     sizes.check_probabilities(params)
     places, top_links = geo(
@@ -300,10 +274,7 @@ class _Sizes:
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
 ) -> _Domains:
-    """Return the routers and links of the transit domains, drawn.
-
-    Domain i has ``sizes.transit[i]`` routers in a square around ``places[i]``, moved into the grid.
-    """
+    """Return the routers and links of the transit domains, drawn."""
     graphs = []
     for domain, size in enumerate(sizes.transit.tolist()):
         as_transit = domain < sizes.as_transit
@@ -319,10 +290,7 @@ def _transit(
 def _stubs(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """Return the transit router of each stub, and the routers and links of all stubs, drawn.
-
-    The routers of a stub are in a square that contains its transit router.
-    """
+    """Return the transit router of each stub, and the routers and links of all stubs, drawn."""
     owners = np.repeat(np.arange(transit.routers), sizes.stubs_of)
     least = np.maximum(0, transit.points - scales.stub)[owners]
     most = np.minimum(transit.points, scales.grid - scales.stub)[owners]
@@ -387,10 +355,7 @@ def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.n
 
 
 def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame:
-    """Return links (`ends`) with a weight; a delay is the rounded distance of the ends' points.
-
-    One grid unit is 1 ms.
-    """
+    """Return links (`ends`) with a weight; a delay is the rounded distance of the ends' points."""
     across = (points[ends[:, 0]] - points[ends[:, 1]]).astype(np.float64)
     return pd.DataFrame(
         {
@@ -455,10 +420,7 @@ def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _D
 
 
 def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
-    """Return `n` random counts of at least 1 with the sum ``n * mean``, around `mean`: int64.
-
-    3n times, a random count that exceeds 1 gives one unit to a random count.
-    """
+    """Return `n` random counts of at least 1 with the sum ``n * mean``, around `mean`: int64."""
     counts = [mean] * n
     for giver, taker in rng.random_raw(6 * n).reshape(-1, 2) % np.uint64(n):
         if counts[giver] > 1:

@@ -1,12 +1,8 @@
 """Unicast routes from some routers to all, by one Dijkstra search for each.
 
-Numpy and SciPy; Spark calls these under Arrow.  Routers are indexed 0..R-1 in id order.
-
-References
-----------
-Routes have the least policy weight; of equal ones, the least delay, then the least router id of the
-predecessor.  JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP unicast
-routing".
+Routers are indices in the order of ids.  Routes have the least policy weight; of equal ones, the
+least delay, then the least router id of the predecessor.  JSAC 2002, Section IV.A: "we used the
+routing policy weights ... to perform IP unicast routing".
 """
 
 from __future__ import annotations
@@ -53,10 +49,7 @@ class LinkArrays:
 
     @classmethod
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
-        """Return a table of links as arrays; `tie` and `seed` choose among routes of equal weight.
-
-        The ends of links are positions in the sorted `routers`.
-        """
+        """Return links as arrays; `tie` and `seed` choose among routes of equal weight."""
         routers = np.sort(np.asarray(routers, dtype=np.int64))
         src = index_sorted(routers, links["src"].to_numpy())
         dst = index_sorted(routers, links["dst"].to_numpy())
@@ -99,8 +92,8 @@ def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> 
 def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the routes from some routers (`sources`, indices, shape (S,)) to all routers.
 
-    The result is ``delay_us`` (int64), the delay of the route, and ``pred`` (int32), the index of
-    the router before the last on it (-1 at the source); both have the shape (S, R).
+    The result is ``delay_us`` (int64) and ``pred`` (int32), the router before the last on the route
+    (-1 at the source); both have the shape (S, R).
     """
     r, s = len(links.routers), len(sources)
     delay_us = np.zeros((s, r), dtype=np.int64)
@@ -120,10 +113,7 @@ _TEMPORARY = 2**21  # numbers in a temporary array: 16 MiB
 
 
 def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each route, the router before the last, and the delay (us) of the last link.
-
-    Both have the shape (S, R); a router is an index, -1 at the source.
-    """
+    """Return, for each route, the router before the last, and the delay (us) of the last link."""
     r, s = len(links.routers), len(sources)
     total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links
@@ -146,11 +136,7 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def accumulate(pred: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Return the sum of `step` over all links of each route: (S, R).
-
-    `pred` has the router before the last on each route, and `step` a number of the route's last
-    link.
-    """
+    """Return the sum of `step`, a number of each route's last link, over all links of the route."""
     rows = np.arange(len(pred))[:, None]
     up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
     total = step

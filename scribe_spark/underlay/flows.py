@@ -17,17 +17,7 @@ _ROUTES = 2**18
 
 
 class Flows:
-    """The flows of trees on links, at the beginning of a round; members are rows.
-
-    Bandwidths and rates are in bit/s.
-
-    Attributes
-    ----------
-    key, count : ndarray of int64
-        The links with flows, as keys (group, link), ascending, and the number of flows.
-    edge : ndarray of float64
-        The bandwidth of the edge from each member's parent; -1 without a parent.
-    """
+    """The flows of trees on links, at the beginning of a round; rates are in bit/s."""
 
     def __init__(
         self,
@@ -43,16 +33,17 @@ class Flows:
         self._router, self._group = router, group
         of, link = kernel.route_links(router[parent], router[child])
         on_links = key_of([group[child[of]], link], len(self.rates))
+        # the keys (group, link) with flows, ascending, and the number of flows
         self.key, self.count = np.unique(on_links, return_counts=True)
         self._own = np.sort(key_of([child[of], link], len(self.rates)))
+        #: The bandwidth of the edge from each member's parent; -1 without a parent.
         self.edge = np.full(len(router), -1.0)
         self.edge[child] = self._least(child, of, link)
 
     def bandwidth(self, child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the bandwidths (bit/s) and hops that children would have from parents: rule E5.
 
-        A child's own flow, if it has one, goes over the route. Without links, the bandwidth is
-        infinite.
+        A child's own flow, if it has one, goes over the route. Without links, it is infinite.
         """
         found, hops = np.empty(len(child)), np.empty(len(child), dtype=np.int64)
         for first in range(0, len(child), _ROUTES):
@@ -64,10 +55,7 @@ class Flows:
         return found, hops
 
     def _least(self, child: np.ndarray, of: np.ndarray, link: np.ndarray) -> np.ndarray:
-        """Return the bandwidth of each child: the least rate per flow on the links of its route.
-
-        Link ``link[i]`` is on the route to ``child[of[i]]``.
-        """
+        """Return the bandwidth of each child: the least rate per flow on the links of its route."""
         rates = self.rates[link]
         if self._shared:
             on_links, below = (

@@ -1,14 +1,10 @@
 """The underlay of breadth-first searches: for large networks whose links are all equal.
 
-Executors get the links once, as a file.  A search serves all rows of its source, so rows are
-grouped by source first.
-
-Routes of fewest hops, searched on demand from 64 sources at a time.  Pure numpy; Spark calls it
-under Arrow.  If all links have the same weight, a route of least weight is one of fewest hops, and
-breadth-first search finds it.  A router's 64-bit word has a bit for each of 64 sources that have
-reached it, so that a step of all 64 searches is one OR over each router's links.  The result for
-(source, router) is a number that is divided into bits: plane k has bit k of it, again in a word for
-each router.
+If all links have the same weight, a route of least weight is one of fewest hops.  Executors get the
+links once, as a file, and search from 64 sources at a time: a router's 64-bit word has a bit for
+each source that has reached it, so that a step of all searches is one OR over each router's links.
+A number of (source, router) is divided into bits: plane k has bit k, again in a word for each
+router.
 
 References
 ----------
@@ -29,7 +25,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.runtime.distribute import distribute_arrays, open_array
 from scribe_spark.underlay.paths import merged_links, path_links
-from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
+from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
 
 def route_losses(pred: np.ndarray, routers: np.ndarray, losses: pd.DataFrame) -> np.ndarray:
@@ -74,10 +70,8 @@ _HOP = np.int64(2**32)  # above every position in a list of candidates
 class HopGraph:
     """A connected graph whose links all have the same weight, in a layout for searches.
 
-    Outside, routers are indices in id order.  Inside, they are positions in the order of their
-    number of links, most first: few words are read most of the time, and routers with more than
-    some number of links are a prefix.  Links are grouped by their receiver, then by the sender's
-    index.
+    Inside, routers are positions in the order of their number of links, most first: few words are
+    read most of the time.  Links are grouped by their receiver, then by the sender's index.
     """
 
     #: int64, shape (R,): the position of each index.
@@ -92,10 +86,7 @@ class HopGraph:
 
     @classmethod
     def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
-        """Return the graph of links from ``src[i]`` to ``dst[i]``; the arrays have both directions.
-
-        The ends are indices of `routers` routers.
-        """
+        """Return the graph of links ``src[i]`` to ``dst[i]`` (indices), both ways."""
         index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
         place = np.empty(routers, dtype=np.int64)
         place[index] = np.arange(routers)
@@ -105,11 +96,10 @@ class HopGraph:
 
     @functools.cached_property
     def low(self) -> list[tuple[int, np.ndarray]]:
-        """For each bit of a link's number (lowest first), which links lack the bit.
+        """For each bit of a link's number at its receiver (lowest first), which links lack the bit.
 
-        Numbers count the links to one receiver.  A bit has the number of routers with such a link,
-        and for each link to these routers a word: all ones if the link's number lacks the bit, else
-        0.
+        A bit has the number of routers with such a link, and a word for each link to these routers:
+        all ones if the link's number lacks the bit, else 0.
         """
         number = np.arange(len(self.receiver)) - self.first[self.receiver]
         bits = []
@@ -121,10 +111,8 @@ class HopGraph:
 
     def met(self, words: np.ndarray) -> np.ndarray:
         """Return, for each router that the links of `words` lead to, the OR of their words."""
-        return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
-
-    def _routers(self, links: int) -> int:
-        return int(self.receiver[links - 1]) + 1
+        routers = int(self.receiver[len(words) - 1]) + 1
+        return np.bitwise_or.reduceat(words, self.first[:routers])
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,17 +146,13 @@ class Search:
         return cls(graph, sources, np.stack(planes))
 
     def hops(self, source: np.ndarray, router: np.ndarray) -> np.ndarray:
-        """Return the hops from each `source` to its `router` (indices): int64.
-
-        Every source is one of `sources`.
-        """
+        """Return the hops from each `source`, one of `sources`, to its `router`: int64."""
         return self._read(self.planes, source, self.graph.place[router])
 
     def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return, for each route, the router before the last (an index) and the last link's number.
 
-        Of several such routers on shortest paths, it is the one of least index; `router` is not
-        `source`.
+        Of several such routers on shortest paths, it is the one of least index.
         """
         place = self.graph.place[router]
         link = self.graph.first[place] + self._read(self._last, source, place)
@@ -176,10 +160,7 @@ class Search:
 
     @functools.cached_property
     def _last(self) -> np.ndarray:
-        """The numbers of the routers' last links, by bits: the first link on a shortest path.
-
-        The shape is (bits, R), uint64; a word has a bit for each source.
-        """
+        """The numbers of the routers' last links, by bits: the first link on a shortest path."""
         graph = self.graph
         # neighbours' hops differ by one at most, so two bits show that a link leads one hop further
         low = self.planes[0]
@@ -226,10 +207,7 @@ def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def nearest(
     graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
 ) -> np.ndarray:
-    """Return each query's nearest candidate in each segment, as `Kernel.nearest` does.
-
-    One search starts from all candidates of a segment at once.
-    """
+    """Return each query's nearest candidate in each segment, as `Kernel.nearest`."""
     found = np.empty((len(queries), len(starts)), dtype=np.int64)
     ends = np.r_[starts[1:], len(candidates)]
     for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -254,7 +232,7 @@ def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class HopKernel(RouterIds):
+class HopKernel(Kernel):
     """The queries of routes by breadth-first searches, over distributed arrays."""
 
     routers: str
@@ -324,11 +302,7 @@ class HopUnderlay(Underlay):
     def of(
         cls, spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, lan_us: int
     ) -> HopUnderlay:
-        """Return an underlay whose graph every executor gets once.
-
-        `links` has ``src, dst, delay_ms``; all have one weight and one delay.  `lan_us` is the
-        delay of a LAN link.
-        """
+        """Return an underlay whose graph every executor gets once."""
         ends = np.stack([index_sorted(routers, links[end].to_numpy()) for end in ("src", "dst")])
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
         names = distribute_arrays(spark, routers=routers, links=ends)

@@ -1,22 +1,11 @@
 """The underlay of matrices: the delay and the predecessor of every pair of routers.
 
-Every executor gets the matrices once as files, memory-mapped, so its Python workers share them.
-
-A *pendant component* is a part of the network that one link joins to the rest, as a stub with one
-gateway link.  The link is a *bridge*: its removal would disconnect the graph.  The rest of the
-graph, which no bridge divides, is the *2-edge-connected core*.  All routes that leave a pendant
-component take its bridge, so that one Dijkstra search, from the bridge's end in the core, serves
-all routers of the component.
-
-Routes between all pairs of routers: Spark's tasks compute them, the driver joins them.  A small
-network is computed on the driver.  A task computes the routes from a block of the core's routers to
-all routers, or the routes inside some pendant components; routes that leave a component follow from
-these two.
-
-The nearest of a set of routers, from the matrix of all delays: the nearest candidate outside of a
-pendant component is the same for all routers of the component.  It is searched once, from the
-router at which routes leave the component.  In the default network, 50 searches serve 5,050
-routers.
+A *pendant component* is a part of the network that one link, a *bridge*, joins to the rest, as a
+stub with one gateway link; the *core* is what no bridge divides.  All routes that leave a component
+take its bridge, so that one Dijkstra search, from the bridge's end in the core, serves all routers
+of the component, and so does one search of the nearest candidate outside of it.  Spark's tasks
+compute the routes from blocks of the core's routers, and those inside components; the driver joins
+them.  Every executor gets the matrices once as files, memory-mapped.
 """
 
 from __future__ import annotations
@@ -39,7 +28,7 @@ from scribe_spark.runtime.distribute import distribute_arrays, open_array, share
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, refuse_long, route_block
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
-from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
+from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
 # --- pendant components
 
@@ -64,8 +53,7 @@ class PendantComponent:
 def pendant_components(links: LinkArrays) -> list[PendantComponent]:
     """Return the components that bridges join to the 2-edge-connected core, as large as possible.
 
-    The core is the largest set of routers that no bridge divides; of equals, the one with the
-    router of least index.
+    The core is the largest set of routers that no bridge divides (ties: with the least index).
     """
     r = len(links.routers)
     if not len(links.src):
@@ -90,10 +78,9 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
 
 
 def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
-    """Return each router's pendant component, and the router at which routes leave it.
+    """Return each router's pendant component, and the router at which routes leave it: (2, r).
 
-    The result is int32, shape (2, r): the component's number and its end in the core; for a router
-    in the core, :data:`NO_COMPONENT` and the router itself.
+    A router in the core has :data:`NO_COMPONENT` and itself.
     """
     exits = np.stack([np.full(r, NO_COMPONENT), np.arange(r)]).astype(np.int32)
     for number, component in enumerate(components):
@@ -149,10 +136,7 @@ def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
 
 
 def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
-    """Return the routes between the routers of a pendant component, as `route_block` does.
-
-    They stay inside; routers are positions in ``component.routers``.
-    """
+    """Return the routes inside a pendant component by positions in its routers: `route_block`."""
     routers = component.routers
     position = np.full(len(links.routers), -1, dtype=np.int32)
     position[routers] = np.arange(len(routers))
@@ -175,8 +159,7 @@ def leaving_routes(
     """Return the routes from every router of a pendant component to all, as `route_block` does.
 
     Routes that leave the component take the bridge and then the routes of the bridge's end in the
-    core.  `near` is the result of :func:`inner_routes`, `far` has the routes from
-    ``component.outside``; both are (delay_us, pred).
+    core.  `near` is the result of :func:`inner_routes`, `far` has the routes from that end.
     """
     routers = component.routers
     (near_delay, near_pred), (far_delay, far_pred) = near, far
@@ -230,10 +213,7 @@ def with_own_delays(routes: RouteMatrices, own_us: np.ndarray | None) -> RouteMa
 def compute_routes(
     spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
 ) -> RouteMatrices:
-    """Return the routes between all routers; `tie` and `seed` choose among those of equal weight.
-
-    `links` has ``src, dst, delay_ms, weight``; one row per direction.
-    """
+    """Return the routes between all routers; `links` has ``src, dst, delay_ms, weight``."""
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
     n = units(arrays, components)
@@ -264,10 +244,7 @@ def units(links: LinkArrays, components: list[PendantComponent]) -> int:
 def route_unit(
     links: LinkArrays, components: list[PendantComponent], unit: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return the routes of one unit of work (its number), as rows of `schemas.ROUTES`.
-
-    The first units are blocks of the core's routers, the others blocks of pendant components.
-    """
+    """Yield the routes of a unit of work: a block of the core, or of pendant components."""
     sources = _blocks(_core(links, components))
     if unit < len(sources):
         yield pack_routes(sources[unit], *route_block(links, sources[unit]))
@@ -292,12 +269,11 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
     """Return one row of `schemas.ROUTES`: a compressed block of routes from `sources`.
 
     Routers in one part of the network have nearly the same routes, so rows are stored as their
-    difference from the row before; this makes them a hundred times smaller.  Targets are all
-    routers or, for a pendant component, its own; delays that the matrices cannot store become
-    `TOO_LONG`.
+    difference from the row before; this makes them a hundred times smaller.
     """
-    both = bounded_delay(delay_us), pred
-    cells = [sources.astype("<i8"), *(_differences(rows) for rows in both)]
+    both, zeros = (bounded_delay(delay_us), pred), np.zeros((1, pred.shape[1]), dtype="<i4")
+    cells = [np.diff(rows.astype("<i4"), axis=0, prepend=zeros) for rows in both]
+    cells.insert(0, sources.astype("<i8"))
     codec = pa.Codec("zstd", compression_level=1)
     packed = [codec.compress(cell.tobytes(), asbytes=True) for cell in cells]
     columns = [pa.array([n], pa.int32()) for n in delay_us.shape]
@@ -308,10 +284,7 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
 def unpack_routes(
     links: LinkArrays, components: list[PendantComponent], blocks: pa.Table
 ) -> RouteMatrices:
-    """Return the matrices from blocks (`schemas.ROUTES`) in any order.
-
-    Blocks are unpacked one by one, so that little more memory than the matrices is needed.
-    """
+    """Return the matrices from blocks (`schemas.ROUTES`) in any order, unpacked one by one."""
     r = len(links.routers)
     delay_us = np.empty((r, r), dtype=np.int32)
     pred = np.empty((r, r), dtype=np.int16 if r < 2**15 else np.int32)
@@ -346,10 +319,6 @@ def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return sources, delay_us, pred
 
 
-def _differences(rows: np.ndarray) -> np.ndarray:
-    return np.diff(rows.astype("<i4"), axis=0, prepend=np.zeros((1, rows.shape[1]), dtype="<i4"))
-
-
 # --- the nearest of a set of routers
 
 
@@ -364,11 +333,7 @@ def nearest(
     candidates: np.ndarray,
     starts: np.ndarray,
 ) -> np.ndarray:
-    """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does.
-
-    `delay_us` (R, R) are the delays of routes, `exits` the result of
-    :func:`~scribe_spark.underlay.matrices.pendant_exits`.
-    """
+    """Return each query's nearest candidate in each segment, as `protocol.Kernel.nearest` does."""
     component, exit_router = exits
     of_candidate, own = component[candidates], component[queries]
     delays, routers = np.asarray(delay_us).reshape(-1), delay_us.shape[1]
@@ -394,10 +359,7 @@ def nearest(
 def _same_component(
     of_query: np.ndarray, of_candidate: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield all pairs of a query and a candidate in one pendant component, as indices.
-
-    `of_query` and `of_candidate` are the numbers of their components.
-    """
+    """Yield all pairs of a query and a candidate in one pendant component, as indices."""
     order = np.argsort(of_candidate, kind="stable")
     grouped = of_candidate[order]
     low, high = np.searchsorted(grouped, of_query), np.searchsorted(grouped, of_query, "right")
@@ -440,10 +402,7 @@ def _first_and_second(
 
 
 def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the column of the least value of each segment, row by row: int64, shape (rows, K).
-
-    Of equal values, the first counts; segment k begins at column ``starts[k]``.
-    """
+    """Return the column of the least value of each segment, row by row: int64, shape (rows, K)."""
     ends = [*starts[1:], values.shape[1]]
     segments = [values[:, start:end] for start, end in zip(starts, ends, strict=True)]
     return starts + np.stack([segment.argmin(axis=1) for segment in segments], axis=1)
@@ -453,7 +412,7 @@ def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class MatrixKernel(RouterIds):
+class MatrixKernel(Kernel):
     """The queries of routes by matrices; its fields name the distributed arrays."""
 
     delay: str
@@ -536,9 +495,8 @@ class MatrixUnderlay(Underlay):
     ) -> MatrixUnderlay:
         """Return an underlay whose matrices every executor gets once.
 
-        `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); None: unknown.
-        `lan_us` is the delay of a LAN link, and `loss` has the share of packets lost on each route
-        (R, R), or None.
+        `rates` has ``src, dst, rate`` of all links, ascending by (src, dst); `loss` (R, R) the
+        share of packets lost on each route.
         """
         made = {
             "delay": routes.delay_us,

@@ -1,13 +1,8 @@
 """The underlay without a graph: one delay for each unordered pair of nodes, from a keyed hash.
 
 Each node is its own router, whose index and id are the node's number, and has no LAN link; there
-are no links between routers.  A delay is computed from the numbers of the two nodes whenever it is
-needed, so that nothing grows with the number of pairs.
-
-The nearest of many candidates cannot be found without the delays of all of them: with N nodes, the
-first row of all routing tables would take N * N hashes.  So each node compares at most
-:data:`MOST_CANDIDATES` of them, adjacent ones from a drawn place on.
-
+are no links between routers.  To find the nearest of many candidates, N nodes would need N * N
+hashes, so each node compares at most :data:`MOST_CANDIDATES`, adjacent ones from a drawn place on.
 Rules: docs/rules.md, J1 to J3.
 """
 
@@ -22,7 +17,7 @@ from scipy.special import ndtri
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import LEAST_US, MOST_US, PairDelay
-from scribe_spark.underlay.protocol import RouterIds, Underlay, Withheld
+from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
 #: The number of candidates that a node compares to find the nearest one.
 MOST_CANDIDATES = 256
@@ -50,18 +45,8 @@ def delays_of_bits(law: PairDelay, bits: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class PairKernel(RouterIds):
-    """The queries of routes without a graph, by hashes of pairs of nodes; it has no arrays.
-
-    Attributes
-    ----------
-    law : PairDelay
-        The distribution of the delays.
-    seed : int
-        The seed of the config.
-    jitter : int
-        The greatest additional delay of a copy, in millionths of the pair's delay.
-    """
+class PairKernel(Kernel):
+    """The queries of routes without a graph, by hashes of pairs of nodes; it has no arrays."""
 
     law: PairDelay
     seed: int
@@ -137,8 +122,5 @@ class PairKernel(RouterIds):
 
 
 def pair_underlay(nodes: int, law: PairDelay, seed: int, jitter: int = 0) -> Underlay:
-    """Return the underlay of N nodes without a graph; `law` gives the delays.
-
-    `jitter` is the greatest additional delay of a copy, in millionths of the pair's delay.
-    """
+    """Return the underlay of N nodes without a graph; `law` gives the delays."""
     return Underlay(PairKernel(law, seed, jitter), np.arange(nodes), links=0, lan_us=0)

@@ -21,10 +21,7 @@ SOURCES = 32
 
 
 def last_links(pred: np.ndarray) -> LastLink:
-    """Return a LastLink, a function that gives the last link of routes.
-
-    `pred` is the matrix of predecessors (R, R); links are numbered src * R + dst.
-    """
+    """Return the LastLink of a matrix of predecessors; links are numbered src * R + dst."""
 
     def last(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         before = pred[source, target].astype(np.int64)
@@ -36,11 +33,7 @@ def last_links(pred: np.ndarray) -> LastLink:
 def path_links(
     last: LastLink, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return every link of the routes from ``source[i]`` to ``target[i]``: two columns.
-
-    They are the route's i and the link's number.  Sources and targets are indices of routers;
-    ``last(source, target)`` returns the router before the last one and the number of the last link.
-    """
+    """Return every link of the routes from ``source[i]`` to ``target[i]``: i and link's number."""
     row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
     rows, links = [], []
     while len(row):
@@ -57,9 +50,8 @@ def packets_on_links(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of links with packets (src * R + dst), ascending, and their packets.
 
-    Route i goes from ``source[i]`` to ``target[i]`` and has ``packets[i]``; `pred` is the matrix of
-    predecessors.  All packets from a source that pass a router take the same link to it, so the
-    packets through each router are added up along the routes; links come last.
+    Route i goes from ``source[i]`` to ``target[i]`` and has ``packets[i]``.  All packets from a
+    source that pass a router take the same link to it, so they are added up along the routes.
     """
     r = len(pred)
     links, sums = [], []
@@ -95,8 +87,7 @@ def merged_links(
 ) -> np.ndarray:
     """Return the number of every link of each tree's merged routes, once per tree (IP multicast).
 
-    Route i goes from ``source[i]`` to ``target[i]`` and belongs to ``tree[i]``; all routes of a
-    tree have the same source.  `last` is a LastLink, and `routers` the number of routers.
+    All routes of a tree have the same source; there are `routers` routers.
     """
     order = np.argsort(tree, kind="stable")
     names, first = np.unique(tree[order], return_index=True)
@@ -118,11 +109,7 @@ _MARKS = 2**25  # bytes
 def _merged(
     last: LastLink, routers: int, root: np.ndarray, tree: np.ndarray, target: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """Yield the links of some trees of routes, level by level, from their ends to the roots.
-
-    Tree t has its root at ``root[t]``, and a route to each ``target[i]`` with ``tree[i] == t``; a
-    link that routes of a tree share occurs once.
-    """
+    """Yield the links of some trees of routes, level by level, from their ends to the roots."""
     # tree * R + router: each router once per tree
     reached = np.zeros(len(root) * routers, dtype=bool)
     frontier = distinct((tree * routers + target)[target != root[tree]])

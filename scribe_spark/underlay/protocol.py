@@ -1,19 +1,15 @@
 """The queries of unicast routing: delay, nearest router, packets per link, losses, withheld copies.
 
 :mod:`.matrices` looks routes up in matrices of all pairs of routers; :mod:`.hops` searches them on
-demand, for networks that are too large for matrices; :mod:`.pairs` has delays of pairs of nodes
-without a graph.
-
-A node that withholds copies takes part in trees and meshes as every other one.  It sends its
-own publications, but no copy of another node's; perhaps no announcement, either (docs/rules.md,
-N6).
+demand; :mod:`.pairs` has delays without a graph.  A node that withholds copies sends its own
+publications, but no copy of another node's; perhaps no announcement, either (docs/rules.md, N6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,24 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Withheld:
-    """The nodes that withhold copies of publications: drawn ones, or those of a list; picklable.
-
-    Attributes
-    ----------
-    seed : int
-        The key of the draws.
-    share : float
-        The share of all nodes that withhold.
-    nodes : str or None
-        The name of the distributed array with the numbers of the nodes that withhold, ascending.
-    announcements : bool
-        True if the nodes also withhold announcements of other nodes' publications.
-    """
+    """The nodes that withhold copies of publications: drawn ones, or those of a list; picklable."""
 
     seed: int
-    share: float = 0.0
+    share: float = 0.0  # of all nodes
+    #: The name of the distributed array with the numbers of the nodes that withhold, ascending.
     nodes: str | None = None
-    announcements: bool = False
+    announcements: bool = False  # True if announcements are withheld, too
 
     def of_nodes(self, node: np.ndarray) -> np.ndarray:
         """Return True for nodes (given by number) that withhold copies."""
@@ -72,14 +57,7 @@ class Withheld:
 
 
 def withheld_nodes(config: ExperimentConfig) -> Withheld | np.ndarray | None:
-    """Return the nodes that forward no copies: a rule, or numbers (ascending); None: none.
-
-    Raises
-    ------
-    InputError
-        The table of nodes cannot be read, names an unknown node, or names all nodes; or the config
-        has only one class.
-    """
+    """Return the nodes that forward no copies: a rule, or numbers (ascending); None: none."""
     given = config.forwarding
     if given.withhold is None:
         return None
@@ -110,80 +88,83 @@ def _listed(path: str, nodes: int) -> np.ndarray:
 # --- queries of routes
 
 
-class Kernel(Protocol):
+class Kernel:
     """The interface of queries of routes, for numpy kernels on executors; picklable.
 
     Routers are indices in the order of their ids.
+
+    Attributes
+    ----------
+    routers : str
+        The name of the distributed array with the ids of routers, ascending.
+    seed : int
+        The seed that keys the draws of the jitter.
+    jitter : int
+        The greatest additional delay of a copy, in millionths of the delay; 0: none.
+    has_links : bool
+        False if the network has no links, so that packets are on no link between routers.
+    withheld : Withheld or None
+        The nodes that withhold copies of other nodes' publications; None: all nodes forward.
     """
+
+    routers: str
+    seed: int = 0
+    jitter: int = 0
+    has_links: bool = True
+    withheld: Withheld | None = None
 
     @property
     def arrays(self) -> tuple[str, ...]:
         """The names of the distributed arrays that the kernel reads."""
+        raise NotImplementedError
 
     @property
     def all_pairs_limit(self) -> int:
         """The most candidates for which `delays` to all take less time than :meth:`nearest`."""
+        raise NotImplementedError
 
     @property
     def least_us(self) -> int:
         """A lower bound of the delays between different routers, in microseconds."""
-
-    @property
-    def seed(self) -> int:
-        """The seed that keys the draws of the jitter."""
-
-    @property
-    def jitter(self) -> int:
-        """The greatest additional delay of a copy, in millionths of the delay; 0: none."""
-
-    @property
-    def has_links(self) -> bool:
-        """False if the network has no links, so that packets are on no link between routers."""
+        return 0  # two routers may be at one place
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """Return the index of each router, given by its id."""
+        return index_sorted(open_array(self.routers), routers)
 
     def ids(self, index: np.ndarray) -> np.ndarray:
         """Return the id of each router, given by its index."""
+        return open_array(self.routers)[index]
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
         """Return the nearest candidate of each segment for each query router.
 
-        Parameters
-        ----------
-        queries : ndarray of int, shape (Q,)
-            Router indices.
-        candidates : ndarray of int, shape (C,)
-            Router indices, most preferred first within a segment: the first of equals wins.
-        starts : ndarray of int, shape (K,)
-            The beginning of each (non-empty) segment of `candidates`.
-
-        Returns
-        -------
-        ndarray of int64, shape (Q, K)
-            Positions in `candidates`.
+        `starts` (K,) has the beginnings of the segments of `candidates`, none of them empty; the
+        first of equally near candidates counts.  The result has positions in `candidates`: int64,
+        shape (Q, K).
         """
+        raise NotImplementedError
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay (us) of the route from a to b (indices of routers), row by row."""
+        raise NotImplementedError
 
     def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         """Return the share of packets lost on each route from a to b (indices): float64.
 
         None if the network loses no packets.
         """
-
-    @property
-    def withheld(self) -> Withheld | None:
-        """The nodes that withhold copies of other nodes' publications; None: all nodes forward."""
+        return None
 
     def withholding(self, withheld: Withheld | None) -> Self:
         """Return the kernel of the same network in which the nodes `withheld` withhold copies."""
+        return replace(self, withheld=withheld)  # type: ignore[type-var]
 
     def without_losses(self) -> Self:
         """Return the kernel of the same network, on which no packet is lost, or withheld."""
+        return self.withholding(None)
 
     @property
     def link_rates(self) -> np.ndarray | None:
@@ -191,47 +172,35 @@ class Kernel(Protocol):
 
         The index is the number of the link.  None if the rates are unknown.
         """
+        return None
 
     def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return all links of the routes from a to b (indices): row of the route, and number."""
+        """Return all links of the routes from a to b (indices): row of the route, and number.
+
+        Links are numbered only if their rates are known.
+        """
+        raise NotImplementedError
 
     def link_packets(
         self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the packets on each directed link between routers, from the packets on routes.
 
-        Such a link is a *core link*; LAN links are not counted.
-
-        Parameters
-        ----------
-        a, b : ndarray of int64, shape (M,)
-            The router indices of the ends of each route.
-        packets : ndarray of int64, shape (M,)
-            The packets on each route.
-
-        Returns
-        -------
-        sender, receiver, packets : ndarray of int64, shape (L,)
-            The router indices of the ends of each link with packets, and the number of packets.
+        The routes go from a to b (indices).  Links are returned as columns: their two ends
+        (indices), and the number of packets; LAN links are left out.
         """
+        raise NotImplementedError
 
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the packets on each directed core link if the routes of each tree are merged.
 
-        Parameters
-        ----------
-        tree : ndarray of int64, shape (M,)
-            The tree of each route; each link of a tree carries one packet.  Rows may be repeated.
-        a, b : ndarray of int64, shape (M,)
-            The router indices of the ends of each route; all routes of a tree begin at one router.
-
-        Returns
-        -------
-        sender, receiver, packets : ndarray of int64, shape (L,)
-            The same values as :meth:`link_packets` returns.
+        `tree` has the tree of each route; all routes of a tree begin at one router, and each link
+        of a tree carries one packet.  Rows may be repeated.  The columns are those of
+        :meth:`link_packets`.
         """
+        raise NotImplementedError
 
 
 def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -255,77 +224,14 @@ def narrowest(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return least
 
 
-class RouterIds:
-    """The part of a :class:`Kernel` that translates between ids and indices of routers."""
-
-    #: The name of the array with router ids, ascending.
-    routers: str
-    withheld: Withheld | None = None
-
-    #: See `Kernel`.
-    seed: int = 0
-    jitter: int = 0
-    has_links: bool = True
-
-    @property
-    def least_us(self) -> int:
-        """Return 0: two routers may be at one place."""
-        return 0
-
-    @property
-    def arrays(self) -> tuple[str, ...]:
-        """The names of all arrays of the kernel."""
-        raise NotImplementedError
-
-    def index(self, routers: np.ndarray) -> np.ndarray:
-        """Return the index of each router, given by its id."""
-        return index_sorted(open_array(self.routers), routers)
-
-    def ids(self, index: np.ndarray) -> np.ndarray:
-        """Return the id of each router, given by its index."""
-        return open_array(self.routers)[index]
-
-    def losses(self, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-        """Return None: the network loses no packets."""
-        return None
-
-    def withholding(self, withheld: Withheld | None) -> Self:
-        """Return the kernel of the same network in which the nodes `withheld` withhold copies."""
-        return replace(self, withheld=withheld)  # type: ignore[type-var]
-
-    def without_losses(self) -> Self:
-        """Return the kernel of the same network, without losses."""
-        return self.withholding(None)
-
-    @property
-    def link_rates(self) -> np.ndarray | None:
-        """None: the rates of links are unknown."""
-        return None
-
-    def route_links(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Raise an error: links are numbered only if their rates are known."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
 class Underlay:
-    """The router network under the overlay, with the delays of routes.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    routers : ndarray of int64, shape (R,)
-        Router ids, ascending.
-    links : int
-        Directed links.
-    lan_us : int
-        Delay of a node's LAN link, each way.
-    """
+    """The router network under the overlay, with the delays of routes."""
 
     kernel: Kernel
-    routers: np.ndarray
-    links: int
-    lan_us: int
+    routers: np.ndarray  # int64, shape (R,): ids, ascending
+    links: int  # the number of directed links
+    lan_us: int  # the delay of a node's LAN link, each way
 
     def release(self) -> None:
         """Free the disk space of the network's files; the object cannot be used afterwards."""
@@ -334,14 +240,7 @@ class Underlay:
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """Return `frame` with a column of delays D between two nodes, in microseconds (BIGINT).
 
-        Parameters
-        ----------
-        frame : DataFrame
-            The rows.
-        a, b : str
-            Columns with the routers of two different nodes; NULL gives 0 (no hop).
-        into : str
-            The name of the new column.
+        The columns `a` and `b` have the routers of two different nodes; NULL gives 0 (no hop).
         """
         kernel, lan_us = self.kernel, self.lan_us
 

@@ -26,8 +26,7 @@ _SOURCES = 64
 def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) -> None:
     """Refuse a graph whose routes cannot be found, or take too long.
 
-    The routes from some routers are checked; `all_pairs` checks all in networks with up to `most`
-    routers.  `tie` and `seed` choose among routes of equal weight.
+    Some routes are checked here; matrices check all in networks with up to `most` routers.
     """
     if graph.pairs is not None:
         return
@@ -45,11 +44,7 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
 
 
 def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
-    """Refuse a network of equal links whose longest routes take too long.
-
-    A route takes no longer than two routes from any one router: unchecked routes take less than
-    2**32 microseconds, which kernels that count delays can store.
-    """
+    """Refuse a network of equal links whose longest routes take too long."""
     src, dst = (index_sorted(routers, end) for end in ends.T)
     graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
     one_end = int(_hops(graph, 0).argmax())
@@ -73,11 +68,7 @@ _ROUTES = 2_500_000
 
 
 def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
-    """Return sizes of a graph, and means over its links and routes: name -> text.
-
-    Means of routes are over ordered pairs of distinct routers; in a network with more than 10,000
-    routers, over the pairs from 200 of them.  A network of pairs has neither.
-    """
+    """Return sizes of a graph, and means over its links and ordered pairs: name -> text."""
     if graph.pairs is not None:
         return {"nodes": f"{len(graph.vertices):,}", "delays of pairs": str(graph.pairs)}
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges

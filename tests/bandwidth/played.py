@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,15 +29,18 @@ class Ordered(Discipline):
         return np.array([self.order(p, y, x) for p, y, x in keys], dtype=np.int64)
 
 
+def buckets_of(links: Columns, bounds: Sequence[int]) -> Iterator[Tables]:
+    """Yield the links of each bucket."""
+    for first, last in itertools.pairwise(bounds):
+        mine = (links["node"] >= first) & (links["node"] < last)
+        yield Tables.of({LINKS: {name: column[mine] for name, column in links.items()}})
+
+
 def play_links(
     given: ClockSetting, links: Columns, bounds: Sequence[int]
 ) -> tuple[Columns, Columns]:
     """Play links on buckets; return first copies and all copies, by publication, place, sender."""
-    tables = []
-    for first, last in itertools.pairwise(bounds):
-        mine = (links["node"] >= first) & (links["node"] < last)
-        tables.append(Tables.of({LINKS: {name: column[mine] for name, column in links.items()}}))
-    player = InTask(tables)
+    player = InTask([*buckets_of(links, bounds)])
     play_windows(player, np.array(bounds), given)
     found = player.gather(ARRIVALS, COPIES)
     return tuple(_sorted(found[name], "sender", "node", "room", "publication") for name in found)

@@ -1,39 +1,36 @@
 """The clock with bandwidth: its kernel against an event queue, rates and bytes of nodes, theory."""
 
+import itertools
 import tracemalloc
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
+from in_threads import play_in_threads
 from oracle import bandwidth as oracle
 from oracle.bandwidth_cases import OPTIMUM, OPTIMUM_US, by_hand, greedy_tree, random_case
 from seeds import seeds
 
 from scribe_spark import experiments
 from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.queues import Calendar, Growing
-from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.queues import Calendar
 from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications, mesh_links
-from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, Windows, play_windows
+from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_in_few_tasks, play_windows
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError, RunError
-from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.engine.in_task import InTask, play
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems.registry import systems_of_run
-from scribe_spark.topology.registry import load
 from scribe_spark.worlds.traffic import BYTES_MEASURED, MeasureBytes
-from tests.gossipsub.topics import TopicsInMemory, one_topic
+from tests.gossipsub.topics import one_topic
 
-from .played import case_of, play_links
+from .played import buckets_of, case_of, play_links
 
 
 def compare(network, publications, rules, seed=0, loses=False):
@@ -61,16 +58,16 @@ def test_cases_by_hand(case):
     assert {tuple(one) for one in wanted.held_back} == case.held_back
 
 
-@pytest.mark.parametrize("part", seeds(range(8), in_each_run=1))
+@pytest.mark.parametrize("part", seeds(range(12), in_each_run=1))
 def test_random_cases(part):
-    for seed in range(part * 40, part * 40 + 40):
+    for seed in range(part * 30, part * 30 + 30):
         compare(*random_case(seed), seed)
 
 
 @pytest.mark.parametrize("announcements", [False, True], ids=["payload", "all"])
 def test_lost_copies_take_their_uplinks_only(announcements):
     lost = told = 0
-    for seed in range(60):
+    for seed in range(30):
         network, publications, rules = random_case(seed)
         rules = replace(
             rules,
@@ -85,7 +82,7 @@ def test_lost_copies_take_their_uplinks_only(announcements):
         told += sum(
             rules.withholds(p, node[x]) and node[x] != source[p] for p, x, *_ in wanted.told
         )
-    assert lost > 300
+    assert lost > 100
     assert (told > 0) != announcements
 
 
@@ -95,12 +92,12 @@ def test_routes_have_narrowest_links():
     def narrowest(y: int, x: int) -> int:
         return rates[zlib.crc32(f"{y} {x}".encode()) % len(rates)]
 
-    for seed in range(60):
+    for seed in range(30):
         network, publications, rules = random_case(seed)
         before = oracle.play(network, publications, rules)
         wanted, *_ = compare(replace(network, narrowest=narrowest), publications, rules, seed)
         slower += wanted.copies != before.copies
-    assert slower > 30
+    assert slower > 12
 
 
 def test_the_greedy_tree_is_the_optimum():
@@ -130,11 +127,9 @@ def mesh(nodes: int, topics: int) -> tuple[ClockSetting, dict[str, np.ndarray]]:
     room, delay_us = np.tile(topic * ROOMS, 2), rng.integers(20_000, 200_000, len(a))
     ends = room, np.r_[a, b], room, np.r_[b, a]
     links = mesh_links(*ends, np.tile(delay_us, 2), np.zeros_like(room))
-    zero, rate = np.zeros(topics, dtype=np.int64), np.full(nodes, 50_000_000)
-    published = TimedPublications.of(zero, np.arange(topics), zero, zero + 128_000)
-    rates = Nodes(np.arange(nodes), rate, rate, np.zeros(nodes, dtype=np.int64))
     kept = ("publication", "node", "sender", "sent_us", "hops", "first")
-    return ClockSetting(rates, published, Discipline(idontwant=0), kept=kept), links
+    setting = equal_links(nodes, 128_000, topics, 50_000_000, idontwant=0)
+    return replace(setting, kept=kept), links
 
 
 def test_a_link_takes_little_memory():
@@ -158,18 +153,56 @@ def test_copies_that_nobody_asks_for_are_not_kept():
     assert (COPIES in tables[0], ARRIVALS in tables[0]) == (False, True)
 
 
-def test_a_window_takes_one_superstep_where_nobody_announces_publications():
-    given, links = mesh(50, 1)
-    supersteps = {}
-    for least in (None, 10**9):
-        rules = replace(given, discipline=Discipline(idontwant=least))
-        tables = Tables.of({LINKS: dict(links)})
-        supersteps[least] = len(play(Windows(np.array([0, 50]), rules), [tables])) - _OTHERS
-    assert supersteps[10**9] == 2 * supersteps[None] > 0
+# --- in one task, in several, and on one bucket
 
 
-#: Links are offered and answered; nobody has a next window; nobody sends.
-_OTHERS = 4
+def rows_of(columns) -> list[tuple]:
+    """Return the rows of a table, sorted."""
+    return sorted(zip(*(columns[name].tolist() for name in sorted(columns)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def one_bucket():
+    """The setting, the links and the results of one bucket."""
+    setting, links = mesh(60, 3)
+    bounds = np.array([0, 60])
+    (tables,) = buckets_of(links, bounds)
+    play_windows(InTask([tables]), bounds, setting)
+    return setting, links, {name: rows_of(tables[name]) for name in (ARRIVALS, COPIES)}
+
+
+BOUNDS = ([0, 25, 60], [0, 10, 10, 40, 60])
+
+
+def check(bounds, results, expected):
+    """Compare the results of buckets; every row is in the bucket of its node."""
+    for name, rows in expected.items():
+        found = []
+        for bucket, (first, last) in enumerate(itertools.pairwise(bounds)):
+            assert (name in results[bucket]) == (first < last)
+            if first < last:
+                columns = results[bucket][name]
+                assert ((columns["node"] >= first) & (columns["node"] < last)).all()
+                found += rows_of(columns)
+        assert sorted(found) == rows
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("many", ["too many", "too few"])
+def test_tasks_play_many_links_themselves_and_the_first_one_plays_few(one_bucket, bounds, many):
+    setting, links, expected = one_bucket
+    tables = list(buckets_of(links, bounds))
+    least = len(links["node"]) + (many == "too few")
+    swaps = []
+
+    def work(exchange):
+        player = InTask([tables[exchange.rank]], exchange)
+        play_in_few_tasks(player, np.array(bounds), setting, least)
+        swaps.append(exchange.swaps)
+
+    play_in_threads(len(bounds) - 1, work)
+    check(bounds, tables, expected)
+    assert (max(swaps) == 3) == (many == "too few")  # count, bring, hand out
 
 
 # --- rows that wait or stay -----------------------------------------------------------------------
@@ -193,15 +226,6 @@ def test_a_calendar_gives_rows_back_in_their_windows_in_the_order_of_coming():
     assert calendar.first() is None
 
 
-def test_growing_arrays_keep_what_is_added():
-    arrays = Growing(5, a=np.int64, b=np.bool_)
-    assert arrays.add(2, a=np.array([7, 8]), b=False).tolist() == [0, 1]
-    assert arrays.add(3, a=9, b=np.array([True, False, True])).tolist() == [2, 3, 4]
-    assert arrays["a"].tolist() == [7, 8, 9, 9, 9]
-    assert arrays["b"].tolist() == [False, False, True, False, True]
-    assert arrays.count == 5
-
-
 # --- rates of nodes -------------------------------------------------------------------------------
 
 
@@ -218,19 +242,6 @@ def config(tmp_path):
     path = tmp_path / "network.gml"
     path.write_text(GML)
     return RunConfig(topology=str(path), classes=CLASSES, nodes=40, groups=2)
-
-
-@pytest.mark.parametrize("down", [0, 7])
-def test_the_clock_has_the_rates_of_the_file(config, down):
-    ring = SimpleNamespace(node=np.arange(40) * 3, router=np.arange(40) % 2)
-    classes = NodeClasses.of(config)
-    links = replace(RoundLinks.of(config, load(config).hosts, 1_000), down=down, validation_us=5)
-    nodes = links.clock(SimpleNamespace(ring=ring), np.array([0, 40]), None).nodes()
-    is_fast = classes.of_nodes(ring.node) == 0
-    of_router = np.where(ring.router == 0, 10_000_000, 1)
-    assert (nodes.up == np.where(is_fast, 10**9, of_router)).all()
-    assert (nodes.down == (down or np.where(ring.router == 0, 20_000_000, 0))).all()
-    assert set(nodes.validation_us) == {5}
 
 
 def test_a_rate_of_the_file_that_is_too_slow_is_refused(config, tmp_path):
@@ -255,23 +266,18 @@ def test_bytes_of_nodes(spark, buckets):
         ("scribe", "core", 7, 8, 9),
         ("gossipsub", "lan_up", 2, 7, 1),
     ]
-    copies = [
-        ("gossipsub", 1, 2, "payload"),
-        ("gossipsub", 1, 2, "IDONTWANT"),
-        ("gossipsub", 1, 2, "IHAVE"),
-    ]
+    copies = [("gossipsub", 1, 2, kind) for kind in ("payload", "IDONTWANT", "IHAVE")]
     control = [("gossipsub", 2, 3, "GRAFT", 2), ("gossipsub", 2, 3, "dial", 5)]
+    ends = "system string, sender bigint, receiver bigint, kind string"
+    of_links = "system string, kind string, src bigint, dst bigint, packets bigint"
     tables = {
-        "nodes": spark.createDataFrame([(1,), (2,), (3,)], "node bigint"),
-        "link_stress": spark.createDataFrame(
-            links, "system string, kind string, src bigint, dst bigint, packets bigint"
-        ),
-        "copies": spark.createDataFrame(
-            copies, "system string, sender bigint, receiver bigint, kind string"
-        ),
-        "control": spark.createDataFrame(
-            control, "system string, sender bigint, receiver bigint, kind string, messages bigint"
-        ),
+        name: spark.createDataFrame(rows, columns)
+        for name, rows, columns in (
+            ("nodes", [(1,), (2,), (3,)], "node bigint"),
+            ("link_stress", links, of_links),
+            ("copies", copies, ends),
+            ("control", control, f"{ends}, messages bigint"),
+        )
     }
     systems = tuple(one for one in systems_of_run((), NAMED) if one.name in NAMED)
     config = RunConfig(**ON, systems=NAMED)
@@ -335,100 +341,42 @@ def test_more_bytes_than_64_bits_hold_end_the_run():
         counted((0, 0, 2**61), (0, 0, 2**61))
 
 
-# --- published numbers, and numbers that follow from theory ---------------------------------------
+# --- published numbers ---------------------------------------------------------------------------
 
 
-Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def equal_nodes(count: int) -> Nodes:
-    """Return nodes without limits."""
-    return Nodes(np.arange(count), *(np.zeros(count, dtype=np.int64) for _ in range(3)))
-
-
-def publications(topics: int, size: int) -> TimedPublications:
-    """Return a publication of node 0 in each topic."""
+def equal_links(nodes: int, size: int, topics: int = 1, rate=0, **discipline) -> ClockSetting:
+    """Return the setting of a publication of node 0 in each topic, at equal rates up and down."""
     zero = np.zeros(topics, dtype=np.int64)
-    return TimedPublications.of(zero, np.arange(topics), zero, zero + size)
+    rate = np.zeros(nodes, dtype=np.int64) + rate
+    published = TimedPublications.of(zero, np.arange(topics), zero, zero + size)
+    return ClockSetting(
+        Nodes(np.arange(nodes), rate, rate, 0 * rate), published, Discipline(**discipline)
+    )
 
 
 def test_pushes_to_random_nodes_reach_as_many_as_published():
-    """Every node sends to 8 of 10,000 nodes; receivers by round, the mean of ten seeds."""
-    nodes, seeds = 10_000, 10
-    rng = np.random.default_rng(8)
-    drawn = rng.integers(0, nodes, (seeds * nodes, 16))
+    """Every node sends to 8 of 10,000 nodes; receivers by round, the mean of three seeds."""
+    nodes, seeds = 10_000, 3
+    drawn = np.random.default_rng(8).integers(0, nodes, (seeds * nodes, 16))
     own = np.tile(np.arange(nodes), seeds)
     # the first eight different ones that are not the node itself
-    peer = np.array(
-        [
-            list(dict.fromkeys(row[row != node].tolist()))[:8]
-            for row, node in zip(drawn, own, strict=True)
-        ]
-    )
+    pairs = zip(drawn, own, strict=True)
+    peer = np.array([list(dict.fromkeys(row[row != one].tolist()))[:8] for row, one in pairs])
     room = np.repeat(np.arange(seeds) * ROOMS, nodes * 8)
     node, one = np.repeat(own, 8), np.ones(len(room), dtype=np.int64)
     links = mesh_links(room, node, room, peer.ravel(), one, 0 * one)
-    given = ClockSetting(equal_nodes(nodes), publications(seeds, 0), Discipline(held_back=False))
-    first, _ = play_links(given, links, [0, nodes])
+    first, _ = play_links(equal_links(nodes, 0, seeds, held_back=False), links, [0, nodes])
     reached = np.cumsum(np.bincount(first["hops"])[:7]) / seeds
-    assert reached == pytest.approx([1, 9, 73, 566, 3_644, 9_458, 9_995], rel=0.02)
-
-
-def mesh_of(nodes: int, seed: int, **given: Any) -> TopicsInMemory:
-    """Return a topic of all nodes with the mesh of the system `gossipsub`, D = 8 (6 to 12)."""
-    return one_topic(nodes, seed, preset="ethereum", flood_publish=False, **given)
-
-
-def spread(
-    topic: TopicsInMemory, delay: Delay, rate: np.ndarray, size: int, idontwant: int | None
-) -> tuple[float, float]:
-    """Return copies a receipt, and the seconds until all nodes have a publication.
-
-    ``delay(a, b)`` is in microseconds, `rate` in megabits per second of each node, up and down.
-    """
-    room, node, peer = topic.space.split(topic.mesh.key)
-    rate = rate * 10**6
-    given = ClockSetting(
-        Nodes(np.arange(len(rate)), rate, rate, np.zeros(len(rate), dtype=np.int64)),
-        publications(1, size),
-        Discipline(idontwant=idontwant),
-    )
-    room = room * ROOMS
-    links = mesh_links(room, node, room, peer, delay(node, peer), 0 * node)
-    first, copies = play_links(given, links, [0, len(rate)])
-    assert len(first["node"]) == len(rate)
-    return len(copies["node"]) / (len(rate) - 1), first["at_us"].max() / 1e6
-
-
-def test_duplicates_and_times_are_near_those_published():
-    """150 KB with IDONTWANT, 40 to 130 ms, 40 to 200 Mbit/s; the mean of three seeds."""
-    published = {3_000: 0.98, 6_000: 1.04, 9_000: 1.065, 12_000: 1.105}
-    seconds = []
-    for nodes, expected in published.items():
-        found = []
-        for seed in range(1, 4):
-            topic = mesh_of(nodes, seed)
-            rate = np.random.default_rng(seed).integers(40, 201, nodes)
-            found.append(spread(topic, topic.kernel.delays, rate, 150_000, 0))
-        copies, taken = np.mean(found, axis=0)
-        assert copies - 1 == pytest.approx(4.65, rel=0.15)
-        assert taken == pytest.approx(expected, rel=0.2)
-        seconds.append(taken)
-    assert seconds == sorted(seconds)
+    assert reached == pytest.approx([1, 9, 73, 566, 3_644, 9_458, 9_995], rel=0.03)
 
 
 #: Megabits per second of five stages of nodes, and milliseconds between nodes of two stages, as the
 #: published experiment draws them (vacp2p/dst-gossipsub-test-node, shadow/topogen.py).
 STAGES = np.array([50, 75, 100, 125, 150])
 BETWEEN = np.array(
-    [
-        [90, 112, 94, 76, 58],
-        [112, 72, 94, 76, 58],
-        [94, 94, 54, 76, 58],
-        [76, 76, 76, 40, 58],
-        [58, 58, 58, 58, 40],
-    ]
-)
+    [[90, 112, 94, 76, 58], [112, 72, 94, 76, 58], [94, 94, 54, 76, 58], [76, 76, 76, 40, 58],
+     [58, 58, 58, 58, 40]]
+)  # fmt: skip
 
 
 def test_idontwant_saves_in_the_published_setting():
@@ -438,30 +386,22 @@ def test_idontwant_saves_in_the_published_setting():
     and 2.1 s for 500 KB; 18 to 21 % saved of 500 KB, 12 to 20 % of 1 MB and 4 % of 50 KB.  Here
     IDONTWANT saves more, because there are neither TCP nor IWANT while a copy is under way (W7).
     """
-    stage = np.arange(2_000) % len(STAGES)
-
-    def delay(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return BETWEEN[stage[a], stage[b]] * 1_000
-
-    topic = mesh_of(2_000, 1, dials=8, dials_per_heartbeat=2)
+    nodes, stage = 2_000, np.arange(2_000) % len(STAGES)
+    more = {"flood_publish": False, "dials": 8, "dials_per_heartbeat": 2}
+    topic = one_topic(nodes, 1, preset="ethereum", **more)
+    room, node, peer = topic.space.split(topic.mesh.key)
+    delay_us = BETWEEN[stage[node], stage[peer]] * 1_000
+    links = mesh_links(room * ROOMS, node, room * ROOMS, peer, delay_us, 0 * node)
     saved = {}
     for size, seconds in ((50_000, 0.5), (500_000, 2.1), (1_000_000, None)):
-        (without, _), (told, taken) = (
-            spread(topic, delay, STAGES[stage], size, idontwant) for idontwant in (None, 0)
-        )
-        assert without == pytest.approx(6.9, rel=0.1)
-        if seconds:
-            assert taken == pytest.approx(seconds, rel=0.2)
-        saved[size] = 1 - told / without
+        counts = []
+        for least in (None, 0):
+            given = equal_links(nodes, size, rate=STAGES[stage] * 10**6, idontwant=least)
+            first, copies = play_links(given, links, [0, nodes])
+            assert len(first["node"]) == nodes
+            counts.append(len(copies["node"]) / (nodes - 1))
+        assert counts[0] == pytest.approx(6.9, rel=0.1)
+        assert seconds is None or first["at_us"].max() / 1e6 == pytest.approx(seconds, rel=0.2)
+        saved[size] = 1 - counts[1] / counts[0]
     assert 0.04 < saved[50_000] < 0.12
     assert 0.21 < saved[500_000] < saved[1_000_000] < 0.4
-
-
-def test_idontwant_saves_of_128_kb_as_much_as_published():
-    """12 to 21 % of the bandwidth."""
-    topic = mesh_of(2_000, 1)
-    rate = np.random.default_rng(1).integers(40, 201, 2_000)
-    (without, _), (told, _) = (
-        spread(topic, topic.kernel.delays, rate, 128_000, idontwant) for idontwant in (None, 0)
-    )
-    assert 0.12 <= 1 - told / without <= 0.21

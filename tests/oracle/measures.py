@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import fmean, median
 
 from .pastry import Overlay
@@ -18,10 +17,7 @@ LAN_SLOTS_PER_ROUTER = 200
 
 
 def unicast_deliveries(overlay: Overlay, source: int, members: Iterable[int]) -> Deliveries:
-    """Return (1, D(source, member)) for each member but the source.
-
-    IP multicast and naive unicast alike, as IP multicast merges the unicast routes.
-    """
+    """Return (1, D(source, member)) for each member but the source, as IP multicast does, too."""
     return {m: (1, overlay.proximity(source, m)) for m in members if m != source}
 
 
@@ -34,10 +30,7 @@ def unicast_edges(group: int, source: int, members: Iterable[int]) -> set[Edge]:
 
 
 def rad(scribe: Deliveries, ip: Deliveries) -> float | None:
-    """Return mean Scribe delay / mean IP delay of a group; None if it has no member but its root.
-
-    Both tables must leave the source out.
-    """
+    """Return mean Scribe delay / mean IP delay of a group; None without a member but the root."""
     return fmean(_delays(scribe)) / fmean(_delays(ip)) if ip else None
 
 
@@ -76,13 +69,8 @@ def link_stress(
 ) -> dict[StressLink, int]:
     """Return the packets on each directed link when every tree edge carries one packet.
 
-    For Scribe, and for naive unicast with the edges of `unicast_edges`.  Links without a packet
-    are missing.
-
-    Returns
-    -------
-    dict of (kind, src, dst) to int
-        ("core", router, router), ("lan_up", node, router) or ("lan_down", router, node).
+    Links without a packet are missing; keys are ("core", router, router), ("lan_up", node, router)
+    or ("lan_down", router, node).
     """
     stress: Counter[StressLink] = Counter()
     for _, parent, child in set(edges):
@@ -99,14 +87,7 @@ def ip_link_stress(
     """Return the packets on each directed link when IP multicasts one message to every group.
 
     Each group puts one packet on every link of the union of the routes from its root to its
-    members; a group with no member but its root puts none.
-
-    Parameters
-    ----------
-    roots : mapping of group to node
-    members : mapping of group to members
-    router, routes
-        Where the nodes are, and how IP routes.
+    members.
     """
     stress: Counter[StressLink] = Counter()
     for group, root in roots.items():
@@ -122,50 +103,6 @@ def links_between(x: int, y: int, router: Mapping[int, int], routes: Routes) -> 
     """Return all links from node ``x`` to node ``y``, the two LAN links included."""
     core = [(CORE, src, dst) for src, dst in routes.path_links(router[x], router[y])]
     return [(LAN_UP, x, router[x]), *core, (LAN_DOWN, router[y], y)]
-
-
-@dataclass(frozen=True)
-class StressSummary:
-    """Link stress over the links that exist (a), and over the paper's slots (b)."""
-
-    packets: int
-    maximum: int
-    existing_links: int
-    mean_existing: float
-    median_existing: float
-    slots: int
-    mean_slots: float
-    median_slots: float
-
-
-def summarise_link_stress(
-    stress: Mapping[StressLink, int], core_links: int, node_count: int, router_count: int
-) -> StressSummary:
-    """Summarise link stress, links without a packet included.
-
-    Parameters
-    ----------
-    stress : mapping
-        What `link_stress` or `ip_link_stress` returned.
-    core_links : int
-        Number of *directed* core links.
-    node_count, router_count : int
-        N and R: (a) counts 2 N LAN links, (b) 200 R LAN slots.
-    """
-    existing = core_links + 2 * node_count
-    slots = core_links + LAN_SLOTS_PER_ROUTER * router_count
-    mean_existing, median_existing = mean_and_median(stress.values(), existing)
-    mean_slots, median_slots = mean_and_median(stress.values(), slots)
-    return StressSummary(
-        packets=sum(stress.values()),
-        maximum=max(stress.values(), default=0),
-        existing_links=existing,
-        mean_existing=mean_existing,
-        median_existing=median_existing,
-        slots=slots,
-        mean_slots=mean_slots,
-        median_slots=median_slots,
-    )
 
 
 def mean_and_median(values: Iterable[int], count: int) -> tuple[float, float]:

@@ -21,14 +21,7 @@ def delay_measures(
 ) -> dict[str, float]:
     """Measure -> value, without the name of the system.
 
-    Parameters
-    ----------
-    starts : mapping
-        Group -> the node where its multicast begins.
-    members : mapping
-        Group -> all of its members, the start perhaps among them.
-    reached : mapping
-        Group -> member, not the start -> hops and delay from the start.
+    `starts` are by group, and `reached` has hops and delay from the start of each reached member.
     """
     found = latencies(starts, members, reached, "time")
     reached = {group: came for group, came in reached.items() if came}
@@ -92,15 +85,10 @@ def latencies(
 def duplicates(
     copies: Iterable[tuple[int, int]], starts: Mapping[int, int], live: Collection[int]
 ) -> dict[str, float]:
-    """Return the numbers of the duplicates of live nodes that get a copy.
+    """Return the numbers of the duplicates of live nodes that get a copy (group, receiver).
 
     All copies at the node where a group's copies start are duplicates.  The mean is over the first
     copies, of which starts have none; the others are over the nodes that have a first copy.
-
-    Parameters
-    ----------
-    copies : iterable of (group, receiver)
-        Those that are not lost by a draw.
     """
     came = Counter(copies)
     came = Counter({place: n for place, n in came.items() if place[1] in live})
@@ -115,13 +103,7 @@ def duplicates(
 
 
 def node_stress(entries: Iterable[tuple[int, int]], live: Collection[int]) -> dict[str, float]:
-    """Measure -> value, of the children tables of live nodes.
-
-    Parameters
-    ----------
-    entries : iterable of (group, node)
-        An entry of a node's children table, or a copy that it sends to the group.
-    """
+    """Measure -> value, of the children tables of live nodes; an entry is a (group, node)."""
     rows = Counter(entries)
     tables, total = Counter(node for _, node in rows), Counter()
     for (_, node), count in rows.items():

@@ -3,7 +3,6 @@
 The other cases worked by hand are in tests/bandwidth/test_kernel.py, for the oracle and the kernel.
 """
 
-import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,11 +11,9 @@ import pytest
 from seeds import seeds
 
 from . import bandwidth_cases as cases
-from .bandwidth import SERIAL, Copy, First, Network, Node, Publication, Rules, play, tx
-from .bandwidth_cases import FROM_0, IN_SERIES, TOGETHER, TRIANGLE, in_parts, sent, told, up
+from .bandwidth import SERIAL, First, Network, Node, Rules, play, tx
+from .bandwidth_cases import FROM_0, IN_SERIES, TRIANGLE, in_parts, sent, told, up
 from .dissemination import Edge, spread
-from .gossipsub.run import Publication as GossipPublication
-from .gossipsub.topic import Settings, Topic
 
 
 @pytest.mark.parametrize("seed", seeds(range(150), 7))
@@ -70,58 +67,6 @@ def test_what_always_holds(seed: int) -> None:
 
     assert all(known(p, y, x) < at for p, y, x, at in played.held_back)
     assert not any(known(c.publication, c.sender, c.receiver) < c.start_us for c in played.copies)
-
-
-@pytest.mark.parametrize("seed", seeds(range(60), 5))
-def test_without_limits_as_gossipsub(seed: int) -> None:
-    """Without limits the copies and first copies are those of a GossipSub topic's publication."""
-    network, publications, rules = cases.random_case(seed, limits=False)
-    idontwant = rules.idontwant is not None
-    rules = replace(rules, idontwant=0 if idontwant else None)
-    played = play(network, publications, rules)
-    # that oracle has one processing time for all nodes, and no trees
-    waits = {node.validation_us for node in network.nodes.values()}
-    back = {(link.receiver, link.sender) for link in network.links}
-    if len(waits) > 1 or any((link.sender, link.receiver) not in back for link in network.links):
-        network, publications, rules = equal_meshes(network, publications, rules, back)
-        played = play(network, publications, rules)
-    processing = network.nodes[0].validation_us
-    delays = {(link.sender, link.receiver): link.delay_us for link in network.links}
-    idents = {place: network.nodes[node].ident for place, node in network.places.items()}
-    for p, (source, at, _, flood) in enumerate(publications):
-        settings = replace(
-            Settings(),
-            flood_publish=flood,
-            idontwant=idontwant,
-            processing_ms=processing / 1000,
-            loss=0.0,
-            clock="time",
-        )
-        topic = Topic(0, settings, lambda *_: 0, idents)
-        for link in network.links:
-            topic.connect(link.sender, link.receiver)
-            if link.mesh:
-                topic.mesh_of(link.sender).add(link.receiver)
-        theirs = GossipPublication(topic, source, lambda y, x: delays[y, x])
-        theirs.publish()
-        assert {
-            place: (had.at + at, had.hops, had.sender) for place, had in theirs.had.items()
-        } == {place: tuple(first) for (q, place), first in played.first.items() if q == p}
-        assert {(c.sender, c.receiver, c.sent + at, c.arrives + at) for c in theirs.copies} == {
-            (c.sender, c.receiver, c.start_us, c.complete_us)
-            for c in played.copies
-            if c.publication == p
-        }
-
-
-def equal_meshes(
-    network: Network, publications: list[Publication], rules: Rules, back: set[tuple[int, int]]
-) -> tuple[Network, list[Publication], Rules]:
-    """Return a case whose nodes validate for the same time, and whose links have a way back."""
-    wait = max(node.validation_us for node in network.nodes.values())
-    nodes = {y: Node(node.ident, validation_us=wait) for y, node in network.nodes.items()}
-    links = [link for link in network.links if (link.sender, link.receiver) in back]
-    return Network(nodes, network.places, links), publications, rules
 
 
 @pytest.mark.parametrize("seed", seeds(range(40), 5))
@@ -180,27 +125,6 @@ RECODED = {
         sent("0>1 0-1100, 1>2 1200-2300", "0>1 100-1200"),
         {(0, 1): (1200, 1, 0), (0, 2): (2300, 2, 1)},
     ),
-    "two chains meet: message 0 of the later one becomes part 1, and is spared its sender": Recoded(
-        # part 1 is held back from 1, whose copy of message 1 was complete at 200, if not useful
-        cases.network("0>1@100 0>2@150 1-3@100 2-3@100 3>4@10", 0, {}, {}),
-        recoded(TOGETHER, 2, (1, 1, 3)),
-        sent(
-            "0>1 0-100, 0>2 0-150, 1>3 100-200, 2>3 150-250, 3>2 200-300, 3>4 200-210",
-            "0>1 0-100, 0>2 0-150, 1>3 100-200, 2>3 150-250, 3>4 250-260",
-        ),
-        {(0, 1): (100, 1, 0), (1, 1): (100, 1, 0), (0, 2): (150, 1, 0), (1, 2): (150, 1, 0),
-         (0, 3): (200, 2, 1), (1, 3): (250, 2, 2), (0, 4): (210, 3, 3), (1, 4): (260, 3, 3)},
-        {(1, 3, 1, 250)},
-    ),
-    "useful copies at the same time: fewest hops, then the least nodeId of senders": Recoded(
-        cases.network("0>1@100 0>2@100 0>3@200 1>3@100 2>3@100 3>4@1", 0,
-                      {0: Node(9), 1: Node(8)}, {}),
-        recoded(TOGETHER, 3, (0, 0, 3), (1, 0, 3), (0, 2, 3), (2, 2, 3), (1, 1, 3), (2, 1, 3)),
-        sent(*["0>1 0-100, 0>2 0-100, 0>3 0-200, 1>3 100-200, 2>3 100-200, 3>4 200-201"] * 3),
-        {(r, x): (100, 1, 0) for r in range(3) for x in (1, 2)}
-        | {(0, 3): (200, 1, 0), (1, 3): (200, 2, 2), (2, 3): (200, 2, 1)}
-        | {(0, 4): (201, 2, 3), (1, 4): (201, 3, 3), (2, 4): (201, 3, 3)},
-    ),
     "only the last part is announced: at 2300 node 1 does not know that 2 has part 0": Recoded(
         WAIT,
         recoded(told(IN_SERIES), 2),
@@ -229,53 +153,3 @@ def test_recoded_parts_by_hand(case: Recoded) -> None:
     assert {key: row for key, row in played.first.items() if key[1] != 0} == case.first
     assert set(played.held_back) == case.held_back
     assert set(played.told) == case.told
-
-
-@pytest.mark.parametrize("seed", seeds(range(60), 5))
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_recoded_parts_always(count: int, seed: int) -> None:
-    """The first useful copies are parts; a single part, always useful, is a message."""
-    network, publications, rules = cases.random_case(seed)
-    plain = play(network, publications, rules)
-    assert plain == play(network, publications, replace(rules, recoded=1))
-
-    def useful(*copy: int) -> bool:
-        return zlib.crc32(repr(copy).encode()) % 4 != 0
-
-    messages = in_parts(publications, count)
-    played = play(network, messages, replace(rules, recoded=count, useful=useful))
-    nodes = network.places
-    idents = {place: network.nodes[node].ident for place, node in nodes.items()}
-
-    def in_order(c: Copy) -> tuple[int, ...]:
-        return c.complete_us, c.hops, idents[c.sender], c.publication
-
-    parts: dict[tuple[int, int], list[First]] = defaultdict(list)
-    for c in sorted(played.copies, key=in_order):
-        to_source = c.receiver == messages[c.publication].source
-        if not to_source and useful(c.publication, nodes[c.sender], nodes[c.receiver]):
-            part = First(c.complete_us, c.hops, c.sender)
-            parts[c.publication // count, c.receiver].append(part)
-    wanted = {(p, one.source): First(one.at_us, 0, None) for p, one in enumerate(messages)}
-    for (q, x), some in parts.items():
-        wanted |= {(q * count + r, x): part for r, part in enumerate(some[:count])}
-    assert played.first == wanted
-    for c in played.copies:
-        had = played.first[c.publication, c.sender]
-        assert c.hops == had.hops + 1
-        assert c.receiver not in (had.sender, messages[c.publication].source)
-    known = {
-        (c.publication // count, c.sender, c.receiver): c.complete_us
-        for c in played.copies
-        if c.publication % count == count - 1
-    }
-    told = {(t.publication // count, t.sender, t.receiver): t.arrives_us for t in played.told}
-    never = float("inf")
-
-    def knows(p: int, y: int, x: int) -> float:
-        key = p // count, x, y
-        return min(known.get(key, never), told.get(key, never))
-
-    assert all(knows(p, y, x) < at for p, y, x, at in played.held_back)
-    assert not any(knows(*c[:3]) < c.start_us for c in played.copies)
-    assert all(t.publication % count == count - 1 for t in played.told)

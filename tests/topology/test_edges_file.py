@@ -4,7 +4,6 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from scribe_spark.config import RunConfig
@@ -112,51 +111,32 @@ def test_nodes_of_another_network(config, tmp_path):
     assert graph.hosts.up_of_node.tolist() == [50_000_000, 0, 10_000_000, 50_000_000, 0]
 
 
-def test_parquet(config, tmp_path):
-    """Ids of edges may be numbers."""
-    pd.DataFrame({"source": [0, 1], "target": [1, 2], "latency": [5.5, 7.0]}).to_parquet(
-        tmp_path / "e.parquet"
-    )
-    pd.DataFrame({"id": [2, 0, 1]}).to_parquet(tmp_path / "n.parquet")
-    given = {"nodes_file": f"{tmp_path}/n.parquet", "edges_file": f"{tmp_path}/e.parquet"}
-    graph = load(config(nodes=3, **given))
-    assert links_of(graph) == {(0, 1): 5.5, (1, 0): 5.5, (1, 2): 7, (2, 1): 7}
-
-
 @pytest.mark.parametrize(
     ("which", "old", "new", "message"),
     [
         ("table", "4,asia", "5,asia",
          "nodes.csv': column id must have each number from 0 to 4 once: row 5 (id=5)"),
-        ("table", "4,asia", "3,asia", "once: row 5 (id=3)"),
         ("table", "4,asia", "n4,asia", "column 'id' must be a whole number: row 5 (id='n4')"),
         ("table", "1Gbit/s", "1Gbut",
          "such as 50Mbit/s: row 1 (down='1Gbut')"),
         ("table", ",2,server", ",-2,server",
          "column weight must be at least 0: row 1 (weight=-2.0)"),
-        ("table", ",2,server", ",,server",
-         "column 'weight' must be a finite number: row 1 (weight=missing)"),
         ("table", "4,asia", "4,",
          "column 'region' must be a name or a number: row 5 (region=missing)"),
         ("table", "id,", "node,",
          "has no column 'id'; needs id (region, up, down, weight, class may be left out)"),
         ("edges", "125ms", "-3",
          "edges.csv': column 'latency' must be at least 0us, such as 5ms: row 2 (latency=-3)"),
-        ("edges", "125ms", "2000s",
-         "column 'latency' must be a number from 0 to 1,000,000 ms: row 2"),
         ("edges", "125ms", "",
          "column 'latency' must be a number, with or without a unit: row 2 (latency=missing)"),
         ("edges", "0.01", "1.5", "column 'loss' must be a number from 0 to 1: row 1 (loss=1.5)"),
         ("edges", "eu,asia", "eu,mars", "column target must have regions of"),
-        ("edges", "eu,asia", "eu,4", "as the first edge: row 2 (target=4)"),
         ("edges", "eu,asia,125ms,", "eu,us,4,",
          "an edge occurs twice; keep one: row 2 (source='eu', target='us')"),
         ("edges", BETWEEN_REGIONS, "source,target,latency\n0,0,3\n",
          "an edge must join two different nodes: row 1"),
         ("edges", BETWEEN_REGIONS, "source,target,latency\n0,us,3\n",
          "column target must have nodes, as the first edge: row 1 (target='us')"),
-        ("edges", BETWEEN_REGIONS, "source,target,latency\n0,1,3\n2,3,1\n",
-         "must be connected, falls into 3 parts"),
         ("edges", "latency", "ms",
          "has no column 'latency'; needs source, target, latency (loss may be left out)"),
     ],

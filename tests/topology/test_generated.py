@@ -1,7 +1,6 @@
 """The transit-stub model (JSAC IV.A) and the internet-like graph: invariants, sizes, refusals."""
 
 import hashlib
-import math
 from itertools import combinations
 
 import numpy as np
@@ -75,10 +74,6 @@ def routes(graph, among: np.ndarray) -> np.ndarray:
     return dijkstra(coo_array((links["weight"], (src, dst)), shape=(len(among),) * 2).tocsr())
 
 
-def test_scales_of_the_preset():
-    assert Scales.of(PRESET) == Scales(grid=636, transit=318, stub=75)
-
-
 def test_policy_weights():
     # D_top 1, D_T 4, D_S 3 by hand: w_tt = h(4), w_ts = h(3) + h(8), w_ss = 3 + 2 w_ts
     assert LinkWeights.of(1, 4, 3) == LinkWeights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
@@ -93,12 +88,6 @@ def test_spread_keeps_the_sum_and_leaves_no_zero(n, mean, row):
     assert counts.min() >= 1
 
 
-def test_spread_moves_each_unit_from_one_count_to_another():
-    many = np.array([_spread(10, 10, stream(row)) for row in range(300)])
-    assert np.allclose(many.mean(0), 10, atol=0.6)  # no count is favoured
-    assert 1.5 < many.std() < 3.0  # 30 moves: each count a walk of some 6 steps
-
-
 @given(st.integers(1, 12), st.integers(4, 40), st.floats(0.6, 1.0), st.integers(0, 1000))
 def test_geo_is_connected_and_its_points_distinct(n, scale, p, row):
     points, links = geo(n, scale, p, "p", stream(row))
@@ -110,24 +99,6 @@ def test_geo_is_connected_and_its_points_distinct(n, scale, p, row):
     assert len(np.unique(links, axis=0)) == len(links)
     graph = coo_array((np.ones(len(links)), links.T), shape=(n, n))
     assert connected_components(graph, directed=False)[0] == 1
-
-
-def test_geo_fills_its_square():
-    points, _ = geo(16, 4, 1.0, "p", stream())
-    assert {tuple(point) for point in points} == {(x, y) for x in range(4) for y in range(4)}
-
-
-def test_geo_links_each_pair_with_the_probability():
-    kept = [len(geo(12, 75, 0.7, "p", stream(row))[1]) for row in range(300)]
-    assert np.isclose(np.mean(kept) / 66, 0.7, atol=0.01)
-
-
-def test_hop_diameter():
-    chain = np.array([[0, 1], [1, 2], [2, 3]])
-    assert hop_diameter(4, chain) == 3
-    assert hop_diameter(1, np.empty((0, 2), dtype=int)) == 0
-    assert hop_diameter(4, chain[1:]) is None
-    assert hop_diameter(2, np.empty((0, 2), dtype=int)) is None
 
 
 @given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 1000))
@@ -146,7 +117,7 @@ def diameter_of(names, links) -> int:
     return int(shortest_path(graph, unweighted=True).max())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(small_params, st.integers(-(2**63), 2**63 - 1))
 def test_invariants(params, seed):
     graph = generate(params, seed)
@@ -215,8 +186,7 @@ def test_invariants(params, seed):
     assert (np.abs(carrier - gateway) <= scales.stub).all()
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("extra", [0, 5])
+@pytest.mark.parametrize(("seed", "extra"), [(1, 0), (2, 5)])
 def test_transit_property(seed, extra):
     """Routes inside a domain stay in it; routes between transit routers stay off the stubs."""
     params = TopologyConfig(
@@ -264,28 +234,6 @@ def test_extra_links_need_a_pair():
         generate(TopologyConfig(**one, extra_stub_stub=2), 1)
 
 
-def test_the_smallest_graph():
-    graph = generate(
-        TopologyConfig(transit_domains=1, transit_size=1, stubs_per_transit=1, stub_size=1), 5
-    )
-    assert len(graph.vertices) == 2
-    assert len(graph.edges) == 2
-
-
-def test_the_quirk_shrinks_all_transit_domains_but_the_first():
-    def width(graph, domain):
-        rows = graph.vertices.query("domain == @domain")
-        return max(np.ptp(rows["x"]), np.ptp(rows["y"]))
-
-    params = dict(transit_size=8)
-    quirk = generate(TopologyConfig(**params), 1)
-    square = Scales.of(TopologyConfig(**params)).stub
-    assert width(quirk, 0) > square
-    assert all(width(quirk, domain) < square for domain in range(1, 10))
-    full = generate(TopologyConfig(**params, gtitm_quirk=False), 1)
-    assert sum(width(full, domain) > square for domain in range(10)) >= 8
-
-
 def test_a_stub_does_not_depend_on_redraws_of_another(monkeypatch):
     """Burn draws of stub 16 alone: no other router moves, no link elsewhere changes."""
     before = generate(PRESET, 1)
@@ -303,21 +251,16 @@ def test_a_stub_does_not_depend_on_redraws_of_another(monkeypatch):
     assert before.vertices["domain"][moved].unique().tolist() == [PRESET.transit_domains + 16]
 
 
-def test_equal_seeds_give_equal_graphs_and_others_do_not():
-    assert digest(generate(SMALL, 1)) == digest(generate(SMALL, 1))
-    assert digest(generate(SMALL, 1)) != digest(generate(SMALL, 2))
-
-
 def test_golden_digest_of_the_preset():
     """Changes only when the model is meant to change: published runs name their seed."""
     assert digest(generate(PRESET, 1)) == "c43416f7328b6e39"
 
 
 def test_preset_against_the_published_numbers():
-    graphs = [generate(PRESET, seed) for seed in range(1, 11)]
+    graphs = [generate(PRESET, seed) for seed in range(1, 4)]
     delays = [graph.edges["delay_ms"].mean() for graph in graphs]
     assert all(39 <= delay <= 43 for delay in delays)
-    assert np.isclose(np.mean([len(graph.edges) for graph in graphs]), 25_294, rtol=0.01)
+    assert np.isclose(np.mean([len(graph.edges) for graph in graphs]), 25_294, rtol=0.02)
     assert {len(graph.vertices) for graph in graphs} == {5050}
 
 
@@ -331,23 +274,6 @@ def test_a_hopeless_probability_is_refused(field):
     ) as error:
         generate(params, 1)
     assert "\n" not in str(error.value)
-
-
-def test_large_stubs_with_an_improbable_p_stub_are_refused():
-    """A hundred draws may give one connected stub, but there are hundreds of stubs."""
-    large = {"transit_domains": 1, "transit_size": 4, "stubs_per_transit": 25, "stub_size": 99}
-    with pytest.raises(InputError, match=r"domain of 1\d\d routers; raise it to 0.0\d+ or more"):
-        generate(TopologyConfig(**large, p_stub=0.015), 1)
-
-
-def test_the_quirk_blames_the_probability_that_was_used():
-    with pytest.raises(InputError, match=r"p_stub = 0.001"):
-        generate(TopologyConfig(p_stub=0.001), 1)
-
-
-def test_more_points_than_cells_is_refused():
-    with pytest.raises(InputError, match="cannot place 17 routers on 4 x 4"):
-        geo(17, 4, 1.0, "p_stub", stream())
 
 
 # --- the probability that a random graph is connected, against counting all graphs ----------------
@@ -372,20 +298,6 @@ def test_probability_by_counting(p):
     assert np.allclose(found, [counted(n, p) for n in range(1, 6)])
 
 
-def test_large_domains_go_on_from_small_ones():
-    """No isolated router is nearly the same as connected; around 300 routers both are known."""
-    for p in (0.015, 0.02, 0.03):
-        exact, estimated = connected_probability(np.array([300, 301]), p)
-        assert math.isclose(exact, estimated, rel_tol=0.1)
-
-
-def test_it_rises_with_the_probability_and_is_never_none():
-    found = [connected_probability(np.array([40]), p)[0] for p in (1e-9, 0.05, 0.1, 0.3, 1.0)]
-    assert found == sorted(found)
-    assert found[0] > 0
-    assert found[-1] == 1
-
-
 def test_what_is_proposed_would_do():
     sizes = np.array([700, 650, 30])
     with pytest.raises(InputError, match=r"p_stub = 0\.002") as error:
@@ -394,17 +306,6 @@ def test_what_is_proposed_would_do():
     check_connectable(sizes, enough, "p_stub")
     with pytest.raises(InputError):
         check_connectable(sizes, enough * 0.9, "p_stub")
-
-
-def test_many_domains_take_as_long_as_one_improbable_one():
-    check_connectable(np.full(10, 12), 0.05, "p_stub")
-    with pytest.raises(InputError, match="of 12 routers"):
-        check_connectable(np.full(100_000, 12), 0.05, "p_stub")
-
-
-def test_many_large_domains_are_told():
-    with pytest.raises(InputError):
-        check_connectable(np.arange(1, 10_000), 1e-6, "p_stub")
 
 
 # --- the internet-like graph ----------------------------------------------------------------------

@@ -4,7 +4,6 @@ import builtins
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,11 +14,10 @@ from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.core.errors import InputError, shown
 from scribe_spark.measures.published import published
 from scribe_spark.schemas import LINKS, ROUTERS
-from scribe_spark.systems.registry import all_systems
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
 from scribe_spark.topology.graph_files import edge_list
-from scribe_spark.topology.links import Topology, both_ways, from_frames, from_given
+from scribe_spark.topology.links import Topology, both_ways, from_given
 from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import generate
 
@@ -100,56 +98,11 @@ def test_presets_load(name, monkeypatch):
     assert len(graph.vertices) == sizes[name]
 
 
-#: Of another topology (internet.toml) or overlay, of systems that the paper does not measure, of
-#: runs in which nodes and members come and go.
-ELSEWHERE = {
-    *("power_law_routers", "power_law_links", "overlay_dimensions", "systems"),
-    *("pair_delay", "message_jitter", "nodes_file", "edges_file"),
-    *(
-        flat
-        for system in all_systems()
-        if system.config_section
-        for flat in RunConfig.sections[system.config_section].flat_names().values()
-    ),
-    *(
-        flat
-        for section in ("bandwidth", "world", "scribe")
-        for flat in RunConfig.sections[section].flat_names().values()
-    ),
-}
-
-
-def test_the_paper_preset_is_the_default_and_states_every_field():
+def test_the_paper_preset_is_the_default():
     """A run without flags is the paper's experiment, of which the paper's numbers are."""
     told = read_toml(DATA / "paper.toml")
     assert RunConfig.of(told) == RunConfig()
     assert published(RunConfig())["scribe.rad.median"].paper == 1.68
-    assert set(RunConfig().flat()) - set(told) == {
-        *(
-            "classes",
-            "custody",
-            "routes",
-            "node_routers",
-            "regions",
-            "region_latency",
-            "region_shares",
-            "region_jitter",
-        ),
-        *("transit_rate", "transit_stub_rate", "stub_rate", "withhold", "withhold_kind"),
-        *("deadline", "weights", "quorum", "replies", "reply_size"),
-        "group_size",
-        "members",
-        "capacities",
-        "knowledge",
-        *(ELSEWHERE & RunConfig().flat().keys()),
-    }
-
-
-def test_tiny_members():
-    members = pd.read_csv(DATA / "tiny_members.csv")
-    assert members.groupby("group")["node"].nunique().to_dict() == {1: 12, 2: 6, 3: 3, 4: 1}
-    assert members["node"].between(0, 19).all()
-    assert not members.duplicated().any()
 
 
 # --- real networks by name ------------------------------------------------------------------------
@@ -168,21 +121,9 @@ def test_topohub_delay_is_light_in_fibre():
     assert graph.vertices["y"].between(47, 56).all()
 
 
-def test_topohub_with_routers_at_one_place():
-    pytest.importorskip("topohub")
-    graph = loaded("topohub:topozoo/Dfn")
-    assert (graph.edges["delay_ms"] == 0).any()
-    assert (graph.edges["weight"] > 0).all()
-
-
 @pytest.mark.parametrize(
     ("name", "near"),
-    [
-        ("sndlib/germany5", "sndlib/germany50"),
-        ("topozoo/abilene", "topozoo/Abilene"),
-        ("../../secret", "is unknown to topohub; it has "),
-        ("", "is unknown to topohub; it has "),
-    ],
+    [("sndlib/germany5", "sndlib/germany50"), ("../../secret", "is unknown to topohub; it has ")],
 )
 def test_unknown_topohub_names(name, near):
     pytest.importorskip("topohub")
@@ -201,38 +142,28 @@ def test_topohub_not_installed(monkeypatch):
     assert "pip install 'scribe_spark[topohub]'" in refusal("topohub:sndlib/polska")
 
 
-def test_a_disconnected_topohub_network_is_refused(monkeypatch):
-    topohub = pytest.importorskip("topohub")
-    network = topohub.get("sndlib/polska")
-    network["edges"] = [e for e in network["edges"] if 0 not in (e["source"], e["target"])]
-    monkeypatch.setattr(topohub, "get", lambda name: network)
-    assert "must be connected" in refusal("topohub:sndlib/polska")
-
-
 # --- tables of links ------------------------------------------------------------------------------
 
 
-def test_edge_list_gets_reverses_and_default_weights(tmp_path):
-    graph = loaded(written(tmp_path, "src,dst,delay_ms\n5,2,1.5\n2,9,0\n"))
-    assert graph.vertices["id"].tolist() == [2, 5, 9]
+@pytest.mark.parametrize(
+    ("rows_of_file", "links"),
+    [
+        ("5,2,1.5,\n2,9,0,",
+         [(2, 5, 1.5, 1.5), (2, 9, 0, 1e-6), (5, 2, 1.5, 1.5), (9, 2, 0, 1e-6)]),
+        ("0,1,1,10\n1,0,2,20", [(0, 1, 1, 10), (1, 0, 2, 20)]),
+        ("0,1,1.23456789,1.23456789", [(0, 1, 1.235, 1.234568), (1, 0, 1.235, 1.234568)]),
+        ("0,1,1,10\n0,1,9,3\n0,1,8,3\n1,2,1,1\n1,2,1,1\n2,1,5,5",
+         [(0, 1, 8, 3), (1, 0, 8, 3), (1, 2, 1, 1), (2, 1, 5, 5)]),
+    ],
+    ids=["reverses and weights are added", "both ways are kept", "rounded", "parallel links"],
+)  # fmt: skip
+def test_edge_lists(tmp_path, rows_of_file, links):
+    given = [row.rstrip(",") for row in rows_of_file.split("\n")]
+    head = ["src,dst,delay_ms"] if rows_of_file.endswith(",") else ["src,dst,delay_ms,weight"]
+    graph = loaded(written(tmp_path, "\n".join([*head, *given, ""])))
+    assert rows(graph) == links
+    assert graph.vertices["id"].tolist() == sorted({end for link in links for end in link[:2]})
     assert graph.vertices.drop(columns="id").isna().all().all()
-    assert rows(graph) == [(2, 5, 1.5, 1.5), (2, 9, 0, 1e-6), (5, 2, 1.5, 1.5), (9, 2, 0, 1e-6)]
-
-
-def test_a_link_given_both_ways_keeps_both(tmp_path):
-    graph = loaded(written(tmp_path, "src,dst,delay_ms,weight\n0,1,1,10\n1,0,2,20\n"))
-    assert rows(graph) == [(0, 1, 1, 10), (1, 0, 2, 20)]
-
-
-def test_parallel_links_keep_least_weight_then_least_delay(tmp_path):
-    text = "src,dst,delay_ms,weight\n0,1,1,10\n0,1,9,3\n0,1,8,3\n1,2,1,1\n1,2,1,1\n2,1,5,5\n"
-    graph = loaded(written(tmp_path, text))
-    assert rows(graph) == [(0, 1, 8, 3), (1, 0, 8, 3), (1, 2, 1, 1), (2, 1, 5, 5)]
-
-
-def test_delays_are_kept_to_the_microsecond_and_weights_to_a_millionth(tmp_path):
-    text = "src,dst,delay_ms,weight\n0,1,1.23456789,1.23456789\n"
-    assert rows(loaded(written(tmp_path, text)))[0] == (0, 1, 1.235, 1.234568)
 
 
 def test_the_order_of_rows_does_not_matter():
@@ -243,12 +174,6 @@ def test_the_order_of_rows_does_not_matter():
     expected = both_ways(edges)
     for seed in range(10):
         pd.testing.assert_frame_equal(both_ways(edges.sample(frac=1, random_state=seed)), expected)
-
-
-def test_parquet_edge_list(tmp_path):
-    frame = pd.DataFrame({"dst": [1], "src": [0], "delay_ms": [2.5], "name": ["a"]})
-    frame.to_parquet(tmp_path / "links.parquet")
-    assert rows(loaded((tmp_path / "links.parquet").as_uri()))[0] == (0, 1, 2.5, 2.5)
 
 
 @pytest.mark.filterwarnings("error")
@@ -276,22 +201,6 @@ def plain(schema) -> list[tuple]:
     return [(f.name, f.dataType) for f in schema.fields]
 
 
-def test_columns_of_vertices_and_edges(topology):
-    assert topology.vertices.dtypes == [
-        ("id", "bigint"),
-        ("kind", "string"),
-        ("domain", "bigint"),
-        ("x", "double"),
-        ("y", "double"),
-    ]
-    assert topology.edges.dtypes == [
-        ("src", "bigint"),
-        ("dst", "bigint"),
-        ("delay_ms", "double"),
-        ("weight", "double"),
-    ]
-
-
 def test_contract_tables(topology):
     routers, links = topology.routers(), topology.links()
     assert plain(routers.schema) == plain(ROUTERS)
@@ -302,13 +211,6 @@ def test_contract_tables(topology):
     assert [tuple(row) for row in links.collect()] == list(
         DRAWN.edges.itertuples(index=False, name=None)
     )
-
-
-def test_unknown_is_null_not_nan(spark, tmp_path):
-    (tmp_path / "links.csv").write_text("src,dst,delay_ms\n0,1,2\n")
-    topology = Topology.from_graph(spark, edge_list(str(tmp_path / "links.csv")))
-    rows = topology.routers().collect()
-    assert sorted(map(tuple, rows)) == [(0, None, None, None, None), (1, None, None, None, None)]
 
 
 def test_there_and_back(topology):
@@ -328,6 +230,10 @@ def test_graphframe(topology, with_graphframes):
 # DataFrames as input
 
 
+def from_frames(vertices, edges, source: str = "DataFrames") -> Graph:
+    return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
+
+
 def test_from_frames(spark):
     vertices = spark.createDataFrame(
         [(3, "core", 1, 0.5), (1, None, None, None)], "id int, kind string, domain int, x double"
@@ -345,27 +251,13 @@ def test_from_frames(spark):
     assert from_frames(None, edges).vertices["id"].tolist() == [1, 3]
 
 
-def test_from_a_graphframe(spark):
-    """Only its two DataFrames are used, so any object with them will do here."""
-    edges = "src long, dst long, delay_ms double"
-    given = SimpleNamespace(
-        vertices=spark.createDataFrame([(7,)], "id long"), edges=spark.createDataFrame([], edges)
-    )
-    graph = from_given(GivenGraph.of(given))
-    assert graph.vertices["id"].tolist() == [7]
-    assert graph.edges.empty
-    assert list(graph.edges) == ["src", "dst", "delay_ms", "weight"]
-
-
 @pytest.mark.parametrize(
     ("ids", "links", "says"),
     [
         (["a", "b"], [(0, 1, 1.0)], "column 'id' must be a whole number: row 1 (id='a')"),
         (["0", "0"], [(0, 1, 1.0)], "must be unique"),
-        (["0", "1"], [(0, 2, 1.0)], "must be vertices"),
         (["0", "1"], [(0, 1, float("nan"))], "'delay_ms' must be a finite number"),
         (["0", "1"], [(0, None, 1.0)], "'dst' must be a whole number"),
-        (["0", "1", "2"], [(0, 1, 1.0)], "must be connected"),
         ([], [(0, 1, 1.0)], "has no rows"),
     ],
 )
@@ -403,10 +295,6 @@ RING = [(0, 1, 1.0, 1.0), (1, 2, 0.0, 2.0), (2, 3, 1e6, 1e-6), (3, 0, 3.5, 1e9)]
 NAN, INF = float("nan"), float("inf")
 
 
-def test_a_ring_is_fine():
-    check(graph(RING))
-
-
 def test_a_single_router_without_links_is_legal():
     check(graph([], ids=[7]))
     check(Graph(router_frame([7]), graph([]).edges))
@@ -417,21 +305,15 @@ def test_a_single_router_without_links_is_legal():
     [
         ([], [], "no vertices"),
         (RING, [0, 1.5, 2, 3], "must be whole numbers: row 2 (id=1.5)"),
-        (RING, [0, "a", 2, 3], "must be whole numbers: row 2 (id='a')"),
         (RING, [0, 1, 2, 3, None], "must be whole numbers: row 5 (id=missing)"),
         (RING, [0, 1, 2, 3, -4], "at least 0: row 5 (id=-4)"),
         (RING, [0, 1, 2, 3, 1, 2], "unique: row 5 (id=1), row 6 (id=2)"),
         ([*RING, (0, 9, 1, 1)], None, "must be vertices: row 5 (src=0, dst=9)"),
-        ([*RING, (9, 0, 1, 1)], None, "must be vertices: row 5 (src=9, dst=0)"),
         ([*RING, (2, 2, 1, 1)], None, "self-loops out: row 5 (src=2, dst=2)"),
         ([*RING, (0, 2, -1, 1)], None, "row 5 (src=0, dst=2, delay_ms=-1.0)"),
         ([*RING, (0, 2, NAN, 1)], None, "delay_ms must be a number from 0 to 1,000,000: row 5"),
-        ([*RING, (0, 2, INF, 1)], None, "delay_ms=inf"),
-        ([*RING, (0, 2, None, 1)], None, "delay_ms=missing"),
         ([*RING, (0, 2, 1, 0)], None, "weight must be a number from 0.000001 to 1,000,000,000"),
         ([*RING, (0, 2, 1, NAN)], None, "row 5 (src=0, dst=2, weight=missing)"),
-        ([*RING, (0, 2, 1, INF)], None, "weight=inf"),
-        ([*RING, (0, 2, 1, -3)], None, "weight=-3.0"),
         ([(0, 1, -1, 1)] * 5, None, ", row 3 (src=0, dst=1, delay_ms=-1) and 2 more"),
         (RING, [0, 1, 2, 3, 8], "falls into 2 parts: router 8 (1 in that part) has no route"),
         ([*RING, (10, 11, 1, 1), (11, 12, 1, 1), (12, 13, 1, 1)],
@@ -456,12 +338,9 @@ def test_each_rule(links, ids, says):
         ({"own_us": [0, 0, 0, 10**9 + 1]}, 0.0, "row 4 (router=3, own_ms=1000000.001)"),
         ({"shares": [0.5, 0.75, -0.25, 0.0]}, 0.0,
          "the share of the nodes at a router must be a number from 0 to 1: row 3 (router=2, "),
-        ({"shares": [0.5, NAN, 0.5, 0.0]}, 0.0, "row 2 (router=1, share=missing)"),
         ({"shares": [0.5, 0.250002, 0.25, 0.0]}, 0.0, "must sum to 1, but sum to 1.000002"),
         ({"up": [1, -1, 0, 0]}, 0.0, "a rate (bits per second) must be a number from 0 to 1,0"),
-        ({"down": [0, 0, 0, 10**15 + 1]}, 0.0, "row 4 (router=3, down=1000000000000001)"),
         ({}, 1.5, "loss must be a number from 0 to 1: row 1 (src=0, dst=1, loss=1.5)"),
-        ({}, NAN, "loss must be a number from 0 to 1: row 1"),
     ],
 )  # fmt: skip
 def test_the_numbers_of_nodes_and_losses_have_bounds(hosts, loss, says):
@@ -470,14 +349,3 @@ def test_the_numbers_of_nodes_and_losses_have_bounds(hosts, loss, says):
     with pytest.raises(InputError) as error:
         check(replace(graph(RING), hosts=Hosts(**arrays), losses=rows))
     assert says in str(error.value)
-
-
-def test_the_smaller_part_is_named():
-    ids = [0, 1, 2, 3, 10, 11, 12, 13, 14]
-    links = [(a, b, 1.0, 1.0) for a, b in [(14, 13), (13, 12), (12, 11), (11, 10)]]
-    with pytest.raises(InputError, match=r"router 0, 1, 2, \.\.\. \(4 in that part\).*other 5"):
-        check(graph(RING + links, ids))
-
-
-def test_many_parallel_links_are_still_a_link():
-    check(graph([(0, 1, 1.0, 1.0)] * 512, ids=[0, 1]))

@@ -1,9 +1,6 @@
 """Routes between all pairs of routers, through Spark, and what is told and refused of networks."""
 
 import re
-import time
-import tracemalloc
-from collections import Counter
 from dataclasses import replace
 from itertools import product
 
@@ -15,11 +12,10 @@ import worlds
 from oracle.random_cases import random_case
 
 from scribe_spark import experiments
-from scribe_spark.config import Execution, RunConfig, TopologyConfig, WorldConfig
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.topology import transit_stub
 from scribe_spark.topology.graph import Graph, router_frame
-from scribe_spark.topology.links import both_ways, graph_of_links
+from scribe_spark.topology.links import graph_of_links
 from scribe_spark.underlay import matrices as all_pairs
 from scribe_spark.underlay import routable as module
 from scribe_spark.underlay.dijkstra import LinkArrays
@@ -73,22 +69,6 @@ def test_compute_routes_equal_the_oracle(spark, seed, few, monkeypatch):
     check(matrices, one)
 
 
-def test_unpacking_takes_little_more_memory_than_the_matrices():
-    """Blocks are unpacked one after the other."""
-    graph = transit_stub.generate(TopologyConfig(transit_domains=4), 1)
-    links = LinkArrays.of(graph.vertices["id"].to_numpy(), graph.edges, "delay", 1)
-    components = pendant_components(links)
-    rows = [r for n in range(units(links, components)) for r in route_unit(links, components, n)]
-    blocks = pa.Table.from_batches(rows)
-    tracemalloc.start()
-    try:
-        matrices = unpack_routes(links, components, blocks)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 1.3 * (matrices.delay_us.nbytes + matrices.pred.nbytes)
-
-
 @pytest.mark.parametrize("chain", [2, 3, 40])
 def test_a_route_too_long_for_the_matrices_is_refused(spark, chain):
     """In one hop or in several, of the core's routers or through a gateway."""
@@ -106,18 +86,6 @@ def test_a_route_too_long_for_the_matrices_is_refused(spark, chain):
 
 
 # --- bulk questions -------------------------------------------------------------------------------
-
-
-def test_matrices_are_those_of_the_routes(spark):
-    one = worlds.worlds()[2]
-    ids, links = np.array(one.case.routers), worlds.link_frame(one.case)
-    routes = compute_routes(spark, ids, links, "delay", 1)
-    underlay = MatrixUnderlay.of(spark, routes, len(links), 500)
-    delay_us, pred, routers = underlay.kernel.open()
-    assert (underlay.links, underlay.lan_us) == (len(links), 500)
-    assert np.array_equal(delay_us, one.kernel.delay_us)
-    assert np.array_equal(pred, one.kernel.pred)
-    assert routers.tolist() == underlay.routers.tolist() == list(one.case.routers)
 
 
 def test_one_router_no_link(spark):
@@ -141,46 +109,6 @@ def test_delay_between_all_routers_of_every_case(spark):
     timed = worlds.underlay(spark).delay(frame, "a", "b", "d")
     assert timed.columns == ["a", "b", "expected", "d"]
     assert timed.where("d = expected").count() == len(rows)
-
-
-def test_no_hop_takes_no_time(spark):
-    frame = spark.createDataFrame(
-        [(1, 0, None), (2, None, 0), (3, None, None)], "n int, a bigint, b bigint"
-    )
-    assert {r["delay_us"] for r in worlds.underlay(spark).delay(frame, "a", "b").collect()} == {0}
-
-
-def test_packets_add_up_over_routes_and_merge_within_trees(spark):
-    adds, merges, expected = [], [], {"adds": Counter(), "merges": Counter()}
-    for one in worlds.worlds()[:80]:
-        rng = np.random.default_rng(one.case.seed)
-        routers = len(one.case.routers)
-        for a, b, packets in rng.integers(0, [routers, routers, 9], (10, 3)).tolist():
-            adds.append((one.base + a, one.base + b, packets + 1))
-            for s, d in one.routes.path_links(a, b):
-                expected["adds"][one.base + s, one.base + d] += packets + 1
-        for tree in range(3):
-            source, *targets = rng.integers(0, routers, 5).tolist()
-            # a user's numbers of groups may be beyond 2**53
-            name = 2**60 + one.base + tree
-            merges += [(name, one.base + source, one.base + t) for t in targets]
-            merged = {link for t in targets for link in one.routes.path_links(source, t)}
-            for s, d in merged:
-                expected["merges"][one.base + s, one.base + d] += 1
-    kernel = worlds.underlay(spark).kernel
-    a, b, packets = np.array(adds, dtype=np.int64).T
-    assert counted(kernel, *kernel.link_packets(kernel.index(a), kernel.index(b), packets)) == dict(
-        expected["adds"]
-    )
-    tree, a, b = np.array(merges, dtype=np.int64).T
-    found = counted(kernel, *kernel.merged_packets(tree, kernel.index(a), kernel.index(b)))
-    assert found == dict(expected["merges"])
-    assert max(found.values()) > 1
-
-
-def counted(kernel, src: np.ndarray, dst: np.ndarray, packets: np.ndarray) -> dict:
-    links = zip(kernel.ids(src).tolist(), kernel.ids(dst).tolist(), strict=True)
-    return dict(zip(links, packets.tolist(), strict=True))
 
 
 def test_losses_of_routes_are_handed_out(spark):
@@ -215,55 +143,12 @@ def test_means_over_all_ordered_pairs():
         assert told["mean route hops"] == f"{hops:.2f}"
 
 
-@pytest.mark.parametrize(
-    ("delays", "told"),
-    [
-        ([4.0, 6.0], "4 to 6 ms, median 5 ms"),  # both ways: 4, 4, 6, 6
-        ([1.0, 2.0, 9.0], "1 to 9 ms, median 2 ms"),
-        ([1.0, 2.0, 4.5, 9.0], "1 to 9 ms, median 3.25 ms"),
-        ([], "0 to 0 ms, median 0 ms"),
-    ],
-)
-def test_the_median_of_an_even_number_of_links_is_between_two(delays, told):
-    at = np.arange(len(delays))
-    links = pd.DataFrame({"src": at, "dst": at + 1, "delay_ms": delays, "weight": 1.0})
-    graph = Graph(router_frame(np.arange(len(delays) + 1)), both_ways(links))
-    assert statistics(graph, "delay", 1)["link delays"] == told
-
-
 def test_a_large_network_is_sampled(monkeypatch):
     one = worlds.worlds()[3]
     monkeypatch.setattr(module, "MOST_ROUTERS", 2)
     monkeypatch.setattr(module, "_SAMPLE", 2)
     told = statistics(graph_of(one), "delay", 1)
     assert told["mean route hops"].endswith("(from 2 sampled routers)")
-
-
-def test_memory_does_not_grow_with_routers_times_links():
-    """500 routers and 40,000 directed links: all pairs of them would be 160 MB a number."""
-    ends = np.random.default_rng(1).integers(0, 500, (20_000, 2))
-    ends = np.concatenate([np.column_stack([np.arange(499), np.arange(1, 500)]), ends])
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    links = pd.DataFrame({"src": ends[:, 0], "dst": ends[:, 1], "delay_ms": 1.0, "weight": 1.0})
-    graph = Graph(router_frame(np.arange(500)), both_ways(links))
-    tracemalloc.start()
-    try:
-        statistics(graph, "delay", 1)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 100e6
-
-
-def test_long_routes_do_not_multiply_the_work():
-    """A line of 2,000 routers: 4,000,000 routes of 667 links in the mean."""
-    routers = np.arange(2_000)
-    line = pd.DataFrame({"src": routers[:-1], "dst": routers[1:], "delay_ms": 1.0, "weight": 1.0})
-    graph = Graph(router_frame(routers), both_ways(line))
-    began = time.process_time()
-    told = statistics(graph, "delay", 1)
-    assert told["mean route hops"] == f"{(len(routers) + 1) / 3:.2f}"
-    assert time.process_time() - began < 10  # 1 s; link by link 26 s
 
 
 # --- networks whose routes take too long ----------------------------------------------------------
@@ -290,18 +175,6 @@ def test_a_line_may_be_as_long_as_a_delay_has_bits(routers, most):
     assert str(refused.value).endswith(": a route must take less than 2147484 ms")
 
 
-def test_a_ring_is_as_long_as_half_of_it():
-    ends = {"src": np.arange(100), "dst": np.roll(np.arange(100), -1)}
-    for delay_ms, fits in ((MOST_MS / 50 - 1, True), (MOST_MS / 50 + 1, False)):
-        ring = graph_of_links(None, pd.DataFrame({**ends, "delay_ms": delay_ms}), "ring")
-        for most in (10_000, 50):
-            if fits:
-                check_routes(ring, "delay", 1, most)
-            else:
-                with pytest.raises(InputError, match="a route must take less than 2147484 ms"):
-                    check_routes(ring, "delay", 1, most)
-
-
 def test_runs_and_worlds_are_refused_before_spark_starts(tmp_path):
     """There is no session in this test, and none is started."""
     path = str(tmp_path / "far.csv")
@@ -312,9 +185,3 @@ def test_runs_and_worlds_are_refused_before_spark_starts(tmp_path):
         experiments.check(RunConfig(nodes=10, groups=2, group_size=2, topology=path), how)
     with pytest.raises(InputError, match=said):
         experiments.check_world_run(WorldConfig(nodes=10, topology=path), how)
-
-
-def test_the_mean_delay_of_a_network_with_long_routes_is_right():
-    """Not cut off at what a matrix holds: of a line of 4 the distances are 1, 1, 1, 2, 2, 3."""
-    told = statistics(line(4, 900_000.0), "delay", 1)
-    assert told["mean route delay"] == f"{900_000 * 10 / 6:.2f} ms"

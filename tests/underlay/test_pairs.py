@@ -38,15 +38,6 @@ def test_a_pair_has_one_delay(law):
     assert (found == all_delays(kernel(law, seed=2), 60)).all() == is_constant
 
 
-def test_a_delay_is_a_hash_of_the_two_numbers():
-    """Of nothing else: the number of nodes, the order of questions, their types."""
-    bits = draws.bits_np(1, "pair delay", 17 << 32 | 999_999)
-    expected = 10_000 + (int(bits) >> 32) * 140_001 // 2**32
-    for one, other in ((17, 999_999), (999_999, 17)):
-        found = kernel().delays(np.array([one], np.int32), np.array([other], np.int32))
-        assert found.tolist() == [expected]
-
-
 def test_distributions():
     """Quantiles of 200,000 pairs against those of the distributions."""
     a = np.arange(200_000)

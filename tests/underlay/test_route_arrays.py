@@ -2,28 +2,18 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 import worlds
-from oracle.random_cases import random_case
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.underlay import dijkstra as routes
 from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay import paths
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
-from scribe_spark.underlay.matrices import (
-    bridges,
-    inner_routes,
-    leaving_routes,
-    nearest,
-    pendant_components,
-    pendant_exits,
-)
+from scribe_spark.underlay.matrices import bridges, nearest, pendant_components, pendant_exits
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 
 
@@ -43,31 +33,6 @@ def test_delay_and_predecessor_equal_the_oracle():
             assert dict(enumerate(delay_us[s])) == one.routes.delay[s]
             before = {v: None if p < 0 else p for v, p in enumerate(pred[s])}
             assert before == one.routes.pred[s], one.case.seed
-
-
-def test_routes_of_some_sources_are_rows_of_those_of_all():
-    for one in worlds.worlds():
-        case = one.case
-        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
-        some = np.array(random.Random(case.seed).sample(case.routers, len(case.routers) // 2 + 1))
-        for part, everything in zip(
-            route_block(arrays, some), worlds.route_matrices(case), strict=True
-        ):
-            assert np.array_equal(part, everything[some])
-
-
-def test_order_of_links_and_names_of_routers_do_not_matter():
-    for one in worlds.worlds()[:60]:
-        case = one.case
-        ids = np.array([17 + 5 * r for r in case.routers])
-        links = worlds.link_frame(case).sample(frac=1, random_state=case.seed)
-        links = links.assign(src=17 + 5 * links["src"], dst=17 + 5 * links["dst"])
-        arrays = LinkArrays.of(ids[::-1], links, "delay", 1)
-        assert np.array_equal(arrays.routers, ids)
-        renamed = route_block(arrays, np.arange(len(ids)))
-        assert all(
-            np.array_equal(*pair) for pair in zip(renamed, worlds.route_matrices(case), strict=True)
-        )
 
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
@@ -111,18 +76,6 @@ def test_a_route_of_more_than_half_an_hour_is_exact_here_and_too_long_for_the_ma
     delay_us, _ = route_block(arrays, np.arange(2))
     assert delay_us.tolist() == [[0, 2_147_484_000], [2_147_484_000, 0]]
     assert bounded_delay(delay_us).tolist() == [[0, TOO_LONG], [TOO_LONG, 0]]
-
-
-def test_one_router_and_no_link():
-    case = replace(random_case(0), routers=(0,), links={})
-    delay_us, pred = worlds.route_matrices(case)
-    assert delay_us.tolist() == [[0]]
-    assert pred.tolist() == [[-1]]
-
-
-def test_whole_weights_are_the_smallest_in_proportion():
-    assert routes._whole_numbers(np.array([0.5, 1.5, 2.0])).tolist() == [1, 3, 4]
-    assert routes._whole_numbers(np.array([7.0, 7.0])).tolist() == [1, 1]
 
 
 # --- the links on routes and on merges of routes --------------------------------------------------
@@ -184,15 +137,6 @@ def test_merged_links_equal_the_oracle():
         assert sorted(link.tolist()) == sorted(number for _, number in expected)
 
 
-def test_links_of_no_route():
-    none = np.empty(0, dtype=np.int64)
-    pred = np.array([[-1]])
-    assert [len(part) for part in path_links(last_links(pred), none, none)] == [0, 0]
-    here = np.zeros(2, dtype=np.int64)
-    assert len(path_links(last_links(pred), here, here)[0]) == 0
-    assert len(merged_links(last_links(pred), 1, here, here, here)) == 0
-
-
 # --- the nearest of a set of routers --------------------------------------------------------------
 
 
@@ -223,17 +167,6 @@ def test_nearest_is_the_first_of_the_least(monkeypatch):
                     inside, outside = inside + same, outside + (component[query] >= 0 and not same)
     assert inside > 100
     assert outside > 100
-
-
-def test_nearest_in_many_blocks_of_queries():
-    rng = np.random.default_rng(2)
-    delay_us = rng.integers(0, 50, (40, 40), dtype=np.int32)
-    queries, candidates = rng.integers(0, 40, 300), rng.integers(0, 40, 2**18 // 8)
-    starts = np.array([0, 1000])
-    found = nearest(delay_us, pendant_exits(40, []), queries, candidates, starts)
-    seen = delay_us[queries][:, candidates]
-    assert np.array_equal(found[:, 0], seen[:, :1000].argmin(axis=1))
-    assert np.array_equal(found[:, 1], 1000 + seen[:, 1000:].argmin(axis=1))
 
 
 def test_the_nearest_router_may_be_beyond_a_slow_way_inside():
@@ -268,23 +201,6 @@ def bridges_of(links) -> list[tuple[int, int]]:
     return [(a, b) for a, b in links if b not in reached(a, links, (a, b))]
 
 
-def hanging(routers, links) -> dict[int, set[int]]:
-    """Router of the core -> what hangs on it, by taking each undirected link away in turn."""
-    found = bridges_of(links)
-    solid = {r: {r} for r in routers}  # routers that no bridge separates
-    for a, b in links:
-        if (a, b) not in found and solid[a] is not solid[b]:
-            solid[a] |= solid[b]
-            for router in solid[b]:
-                solid[router] = solid[a]
-    most = max(map(len, solid.values()))
-    return {
-        (a, b): reached(b, links, (a, b))
-        for a, b in found
-        if len(solid[a]) == most and a not in reached(b, links, (a, b))
-    }
-
-
 def test_bridges_are_the_links_that_hold_the_network_together():
     seen = 0
     for one in worlds.worlds():
@@ -296,55 +212,3 @@ def test_bridges_are_the_links_that_hold_the_network_together():
         )
         seen += len(links) - sum(marked)
     assert seen > 200
-
-
-def test_components_hang_by_one_link_and_are_as_large_as_can_be():
-    seen = 0
-    for one in worlds.worlds():
-        case = one.case
-        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
-        components = pendant_components(arrays)
-        by_link = hanging(case.routers, case.links)
-        for component in components:
-            assert set(component.routers.tolist()) == by_link[component.outside, component.gateway]
-            assert component.routers.tolist() == sorted(component.routers.tolist())
-        # the core is one set of routers that no link separates: two of its links are no components
-        core = set(case.routers).difference(
-            *(component.routers.tolist() for component in components)
-        )
-        assert {component.outside for component in components} <= core
-        assert not any({a, b} <= core for a, b in by_link)
-        assert sum(len(component.routers) for component in components) + len(core) == len(
-            case.routers
-        )
-        seen += len(components)
-    assert seen > 200
-
-
-def test_routes_of_pendant_components_equal_the_oracle():
-    inner = 0
-    for tie in ("delay", "seeded"):
-        for one in worlds.worlds():
-            case = one.case
-            arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), tie, 1)
-            expected = route_block(arrays, np.arange(len(case.routers)))
-            for component in pendant_components(arrays):
-                far = expected[0][component.outside], expected[1][component.outside]
-                found = leaving_routes(component, inner_routes(arrays, component), far)
-                for rows, all_ in zip(found, expected, strict=True):
-                    assert rows.dtype == np.int32
-                    assert np.array_equal(rows, all_[component.routers]), (tie, case.seed)
-                inner += len(component.routers) > 1
-    assert inner > 100
-
-
-def test_exits_name_the_component_and_where_its_routes_go_on():
-    for one in worlds.worlds():
-        case = one.case
-        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
-        components = pendant_components(arrays)
-        exits = pendant_exits(len(case.routers), components)
-        expected = {router: (-1, router) for router in case.routers}
-        for number, component in enumerate(components):
-            expected |= {int(router): (number, component.outside) for router in component.routers}
-        assert {r: tuple(exits[:, r].tolist()) for r in case.routers} == expected
