@@ -105,11 +105,7 @@ def note_copies(
     to: np.ndarray,
     **more: np.ndarray,
 ) -> None:
-    """Record copies in `rounds.system.CARRIED`: of each group's measured publications.
-
-    A copy is a row of `group`, `sender` and `to`; groups without a measured publication are left
-    out.
-    """
+    """Record copies of each group's measured publications in `rounds.system.CARRIED`."""
     if len(group):
         row, of = measured.of_groups(group)
         columns = take({"group": group, "sender": sender, "to": to, **more}, row)
@@ -126,11 +122,7 @@ def observe_copies(
     to: np.ndarray,
     lost: np.ndarray,
 ) -> None:
-    """Count the copies of all publications that roots accepted: all go the same way.
-
-    `accepted` has the number of accepted publications of each group; with a schedule, `measured`
-    has all publications. A copy of the first is a row of `session`, `sender`, `to` and `lost`.
-    """
+    """Count the copies of all accepted publications: those of a group go the same way."""
     group = session // sessions.partitions
     if measured is None:
         often = accepted[group]
@@ -145,12 +137,7 @@ def observe_copies(
 def note_first_copies(
     tables: Tables, first: Multicasts, copies: Columns, trees: Sequence[Columns], size: int
 ) -> None:
-    """Record the first copy at each node in `rounds.system.DELIVERED`.
-
-    `copies` has the columns of `dissemination.ARRIVALS`; `trees` have ``group, member, hops,
-    delay_us``. For nodes without a copy, the first TREE with the publications counts, because TREEs
-    are sent after all copies. `first` are the measured publications, `size` is the number of nodes.
-    """
+    """Record the first copy at each node in `rounds.system.DELIVERED`; TREEs come last."""
 
     def named(came: Columns, *columns: str) -> Columns:
         names = ("group", "node", "hops", "delay_us")
@@ -178,10 +165,7 @@ _BROKEN, TRIED = "broken", "tried"
 
 @dataclass(frozen=True)
 class Repair(SessionProgram):
-    """Find the lost copies of nodes that received publications, and the members below them.
-
-    The nodes look for these members by TREEs (rule B18).
-    """
+    """Find lost copies, and the members below them, for whom TREEs are sent (rule B18)."""
 
     #: (G,): the number of publications that each root accepted, which is also the number of lost
     #: copies.
@@ -280,10 +264,7 @@ _OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops
 
 @dataclass(frozen=True)
 class CountHeard(SessionProgram):
-    """Count the copies that nodes received, and record the expected receivers: B9 and B19.
-
-    Messages :data:`ACCEPTED` go to the sources, which have their own publications.
-    """
+    """Count copies at nodes and the expected receivers (B9, B19); sources get `ACCEPTED`."""
 
     #: (G,): the number of publications that the root of each group accepted.
     accepted: np.ndarray
@@ -342,10 +323,7 @@ class CountHeard(SessionProgram):
         return np.bincount(group, minlength=len(self.accepted))
 
     def _copies_from_roots(self, tables: Tables) -> Columns:
-        """Remove and return all copies, also those that the first root sends to other roots.
-
-        Times count from the first root.
-        """
+        """Remove and return all copies, also those that the first root sends to other roots."""
         sessions, copies = self.sessions, tables.pop(ARRIVED_COPIES, {})
         copies = sessions.from_source_root(copies) if copies else {}
         if sessions.partitions == 1:
@@ -476,11 +454,7 @@ class LiveBayeux(SystemOnBuckets):
 
 
 class _BayeuxRound:
-    """A round of Bayeux: the steps that its programs play, and what is kept from round to round.
-
-    `root`, `lost` and `joined` have a value for each session: the position of its root, the round
-    in which the root died (or NONE), and whether the root has received a JOIN.
-    """
+    """A round of Bayeux: its programs, and the root, loss and first JOIN of each session."""
 
     def __init__(
         self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
@@ -648,10 +622,7 @@ class _BayeuxRound:
 
 
 def _first_publications(groups: np.ndarray, partitions: int, session: np.ndarray) -> np.ndarray:
-    """Return the index in `groups` of each session's group; NONE if absent.
-
-    `groups` are the groups of the first publications.
-    """
+    """Return the index in `groups` of each session's group; NONE if absent."""
     return find_sorted(groups, session // partitions)
 
 
@@ -674,8 +645,5 @@ class _LostInSessions(Lost):
 def _late_in_sessions(
     late: Late, of_session: Callable[[np.ndarray], np.ndarray], session: np.ndarray, *columns: Any
 ) -> np.ndarray:
-    """Return the jitter of copies in sessions (us): that of the groups' first publications.
-
-    `late` is the jitter by publication, `of_session` gives the publication of each session.
-    """
+    """Return the jitter of copies in sessions (us): that of the groups' first publications."""
     return late(of_session(session), *columns)

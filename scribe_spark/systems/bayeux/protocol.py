@@ -62,10 +62,7 @@ class Transmissions:
         lost: np.ndarray,
         number: np.ndarray | None = None,
     ) -> None:
-        """Add a transmission per row, from node to node (positions); `lost` ones do not arrive.
-
-        `number` has the publications' numbers, which tell the sizes of copies with a schedule.
-        """
+        """Add transmissions; publications of a schedule have sizes by `number`."""
         row = {"session": session, "sender": sender, "to": to, "lost": lost}
         if self.sizes is not None and number is not None:
             row["size"] = self.sizes[number]
@@ -94,10 +91,7 @@ class SessionProgram:
         sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages to their end or the edge of the bucket.
-
-        The result is that of `route_to_edge`; hops are added to `sent`.
-        """
+        """Route messages as `route_to_edge` does; hops are added to `sent`."""
         first = int(self.bounds[bucket])
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
@@ -113,10 +107,7 @@ class SessionProgram:
         return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
 
     def _farther(self, messages: Columns, to: np.ndarray) -> Columns:
-        """Return messages after a hop to the nodes `to`.
-
-        Columns ``hops, delay_us``, if there are any, count the hop.
-        """
+        """Return messages after a hop to the nodes `to`."""
         if _WAY[0] not in messages:
             return messages
         hop = (to != messages[AT]).astype(np.int64), self.sessions.delays(messages[AT], to)
@@ -143,10 +134,7 @@ class ToRoot(SessionProgram):
     sizes: np.ndarray | None = None  # see `Transmissions`
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        """Return the messages that nodes of the bucket send; ``at`` has the sending nodes.
-
-        A subclass defines it.
-        """
+        """Return the messages that nodes of the bucket send, at ``at``."""
         raise NotImplementedError
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -182,10 +170,7 @@ class ToRoot(SessionProgram):
         return self.sessions.to_root(first, tables, messages[AT], keys)
 
     def _send_on(self, messages: Columns, sent: Transmissions) -> Columns:
-        """Send messages directly to the roots of their sessions; return those that arrive.
-
-        The transmissions are added to `sent`.
-        """
+        """Send messages directly to the roots of their sessions; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
         arrives = self.sessions.lives.is_alive(root)
         sent.add(messages["session"], messages[AT], root, ~arrives, messages["number"])
@@ -278,11 +263,7 @@ def record(sessions: Sessions, tables: Tables) -> None:
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists:
-    """Return the member lists with new entries, the columns `listed`.
-
-    Of several entries for a member, that with the largest number is kept. All TREEs that reach a
-    member through a node have the same next hop at that node.
-    """
+    """Return the member lists with new entries, the columns `listed`."""
     key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
     order = order_of(key, listed["number"])
     order = order[last_of_runs(key[order])]
@@ -350,11 +331,7 @@ class Join(ToRoot):
 
 @dataclass(frozen=True)
 class SendTree(SessionProgram):
-    """Route TREEs to members.
-
-    Nodes record the member when the TREE has reached the member, which they learn by an
-    acknowledgement that is not counted.
-    """
+    """Route TREEs to members; nodes record the member once the TREE has arrived."""
 
     #: The table of JOINs to answer or of members to find: ``at`` (where the TREE starts),
     #: ``session``, ``member``, ``number``; if TREEs carry publications, also ``hops, delay_us`` of
@@ -388,10 +365,7 @@ class SendTree(SessionProgram):
         return outbox
 
     def _next_hop(self, first: int, tables: Tables, messages: Columns) -> tuple[np.ndarray, Met]:
-        """Return the next hops of TREEs towards their members, where they end.
-
-        `first` is the position of the bucket's first node.
-        """
+        """Return the next hops of TREEs towards their members, where they end."""
         onward, ring = messages[AT].copy(), self.sessions.facts.ring
         row = np.flatnonzero(onward != messages["member"])
         keys = Keys.of_nodes(ring, messages["member"][row])
@@ -400,10 +374,7 @@ class SendTree(SessionProgram):
 
 
 def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
-    """Return messages to the nodes on the ways of TREEs that arrived.
-
-    ``first`` marks the nodes where TREEs started.
-    """
+    """Return messages to the nodes on the ways of TREEs that arrived."""
     path = arrived["path"]
     row, column = np.nonzero(path >= 0)
     node = path[row, column]
@@ -446,10 +417,7 @@ class Leave(ToRoot):
 
 @dataclass(frozen=True)
 class Prune(SessionProgram):
-    """Roots that received a LEAVE drop the member's entry, and send a PRUNE to its next hop.
-
-    The next hop does the same.
-    """
+    """Roots, and then next hops, drop the entry of a member that left, and send a PRUNE on."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Drop entries, and tell their next hops."""
@@ -488,10 +456,7 @@ SOURCE, MULTICAST = "source", "MULTICAST"
 
 @dataclass(frozen=True)
 class Publish(ToRoot):
-    """Sources send their publications to the roots.
-
-    A publication is a message :data:`SOURCE`, whose ``number`` identifies the publication.
-    """
+    """Sources send their publications (messages :data:`SOURCE`) to the roots."""
 
     kind = MULTICAST
 

@@ -66,7 +66,6 @@ class GroupsOnTree(GroupOverlays):
         return {"above": above, "depth": depths(above)}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays`."""
         begin, end = (np.searchsorted(overlays.group, overlays.of + more) for more in (0, 1))
         publication, row = expand(begin, end)
         every = np.arange(len(overlays.of))
@@ -119,10 +118,7 @@ def ways_up(above: np.ndarray, some: np.ndarray, offsets: np.ndarray) -> np.ndar
 
 
 def degrees_and_depths(placed: DataFrame) -> DataFrame:
-    """Count how many hosts have each degree (number of neighbours) and each depth.
-
-    The columns are ``measure, value, count``; one task has all hosts.
-    """
+    """Count how many hosts have each degree (number of neighbours) and each depth."""
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for above in _parents(batches):
@@ -174,10 +170,7 @@ class SubscriberPaths:
         return np.diff(self.offsets)
 
     def at_level(self, rows: np.ndarray, level: int) -> np.ndarray:
-        """Return the ancestor of each row at a level (0: the root).
-
-        At its own level, a row is its own ancestor.
-        """
+        """Return the ancestor of each row at a level (0: the root), or the row's own host."""
         steps, node = self.depth[rows] - level, self.node[rows]
         above = np.flatnonzero(steps > 0)
         node[above] = self.ancestors[self.offsets[rows[above]] + steps[above] - 1]
@@ -186,10 +179,7 @@ class SubscriberPaths:
 
 @dataclass(frozen=True)
 class PrunedTrees:
-    """The tree of each group: the hosts on the paths between its source and its members.
-
-    Each pair (group, host) has an index; those of one level of the tree follow one another.
-    """
+    """The tree of each group: the hosts on the paths between its source and its members."""
 
     group: np.ndarray
     node: np.ndarray

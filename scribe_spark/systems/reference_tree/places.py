@@ -87,10 +87,7 @@ class FindPlaces:
 
 
 def _with_results(place: Columns, row: np.ndarray, found: Columns) -> dict[str, np.ndarray]:
-    """Return places with the parents and counts of look-ups that searches found.
-
-    The result i of `found` is for the host in ``row[i]`` of `place`.
-    """
+    """Return places with the parents and counts of look-ups that searches found."""
     new = {name: place[name].copy() for name in ("parent", "parent_lookups", "child_lookups")}
     is_up = found["up"].astype(bool)
     new["parent"][row[is_up]] = found["neighbour"][is_up]
@@ -150,13 +147,7 @@ def lookups(
     assignment: str = CHORD,
     buckets: int | None = None,
 ) -> DataFrame:
-    """Return the look-ups of all hosts: `LOOKUPS`, materialised; free it with `release`.
-
-    Parameters
-    ----------
-    nodes, children, assignment, buckets
-        See :func:`places`, which counts the look-ups.
-    """
+    """Return the look-ups of all hosts (see `places`): `LOOKUPS`, materialised."""
     return _searched(nodes, ReferenceTree(128, children), assignment, buckets, named=True)
 
 
@@ -169,10 +160,7 @@ def _searched(
     *,
     named: bool = False,
 ) -> DataFrame:
-    """Let every host search for its parent and its children in the tree, over the DHT.
-
-    Return a row for each host's place in the tree or, if `named`, a row for each look-up.
-    """
+    """Let every host search for its parent and its children in the tree, over the DHT."""
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: hosts"):
         facts, hosts = table_of_hosts(nodes, tree, assignment, buckets)

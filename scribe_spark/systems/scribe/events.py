@@ -37,10 +37,7 @@ FAILURES = "scribe failures"
 
 @dataclass(frozen=True)
 class PlayEvents(RoundProgram):
-    """Clear the tables of dead nodes, send goodbyes, and mark members that join or quit.
-
-    CREATEs and publications follow later in the round.  Joins and quits may also come as messages.
-    """
+    """Clear the tables of dead nodes, send goodbyes, mark members that join or quit."""
 
     events: Events
     group_events: GroupEvents
@@ -123,10 +120,7 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Make nodes members; they send JOINs later.
-
-    Nodes without credentials are kept apart.
-    """
+    """Make nodes members, which send JOINs later; nodes without credentials are kept apart."""
     allowed = scribe.groups.allows("join", group, node)
     pair = scribe.key(group, node)
     scribe.state.unknown_members.insert(without(pair[~allowed], scribe.state.unknown_members.key))

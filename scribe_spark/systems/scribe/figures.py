@@ -95,11 +95,7 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
-    """Drop children that send a LEAVE (Figure 4, line 9), unless it is older than their last JOIN.
-
-    `source` are the children, `node` their parents, and `number` the join numbers in the LEAVEs.
-    `leave._leave_up` implements lines 10 and 11.
-    """
+    """Drop children that send a LEAVE (Figure 4, line 9) no older than their last JOIN."""
     children = scribe.state.children
     row = children.find(scribe.edge(group, node, source))
     row, number = row[row >= 0], number[row >= 0]

@@ -100,10 +100,7 @@ def _last_numbers(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.nda
 
 
 def hear_parents(scribe: Scribe, came: Columns) -> None:
-    """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes.
-
-    A node that lacks messages of its parent sends a question (rule N3).
-    """
+    """Nodes record heartbeats of their parents; those that lack messages ask (rule N3)."""
     entries = scribe.state.entries
     there, row = scribe.under(came["group"], came[AT], came["parent"])
     entries.heard[row], entries.heeded[row] = scribe.number, True
@@ -128,11 +125,7 @@ def keep_questions(scribe: Scribe, came: Columns) -> None:
 
 
 def find_orphans(scribe: Scribe) -> np.ndarray:
-    """Return the orphans after the heartbeats, as rows of `Entries`.
-
-    An orphan is not the root, and has no live parent that knows it as a child: it got neither a
-    heartbeat nor a payload from its parent.
-    """
+    """Return the orphans after the heartbeats: rows of `Entries` that heard no parent."""
     entries = scribe.state.entries
     return np.flatnonzero(~entries.root & ((entries.parent < 0) | ~entries.heeded))
 

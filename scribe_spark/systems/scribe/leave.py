@@ -36,10 +36,7 @@ def leave_trees(scribe: Scribe) -> None:
 
 
 def left_trees(scribe: Scribe, came: Columns) -> None:
-    """Let nodes leave trees, too, that dropped a child after its LEAVE and are not needed any more.
-
-    `came` are the received LEAVEs.
-    """
+    """Nodes whose children left by LEAVEs (`came`), and that are not needed, leave, too."""
     row = distinct(scribe.entry(came["group"], came[AT]))
     _leave_up(scribe, row[row >= 0])
 
@@ -73,10 +70,7 @@ def send_leave(
 
 
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
-    """Remove the parents of nodes, given as rows of `Entries`; the nodes will send JOINs.
-
-    `why` names the cause of these JOINs.
-    """
+    """Remove the parents of nodes (rows of `Entries`), which will send JOINs of the cause `why`."""
     entries = scribe.state.entries
     entries.parent[rows], entries.cause[rows] = NONE, cause(why)
     entries.path[rows], entries.moved[rows] = NONE, True

@@ -74,10 +74,7 @@ _OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES, NOTICED} - {*OF_
 
 @dataclass(frozen=True)
 class LiveScribe(SystemOnBuckets):
-    """Scribe as a system of worlds.
-
-    ``application(nodes)`` returns a user's application on the upcalls.
-    """
+    """Scribe as a system of worlds; ``application(nodes)`` makes a user's application."""
 
     rules: ScribeConfig
     trees: TreesConfig
@@ -106,12 +103,10 @@ class LiveScribe(SystemOnBuckets):
         return name not in _OF_A_ROUND
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """See `SystemOnBuckets`."""
         entries = tables.get(table_of("entries"), {})
         return entries["key"][entries["member"]] if entries else whole_numbers()
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray:
-        """See `SystemOnBuckets`."""
         return tables.get(table_of("children"), {}).get("key", whole_numbers()) // size
 
     # --- rounds
@@ -178,10 +173,7 @@ class LiveScribe(SystemOnBuckets):
         lan_us: int,
         application: Callable[[int], Application] | None = None,
     ) -> RoundOfGroups:
-        """Return parameters for programs that change nothing, after the round `number`.
-
-        By default, the application is that of rounds.
-        """
+        """Return parameters for programs that change nothing after a round."""
         make = application or self.application
         applications = None if make is None else Applications(make, groups.size)
         of_round = number, groups, self.rules, self.trees, whole_numbers(), applications
@@ -207,10 +199,7 @@ class LiveScribe(SystemOnBuckets):
         return Multicasts(rows.group, rows.publication, rows.source, *way)
 
     def _begun(self, taken: SentPublications, source: str) -> Begun:
-        """Return all publications that roots accepted in the round, as `Begun`.
-
-        With the `source` ``root``, they begin at the roots.
-        """
+        """Return all publications that roots accepted in the round, as `Begun`."""
         of = taken.group, taken.publication
         if source == "root":
             zero = np.zeros(len(taken), dtype=np.int64)
@@ -251,11 +240,7 @@ def _sizes(now: LivingRound) -> dict[str, np.ndarray]:
 
 
 def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Multicasts, Begun]:
-    """Return the measured publications, and those that begin, with numbers, start times and sizes.
-
-    Publications of the round take them from the schedule. Publications of earlier rounds, which
-    roots accept only now, get time 0, the config's message size, and numbers after all others.
-    """
+    """Return measured publications, and those that begin, with numbers, times and sizes."""
     publish, names = now.publish, _names(now)
     order = np.lexsort((names, publish.group))
     of_round = Multicasts.from_start(publish.group[order], names[order], publish.node[order])
@@ -291,10 +276,7 @@ def _environment(now: LivingRound) -> Environment:
 
 
 def _publications(taken: Mapping[str, Columns]) -> Publications:
-    """Return the outcomes of publications whose deadline is now.
-
-    After the last round, these are all open publications.
-    """
+    """Return the outcomes of publications whose deadline is now."""
 
     def of(found: PublicationResults) -> Publications:
         counts: dict[str, Any] = {
@@ -308,10 +290,7 @@ def _publications(taken: Mapping[str, Columns]) -> Publications:
 
 
 def _extra_joins(taken: Columns, names: Names) -> pa.Table:
-    """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted.
-
-    Users' numbers of groups and nodes, and the ids of routers, replace indices and positions.
-    """
+    """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted."""
     rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
     batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))
     table = pa.Table.from_batches([batch])

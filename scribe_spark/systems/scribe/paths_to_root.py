@@ -20,10 +20,7 @@ PATH = "path"
 
 
 def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the path of each tree node: positions from the parent to the root, then NONE.
-
-    `rows` are rows of `Entries`, or NONE.
-    """
+    """Return the path of each row of `Entries`: positions from parent to root, then NONE."""
     there = rows >= 0
     index = np.full(len(rows), NONE)
     index[there] = scribe.state.entries.path[rows[there]]
@@ -31,10 +28,7 @@ def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
 
 
 def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return True for sources that are the node itself or on its known path to the root.
-
-    A row NONE has an empty path.  In a settled round a JOIN never visits a node below its source.
-    """
+    """Return True for sources that are the node itself or on its known path to the root."""
     if scribe.settled:
         return np.zeros(len(rows), dtype=bool)
     entries = scribe.state.entries
@@ -47,10 +41,7 @@ def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
 def note_paths(
     scribe: Scribe, rows: np.ndarray, parent: np.ndarray, above: np.ndarray
 ) -> np.ndarray:
-    """Record at nodes the new path to the root: the parent, and its path `above`.
-
-    `rows` are rows of `Entries`; `above` has positions, then NONE. Return which paths have changed.
-    """
+    """Record paths to the root: the parent and its path `above`; return which have changed."""
     entries, paths = scribe.state.entries, scribe.state.paths
     if not len(rows):
         return np.empty(0, dtype=bool)
@@ -75,10 +66,7 @@ def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
 
 
 def tell_paths(scribe: Scribe) -> None:
-    """Send changed paths to children.
-
-    These messages are not counted, since heartbeats and payloads would carry a path.
-    """
+    """Send changed paths to children, uncounted: heartbeats and payloads would carry a path."""
     entries, children = scribe.state.entries, scribe.state.children
     moved = np.flatnonzero(entries.moved)
     entries.moved[moved] = False
@@ -91,10 +79,7 @@ def tell_paths(scribe: Scribe) -> None:
 
 
 def take_paths(scribe: Scribe, told: Columns) -> None:
-    """Record the parents' paths that parents told (`told`).
-
-    A node on its own changed path is in a cycle, and leaves its parent.
-    """
+    """Record told paths; a node on its own changed path is in a cycle, and leaves its parent."""
     entries, node = scribe.state.entries, told[AT]
     mine, row = scribe.under(told["group"], node, told["parent"])
     node, parent, path = node[mine], told["parent"][mine], told["path"][mine]

@@ -110,10 +110,7 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
 
 
 def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
-    """Store new values of the application in the groups' states at the roots `pair`.
-
-    `values` has ``call`` (index in `pair`) and ``value``.
-    """
+    """Store new values of the application in the states at the roots ``pair[call]``."""
     call = values["call"]
     if not len(call):
         return

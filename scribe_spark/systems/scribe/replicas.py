@@ -29,10 +29,7 @@ _STATE = ("epoch", "version", "creator", "value")
 
 @dataclass(frozen=True)
 class SentStates(Rows):
-    """Group states (copies of a root's data of its group) in messages between nodes.
-
-    All columns after `to` are those of the table `Copies`.
-    """
+    """Group states in messages between nodes; after `to` come the columns of `Copies`."""
 
     group: np.ndarray
     sender: np.ndarray
@@ -84,12 +81,7 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Store group states that are newer than the receiver's copy.
-
-    Of equal states, the one from the nearest sender is stored.
-
-    A root that receives a newer state stays the root, takes over the state, and repairs its tree.
-    """
+    """Store group states newer than the receiver's copy; a root stays the root and joins itself."""
     copies = scribe.state.copies
     states = states.take(nearness_order(scribe, states.group, states.sender))
     for turn in turns(scribe.key(states.group, states.to)):
@@ -145,10 +137,7 @@ def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
-    """Return True for live leaves that acknowledged the current state of a root.
-
-    `own` are the roots' rows of `Copies`, `leaf` the positions of the leaves.
-    """
+    """Return True for live leaves that acknowledged the current state of a root."""
     copies, replicas = scribe.state.copies, scribe.state.replicas
     row = replicas.find(scribe.key(copies.key[own], leaf))
     taken = (row >= 0) & scribe.is_alive(leaf)
@@ -171,11 +160,7 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
 
 
 def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
-    """Store the states of roots at leaves that are no roots and have no newer state.
-
-    The roots note the answers. On a broken ring a group may have several roots; their states are
-    handled one after the other.
-    """
+    """Store states of roots at leaves without a newer one; roots note the answers."""
     copies = scribe.state.copies
     if REPLICA in inbox:
         states = SentStates.received(scribe, inbox[REPLICA])
@@ -211,11 +196,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Return True for copies of states whose root is gone: bool, a value for each row of `Copies`.
-
-    A root is gone if the leaf set of the node with the copy lacks it, or if the root has died and
-    come back, so that it has lost the state.
-    """
+    """Return True for rows of `Copies` whose root left the leaf set, or came back without state."""
     copies, states = scribe.state.copies, scribe.states
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)

@@ -141,10 +141,7 @@ MADE = "scribe made"
 
 
 def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
-    """Handle the round's CREATEs at the nodes that they reached, and record the created groups.
-
-    If several nodes create the same group, the creator with the smallest nodeId counts.
-    """
+    """Handle the round's CREATEs where they arrived; the smallest creator of a group counts."""
     came = tables.pop(CREATED, None)
     if came is None:
         return

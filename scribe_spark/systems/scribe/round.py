@@ -69,10 +69,7 @@ _VARIANTS = {
 def play_groups(
     player: RoundPlayer, round: RoundOfGroups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Play Scribe's part of a round, after Pastry has played the events of nodes.
-
-    `events` are those of nodes, `of_groups` those of groups.
-    """
+    """Play Scribe's part of a round, after Pastry has played the events of nodes."""
     environment = player.environment
     # 1. events; 2. maintenance of trees
     steps = growing(player, round, events, of_groups)

@@ -162,10 +162,7 @@ def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
-    """Return the rank of each row among the rows with equal `at`, by `order`.
-
-    The first array of `order` counts most.
-    """
+    """Return the rank of each row among the rows with equal `at`, by `order`."""
     rows = np.lexsort((*order[::-1], at))
     rank = np.empty(len(at), dtype=np.int64)
     rank[rows] = index_in_run(at[rows])
@@ -173,10 +170,7 @@ def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
 
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and have a parent.
-
-    Roots need none.
-    """
+    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and have a parent."""
     inside = row >= 0
     inside[inside] = ~scribe.state.entries.waits(row[inside])
     return inside
@@ -279,10 +273,7 @@ def _route(scribe: Scribe, moving: Columns) -> None:
 
 
 class TakeIn(JoinProgram):
-    """Tree nodes adopt sources of JOINs up to their limit of children.
-
-    Previous nodes on the routes adopt the others.
-    """
+    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)

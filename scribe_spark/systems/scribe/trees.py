@@ -126,10 +126,7 @@ class Trees:
     def fork(
         self, called: str, round: RoundOfGroups, *, seed: int = 0, routes: bool = True
     ) -> Trees:
-        """Return a copy for programs that change the trees.
-
-        The names of its jobs begin with `called`; its random draws have the seed `seed`.
-        """
+        """Return a copy for programs that change the trees, with jobs called `called`."""
         engine = self.engine.fork(called, constant=routes)
         player = RoundPlayer(engine, replace(self.player.environment, seed=seed))
         return replace(self, player=player, round=round, delivered=None)
@@ -293,10 +290,7 @@ def _grow_in_task(
     joins: Callable[[int], Outbox] | None,
     grow: Callable[[RoundPlayer, RoundOfGroups], None],
 ) -> None:
-    """Fill the tables of the overlay's nodes, send members their joins, and grow the trees.
-
-    ``joins(bucket)`` are the messages that the bucket's task makes.
-    """
+    """Fill the tables of the overlay's nodes, send members their joins, and grow the trees."""
     engine = player.engine
     assert isinstance(engine, InTask)
     if fill is not None:
@@ -308,20 +302,7 @@ def _grow_in_task(
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
-    """Return trees with given edges, for example those of a user's variant.
-
-    MULTICAST reads the tables of buckets; therefore each edge is sent to the buckets of both ends,
-    which store it.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo, root``.
-    members : DataFrame
-        ``group, node``.
-    edges : DataFrame
-        ``group, parent, child``.
-    """
+    """Return trees with given edges, for example those of a user's variant."""
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
     ring, number = overlay.ring, listed.column("group").to_numpy()
 
@@ -445,11 +426,7 @@ def settled_round(
     rule: NextHop,
     lan_us: int,
 ) -> RoundOfGroups:
-    """Return the parameters of a settled round of groups, whose numbers ascend.
-
-    `size` is the number of nodes, `rule` the overlay's next hop; an InputError refuses more groups
-    than keys can number.
-    """
+    """Return the parameters of a settled round of groups, whose numbers ascend."""
     from scribe_spark.config import ScribeConfig, TreesConfig  # not on executors
 
     refuse_groups(len(number), size)
@@ -467,11 +444,7 @@ def grow_trees(
     publishes: bool = False,
     then: Callable[[Player, np.ndarray], None] | None = None,
 ) -> None:
-    """Create all groups at the creators' positions, and let their members join.
-
-    The joins may instead be sent to nodes as messages (`events.JOINING`).  If the roots are to
-    publish, each multicasts one message afterwards.
-    """
+    """Create all groups at the creators' positions, let members join, and perhaps publish."""
     created = replace(events, create=(np.arange(len(round.groups)), creator))
     play_in_turn(player, growing(player, round, Events(), created))
     if publishes:
