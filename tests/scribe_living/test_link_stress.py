@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import replace
 
 import arriving
-import living_groups
 import numpy as np
 import pytest
 import worlds
@@ -23,10 +22,9 @@ from world_states import Played
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.measures.stress import packets_of
 from scribe_spark.pastry.states import MESSAGE_KINDS
-from scribe_spark.rounds.player import TRAFFIC, Counted, Counts, Environment, Observer
-from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
+from scribe_spark.rounds.player import TRAFFIC, Counted, Observer
+from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
 from scribe_spark.worlds.traffic import (
@@ -230,54 +228,6 @@ class Linked(arriving.Kernel):
 
     def link_packets(self, a, b, packets) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return a, b, packets
-
-
-def counted_one_by_one(
-    between: dict[str, tuple[np.ndarray, np.ndarray]], router: np.ndarray
-) -> Counted:
-    """How many links carry how many packets; every pair of routers has a link of its own."""
-    counts = Counts()
-    for name, ends in between.items():
-        packets: Counter = Counter()
-        for sender, to in zip(*(part.tolist() for part in ends), strict=True):
-            if sender != to:
-                packets.update([("up", sender), ("down", to), (router[sender], router[to])])
-        counts.add(packets_of(name), np.array(list(packets.values()), dtype=np.int64))
-    return Counted(counts.columns())
-
-
-def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list[tuple]:
-    """The measures of the rounds of a world on some buckets, and their messages."""
-    case = random_world(seed)
-    world = world_of(case if reliable else replace(case, buffer=None)).in_buckets(count)
-    kernel = Linked(world.pastry.kernel.delay_us, np.arange(case.count))
-    world.pastry = replace(world.pastry, kernel=kernel)
-    stress = LinkStress(1, case.count * (case.count - 1), case.count)
-
-    def measures(given: Environment, round: RoundOfGroups) -> list[MeasureLinks]:
-        return [MeasureLinks(given, KINDS, keeps_messages=True)]
-
-    monkeypatch.setattr(living_groups, "measures", measures)
-    monkeypatch.setattr(living_groups, "MEASURED", (LINKS_MEASURED,))
-    node, rounds = world.overlay.states.known.node, []
-    for number in range(case.rounds):
-        world.traffic = Traffic()
-        now = [event for event in case.events if event[0] == number]
-        _, result = world.play_kernels(number, now)
-        counts = Counted(result.tables.get(LINKS_MEASURED, {}))
-        found = stress.measures(counts, KINDS, world.overlay.count_entered())
-        of = {name: world.traffic.between(kinds) for name, kinds in KINDS.items()}
-        again = counted_one_by_one(of, world.overlay.states.known.router)
-        assert found == stress.measures(again, KINDS, world.overlay.count_entered())
-        rounds.append((found, remembered(world.traffic, node)))
-    return rounds
-
-
-@pytest.mark.parametrize(("seed", "reliable"), [(0, True), (3, False)])
-def test_rounds_on_buckets_have_the_measures_of_one(seed, reliable, monkeypatch) -> None:
-    one, *others = [lived_in_buckets(seed, reliable, b, monkeypatch) for b in (1, 2, 7)]
-    assert all(other == one for other in others)
-    assert sum(found["link_stress.payload.max"] > 0 for found, _ in one) > 1
 
 
 def lived(period: int) -> list[tuple[PlayedRound, dict[str, list]]]:
