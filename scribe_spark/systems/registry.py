@@ -5,8 +5,6 @@ Add one with :func:`register_system`.
 Nothing here imports Spark, as the report reads the labels, and nothing imports the config before a
 function needs it, as the measures of a run read the systems in Spark's tasks.
 
-References
-----------
 JSAC 2002, Section IV.A (IP multicast), IV.D (naive unicast), IV.E (bottleneck remover), IV.F
 (collapse, lazy growth).
 P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree).

@@ -30,7 +30,7 @@ from scribe_spark.systems.reference_tree.search import branches_from, climb, cli
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
-SEEDS = seeds(range(300), 35)
+SEEDS = seeds(range(300), 20)
 
 
 def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> Rings:
@@ -121,7 +121,7 @@ NOT_HERE = -2
 
 
 @pytest.mark.parametrize("width", ["uint64", "128 bits"])
-@pytest.mark.parametrize("seed", seeds(range(160), 50))
+@pytest.mark.parametrize("seed", seeds(range(160), 16))
 def test_places_on_several_rings_are_the_oracle_s(seed, width, monkeypatch):
     if width == "128 bits":  # small keys as two halves, like long ones
         monkeypatch.setattr(u128, "NARROW_BITS", 3)

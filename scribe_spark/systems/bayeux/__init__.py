@@ -13,8 +13,6 @@ MULTICAST  `protocol.Publish`
 payload    `protocol.flood`, `live.Repair`
 =========  ===================================
 
-References
-----------
 JSAC 2002, Section V; NGC 2001, Section 4.  Rules: docs/rules.md, B1 to B10.
 """
 

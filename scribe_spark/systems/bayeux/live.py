@@ -16,14 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, read_table, whole_numbers
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START, first_of_each

@@ -3,8 +3,6 @@
 Nodes on the way of a TREE record the member.  A message has the columns ``session``, ``member``
 (the member that it concerns or comes from) and ``number``.
 
-References
-----------
 docs/rules.md, B3 to B8, B12 to B16.  JSAC 2002, Section V: "Each request to join a group is routed
 by Tapestry all the way to the node acting as the root. Then, the root records the identity of the
 new member and uses Tapestry to route another message back to the new member. Every Tapestry node

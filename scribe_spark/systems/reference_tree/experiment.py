@@ -4,8 +4,6 @@ All rings are independent repetitions with the same number of hosts.  Events hap
 other on a ring, and at the same time on all rings of a task.  The random draws of a ring depend
 only on the ring's own number, so that the tasks do not affect the results.
 
-References
-----------
 Costa and Frey, Section 4 (256 keys, 10 to 120 hosts, a connection and then a disconnection), and
 Sections 4.2.1 and 4.2.2 (the reconfiguration area).
 """

@@ -4,8 +4,6 @@ A *keyset* is an interval of keys.  The hosts are sorted by the last keys of the
 search in these last keys finds the owner of a key.  A bucket of a ring answers look-ups of the keys
 from the id of its first host up to the id of the next bucket's first host (exclusive).
 
-References
-----------
 Costa and Frey, Section 3 (the three properties of the hash table) and Definition 1.
 """
 

@@ -9,8 +9,6 @@ compute their neighbours again.  The neighbours that a node knows stay in its bu
 round and are not saved with a world: each reconfiguration ends with the tree that would be computed
 from nothing (this is checked), so a resumed world computes it again.
 
-References
-----------
 Costa and Frey, Sections 3 and 3.4; ``docs/reference_tree.md`` (in worlds).
 """
 

@@ -4,8 +4,6 @@ A subscription climbs from each member, and from the source, towards the root.  
 a group at most once: it forwards only the first subscription, as a Scribe node sends one JOIN.  The
 message takes the edges on which subscriptions have climbed until all of them met in one host.
 
-References
-----------
 P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 2.1 (subscription
 forwarding over a single tree), 3.
 """
@@ -30,17 +28,14 @@ from scribe_spark.core.arrays import (
     offsets_of,
     whole_numbers,
 )
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.program import append
+from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.systems.reference_tree.hash_table import HashTable
-from scribe_spark.systems.reference_tree.search import PARENTS, look_up
+from scribe_spark.systems.reference_tree.places import FOUND_PLACES, FindPlaces
+from scribe_spark.systems.reference_tree.search import PARENTS
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
-
-#: The table of a bucket with the parents of its hosts; the root has none.
-_PARENTS = "parents"
 
 
 @dataclass(frozen=True)
@@ -59,10 +54,10 @@ class GroupsOnTree(GroupOverlays):
     def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
         """Return the parent of each node (``above``, NONE: the root) and its ``depth``."""
         hosts = HashTable(player.facts, player.bounds, self.tree, self.assignment)
-        player.play(_FindParents(hosts))
-        found = player.take(_PARENTS)[_PARENTS]
+        player.play(FindPlaces(hosts, kinds=(PARENTS,)))
+        found = player.take(FOUND_PLACES)[FOUND_PLACES]
         above = np.full(len(network.ring), NONE)
-        above[found["host"]] = found["neighbour"]
+        above[found["node"]] = found["parent"]
         return {"above": above, "depth": depths(above)}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
@@ -78,27 +73,6 @@ class GroupsOnTree(GroupOverlays):
         sender, receiver = trees.copies
         ends = {"node": trees.node[sender], "peer": trees.node[receiver]}
         return {"publication": trees.group[sender], **ends}
-
-
-@dataclass(frozen=True)
-class _FindParents:
-    """The program by which all hosts look up their parents."""
-
-    hosts: HashTable
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.hosts.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Start and continue searches; write the parents of the bucket's hosts."""
-        first, last = self.bounds[bucket : bucket + 2]
-        if first == last:
-            return {}
-        hosts = np.arange(first, first if superstep else last)
-        found, sent = look_up(self.hosts, bucket, tables, inbox, hosts, kinds=(PARENTS,))
-        append(tables, _PARENTS, {name: found[name] for name in ("host", "neighbour")})
-        return sent
 
 
 def ways_up(above: np.ndarray, some: np.ndarray, offsets: np.ndarray) -> np.ndarray:

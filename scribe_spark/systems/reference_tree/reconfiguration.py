@@ -6,8 +6,6 @@ its new neighbours with its old ones, and sends a notice to every host that is i
 two sets.  The notified hosts compute in the next round.  A bucket stores the neighbours of its own
 hosts.
 
-References
-----------
 Costa and Frey, Sections 3.4 and 5; ``docs/reference_tree.md`` (reconfiguration).
 """
 

@@ -6,8 +6,6 @@ children.  A search stays in a bucket while it looks up keys of this bucket; the
 all data that it needs, takes it to the bucket of its next key.  Results come to the bucket of the
 host that searches.
 
-References
-----------
 Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (look-ups).
 """
 

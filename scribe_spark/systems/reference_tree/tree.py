@@ -11,8 +11,6 @@ two: the interval contains the end of the first (from a key after its node) and 
 second.  On the next level there are again at most two such subtrees to look at.  An interval that
 wraps around key 0 has this form from the root on.
 
-References
-----------
 Costa and Frey, Sections 3.2 and 3.3 (Definition 2), Figure 1; ``docs/reference_tree.md`` for any
 number of children.
 """

@@ -7,8 +7,6 @@ join nodes that are near each other, the member found is often near the origin.
 
 The rules are A1 to A6 in docs/rules.md.
 
-References
-----------
 M. Castro et al.: Scalable application-level anycast for highly dynamic groups, NGC 2003.  The text
 could not be had; the rules are recalled, with choices where memory is silent.
 """

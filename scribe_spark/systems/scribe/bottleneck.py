@@ -2,8 +2,6 @@
 
 Its cycle rule sends refused JOINs again, on randomised routes.
 
-References
-----------
 JSAC 2002, Section IV.E.  docs/variants.md: ties.  docs/rules.md, S28 and S29: in worlds.
 """
 
@@ -17,14 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps

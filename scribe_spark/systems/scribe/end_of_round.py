@@ -1,7 +1,5 @@
 """The end of a round: replicas, acknowledgements, heartbeats, and the outcomes of publications.
 
-References
-----------
 JSAC 2002, Sections III.B.1 and III.B.2; docs/rules.md, "Measures, by round".
 """
 

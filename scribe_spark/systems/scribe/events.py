@@ -1,7 +1,5 @@
 """Group events of a round, and effects of Pastry's events on trees: deaths and departures.
 
-References
-----------
 JSAC 2002, Section III.A.
 """
 

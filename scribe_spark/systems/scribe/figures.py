@@ -5,8 +5,6 @@ and all groups together; the result does not depend on the order of the messages
 parentheses are line numbers of the figures.  Of Figure 4, lines 5 to 8 (MULTICAST) are in
 `multicast` and `emitting`, lines 10 and 11 (LEAVE) in `leave`.
 
-References
-----------
 JSAC 2002, Section III.A, Figures 3 and 4.
 """
 

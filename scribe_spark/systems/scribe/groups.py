@@ -1,10 +1,8 @@
 """The groups of runs and worlds: groupIds, sizes, memberships, sources; capacities of nodes.
 
-References
-----------
-JSAC 2002, Section III.A.1 (groupIds), Section IV.A (sizes, members), Section IV.E
-("some nodes may have less computational power or bandwidth").  NGC 2001 says topic for
-group and subscriber for member.
+JSAC 2002, Section III.A.1 (groupIds), Section IV.A (sizes, members), Section IV.E ("some nodes may
+have less computational power or bandwidth"). NGC 2001 says topic for group and subscriber for
+member.
 """
 
 from __future__ import annotations
@@ -212,20 +210,12 @@ def make_groups(members: Table, rows: RowsOfNodes, config: RunConfig) -> pa.Tabl
 def keyed_groups(
     numbers: np.ndarray, sizes: np.ndarray, rows: RowsOfNodes, among: int, seed: int, ids: str
 ) -> pa.Table:
-    """Return the key and the creator of G groups, on the driver.
+    """Return the key and the creator of groups ``numbers, sizes``, on the driver.
 
-    The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
-    contains its number, and the creator is drawn among the first `among` nodes, uniformly.  The
-    groupId is the first 128 bits of SHA-1 of the group's name and the creator's name.  With
-    ``ids="creator"``, the groupId is the upper half of the creator's nodeId followed by 64 bits of
-    SHA-1 of the name, so that the creator is the root.
-
-    Parameters
-    ----------
-    numbers, sizes : ndarray of int64, shape (G,)
-        The number and the size of each group.
-    rows : callable
-        ``rows(node)`` returns the columns ``id_hi, router`` of nodes.
+    The creator is drawn among the first `among` nodes; ``rows(node)`` has ``id_hi, router`` of
+    nodes. The groupId is the first 128 bits of SHA-1 of the names of group and creator. With
+    ``ids="creator"``, it is the upper half of the creator's nodeId, then 64 bits of SHA-1 of
+    the group's name, so that the creator is the root.
     """
     creators = np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
     of_creators = rows(creators)

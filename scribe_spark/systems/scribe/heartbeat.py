@@ -2,8 +2,6 @@
 
 The programs play before the JOINs of a round.
 
-References
-----------
 JSAC 2002, Sections III.A.1, III.A.2 and III.B.1.
 """
 

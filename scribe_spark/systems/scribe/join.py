@@ -3,8 +3,6 @@
 A *repair JOIN* has the cause that the parent or the root failed.  If a repair JOIN makes a node
 enter the tree, that node's own JOIN is a repair JOIN as well.
 
-References
-----------
 JSAC 2002, Section III.A.2, Figure 3.
 """
 

@@ -1,9 +1,4 @@
-"""LEAVE messages, and the removal of dead nodes' state.
-
-References
-----------
-JSAC 2002, Section III.A.2, Figure 4.
-"""
+"""LEAVE messages, and the removal of dead nodes' state.  JSAC 2002, Section III.A.2, Figure 4."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Scribe as a system of a world: a round of its nodes, its publications and its measures.
 
-References
-----------
 JSAC 2002, Section III; docs/rules.md, "Scribe in worlds".
 """
 
@@ -36,8 +34,15 @@ from scribe_spark.rounds.system import (
 )
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.systems.scribe.duplicates import key_in_round, node_numbers
-from scribe_spark.systems.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
+from scribe_spark.systems.scribe.end_of_round import (
+    DUE,
+    LEFT,
+    OUTCOMES,
+    EndOfRound,
+    PublicationResults,
+)
 from scribe_spark.systems.scribe.events import PlayEvents
+from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
     TREES_BEFORE,
@@ -48,9 +53,8 @@ from scribe_spark.systems.scribe.measures import (
     tree_rows,
     trees_of,
 )
-from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.round import COUNTS, ROWS, play_groups, publication_results
+from scribe_spark.systems.scribe.round import play_groups
 from scribe_spark.systems.scribe.scribe import (
     CONTROL_KINDS,
     PAYLOAD_KINDS,
@@ -58,7 +62,7 @@ from scribe_spark.systems.scribe.scribe import (
     RoundOfGroups,
 )
 from scribe_spark.systems.scribe.sources import SentPublications
-from scribe_spark.systems.scribe.state import table_of
+from scribe_spark.systems.scribe.state import PREFIX, STATE_TABLES, table_of
 from scribe_spark.systems.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
@@ -68,8 +72,8 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.engine.player import Player
     from scribe_spark.rounds.player import Environment
 
-#: The tables that belong to one round.
-_OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES, NOTICED} - {*OF_THE_LAST_ROUND}
+#: The tables that a round is counted from.
+_COUNTS = (MESSAGES, HERE, OUTCOMES, DUE, LEFT, EXTRA_JOINS, GROUPS_MEASURED)
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,9 @@ class LiveScribe(SystemOnBuckets):
     # --- tables of a bucket
 
     def stays(self, name: str) -> bool:
-        """Return True for tables that stay in the buckets: the state, and those that views read."""
-        return name not in _OF_A_ROUND
+        """Return True for the state, watched trees, and all tables that are not Scribe's."""
+        of_scribe = name.startswith(PREFIX) or name in (MESSAGES, NOTICED)
+        return not of_scribe or name in STATE_TABLES or name in TREES_SEEN
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         entries = tables.get(table_of("entries"), {})
@@ -122,9 +127,7 @@ class LiveScribe(SystemOnBuckets):
             SeeTrees(environment, round, now.watched),
         )
         player.play(Together(programs))
-        taken = player.gather(
-            *(MESSAGES, *COUNTS, EXTRA_JOINS, GROUPS_MEASURED, *TREES_SEEN, *TREES_BEFORE)
-        )
+        taken = player.gather(*_COUNTS, *TREES_SEEN, *TREES_BEFORE)
         now.tally.take(taken)
         sent = SentPublications.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
         multicasts = self.multicasts(sent, now.source, several=now.scheduled)
@@ -285,7 +288,7 @@ def _publications(taken: Mapping[str, Columns]) -> Publications:
         }
         return Publications(found.publication >> SOURCE_BITS, found.group, **counts)
 
-    due, left = publication_results(taken), publication_results(taken, LEFT)
+    due, left = (PublicationResults.sum_of(taken.get(name, {})) for name in (DUE, LEFT))
     return Publications.join(of(due), of(left))
 
 

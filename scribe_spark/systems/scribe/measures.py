@@ -1,7 +1,5 @@
 """Scribe's measures of a round: its trees, the events of its groups, repairs, and watched trees.
 
-References
-----------
 docs/rules.md, "Measures, by round".
 """
 
@@ -134,22 +132,11 @@ def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
 def group_measures(
     taken: Mapping[str, Columns], groups: int, has_limits: bool = False
 ) -> dict[str, float]:
-    """Return the values of measures after a round.
+    """Return the values of :data:`MEASURES` after a round; docs/measures_reference.md defines
+    them.
 
-    ``members``: of all groups.  ``forwarders``: tree nodes that are neither member nor root.
-    ``children``: entries of all children tables.  ``orphans``: tree nodes, not roots, without a
-    live parent that knows them as a child.  ``groups.created``.  ``groups.lost``: groups whose
-    state no live node has.  ``joins``, ``joins.CAUSE``: JOINs that were sent.  ``joins.at_root``:
-    JOINs that roots answered.  ``refused.KIND``.  ``failures``: nodes that died (failed or left)
-    and had children.  ``overloaded``: nodes with more children than their limit, if there are
-    limits.  ``repair.nodes``: nodes that took part in JOINs after a failure of a parent or root.
-    ``repaired``: failures after which, since this round, a root reaches all children of the failed
-    node again; ``repaired.N``: those that took N rounds.  ``deliveries.late``: deliveries of
-    publications of earlier rounds; ``deliveries.late.N``: of those sent N rounds before.
-    ``deliveries.out_of_order``: deliveries after a newer one (`out_of_order`).
-    ``publications.FATE``.  The outcomes of publications are known at their deadline.
-
-    `taken` has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
+    A node is an orphan if it is not the root and no live parent knows it as a child. `taken`
+    has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
     """
     found = Counted(taken.get(GROUPS_MEASURED, {}))
     joins, refused = found.by_value("joins"), found.by_value("refused")

@@ -3,8 +3,6 @@
 Without an application (best effort) nodes forward publications themselves; with one, its upcalls
 decide what is sent.
 
-References
-----------
 JSAC 2002, Sections III.A.3 and III.B.2, Figure 4 (lines 5 to 8).
 """
 

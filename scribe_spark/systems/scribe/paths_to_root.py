@@ -1,8 +1,6 @@
 """Each node's path to the root, as the node knows it from answers to JOINs and from heartbeats.
 
-References
-----------
-JSAC 2002, Section III.A.2.  docs/rules.md, S10 and S11.
+JSAC 2002, Section III.A.2. docs/rules.md, S10 and S11.
 """
 
 from __future__ import annotations

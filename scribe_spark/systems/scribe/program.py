@@ -1,7 +1,5 @@
 """The base class of a round's programs, which builds the Scribe nodes of a bucket; upcalls.
 
-References
-----------
 JSAC 2002, Sections III and III.B.2 (upcalls).
 """
 

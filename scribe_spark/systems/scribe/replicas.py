@@ -1,7 +1,5 @@
 """Replication of group states: a root keeps copies of its state at its nearest leaves.
 
-References
-----------
 JSAC 2002, Section III.B.1: the root's state is replicated at the k nodes closest to it.
 """
 

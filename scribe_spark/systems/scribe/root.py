@@ -2,8 +2,6 @@
 
 A CREATE is routed to the groupId; the node that it reaches becomes the root.
 
-References
-----------
 JSAC 2002, Sections III.A.1 and III.B.1.
 """
 
@@ -106,9 +104,8 @@ class Failover(RoundProgram):
 def become_root(scribe: Scribe, pair: np.ndarray) -> None:
     """Make nodes with a group's state (keys, each once) its roots; skip those that are roots.
 
-    A node that is in the tree sends its parent a LEAVE. If the node has sent a JOIN before, a
-    repair JOIN is delivered at the node itself: no child is added, but joinHandler is called with
-    it.
+    A node in the tree sends its parent a LEAVE. A node that has sent a JOIN gets a repair JOIN
+    of its own: no child is added, but joinHandler is called.
     """
     entries, copies = scribe.state.entries, scribe.state.copies
     pair = pair[~scribe.is_root(*scribe.split(pair))]

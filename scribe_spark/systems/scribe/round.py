@@ -1,19 +1,15 @@
-"""Scribe's part of a round, and the tables that the round leaves in the buckets.
+"""Scribe's part of a round: its programs in order.
 
 The part is played within Pastry's round (`pastry.round`): after the events and repairs of nodes and
 before their lookups.  A settled round (`settled`) omits the programs that only a later round needs,
 because no node fails, arrives or leaves in it.
 
-References
-----------
 JSAC 2002, Section III; NGC 2001, Section 3; docs/rules.md, "Scribe in worlds".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from scribe_spark.engine import Columns, Program
+from scribe_spark.engine import Program
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.pastry.repair import close_phase
@@ -21,40 +17,16 @@ from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Publishing
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import small_groups
-from scribe_spark.systems.scribe.bottleneck import (
-    DROPPED,
-    DROPS,
-    DROPS_BEFORE,
-    EXTRA_JOINS,
-    REFUSED_JOINS,
-    remove_bottlenecks,
-)
-from scribe_spark.systems.scribe.duplicates import AGAIN
-from scribe_spark.systems.scribe.end_of_round import (
-    DUE,
-    LEFT,
-    ORPHANS,
-    OUTCOMES,
-    OVERLOADED,
-    EndRound,
-    PublicationResults,
-)
-from scribe_spark.systems.scribe.events import FAILURES, PlayEvents
-from scribe_spark.systems.scribe.figures import AT_ROOT
-from scribe_spark.systems.scribe.heartbeat import HERE, LeaveTrees, Refresh
-from scribe_spark.systems.scribe.join import JOINS, REPAIRING, RefuseUnknownMembers, SendJoins
-from scribe_spark.systems.scribe.measures import REPAIRED, CountRepairs, FindReached
-from scribe_spark.systems.scribe.multicast import (
-    DELIVERIES,
-    MESSAGES,
-    PAYLOADS,
-    Disseminate,
-    FinishTrees,
-)
-from scribe_spark.systems.scribe.program import CHANGED
-from scribe_spark.systems.scribe.root import MADE, Failover, HandOver
-from scribe_spark.systems.scribe.scribe import REFUSED, RoundOfGroups
-from scribe_spark.systems.scribe.small_groups import COLLAPSING, collapse
+from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
+from scribe_spark.systems.scribe.end_of_round import EndRound
+from scribe_spark.systems.scribe.events import PlayEvents
+from scribe_spark.systems.scribe.heartbeat import LeaveTrees, Refresh
+from scribe_spark.systems.scribe.join import RefuseUnknownMembers, SendJoins
+from scribe_spark.systems.scribe.measures import CountRepairs, FindReached
+from scribe_spark.systems.scribe.multicast import Disseminate, FinishTrees
+from scribe_spark.systems.scribe.root import Failover, HandOver
+from scribe_spark.systems.scribe.scribe import RoundOfGroups
+from scribe_spark.systems.scribe.small_groups import collapse
 from scribe_spark.systems.scribe.sources import FindRoots
 from scribe_spark.systems.scribe.state import table_of
 
@@ -115,21 +87,3 @@ def publishing(
     if not round.settled:
         steps += [close_phase(environment)]
     return [*steps, FinishTrees(environment, round), Disseminate(environment, round)]
-
-
-#: The tables of a round without a row per node; with many nodes, only these are read.
-COUNTS = (HERE, OUTCOMES, DUE, LEFT)
-
-#: All tables of a round, also those with a row for every JOIN, delivery and so on.
-ROWS = (
-    *COUNTS,
-    *(MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
-    *(FAILURES, OVERLOADED, REPAIRING, COLLAPSING, CHANGED),
-    *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, EXTRA_JOINS, small_groups.SENT),
-    *MESSAGES,
-)
-
-
-def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> PublicationResults:
-    """Return the outcomes of publications from the tables `DUE` or `LEFT` of all buckets."""
-    return PublicationResults.sum_of(taken.get(name, {}))

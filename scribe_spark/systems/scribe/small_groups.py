@@ -4,8 +4,6 @@
 JOIN makes no forwarders; the first tree node that it reaches adopts the source.  A round of lazy
 growth plays :class:`DrawWaves`, and for each wave :class:`AskTree` and :class:`TakeIn`.
 
-References
-----------
 JSAC 2002, Section IV.F: "an alternative algorithm that grows trees less eagerly".  docs/rules.md,
 S30 and S32.
 """

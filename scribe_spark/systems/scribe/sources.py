@@ -3,8 +3,6 @@
 If the application acknowledges publications, a source also keeps each publication until a root and
 at least one of its replicas have it.
 
-References
-----------
 JSAC 2002, Sections III.A.3 and III.B.2; NGC 2001, Section 3.1.
 """
 

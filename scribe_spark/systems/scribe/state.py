@@ -311,6 +311,13 @@ def table_of(part: str) -> str:
     return f"{PREFIX}{part.replace('_', ' ')}"
 
 
+#: The names of the bucket's tables that store a `ScribeState`.
+STATE_TABLES = frozenset(
+    {table_of(part) for part in PARTS}
+    | {f"{table_of('values')} {column}" for column in ("lengths", "numbers")}
+)
+
+
 class BucketState(ScribeState):
     """A `ScribeState` whose parts are read from the tables of a bucket on first use."""
 

@@ -4,8 +4,6 @@ The cost of a node failure is computed from static trees.  A failed node breaks 
 parent and the links to its children.  Each child joins again, which costs at least one new link and
 one JOIN, and the parent drops the failed child.
 
-References
-----------
 JSAC 2002, Sections III.A and III.C.
 """
 
@@ -132,10 +130,10 @@ class Trees:
         return replace(self, player=player, round=round, delivered=None)
 
     def created(self) -> pa.Table:
-        """Return where each group's CREATE was delivered, on the driver.
+        """Return on the driver where each group's CREATE was delivered.
 
-        The columns are ``group, source, source_router, node, router, hops, delay_us, direct_us``.
-        `source` is the creator, `node` the root, and `direct_us` the delay D between them.
+        The columns are :data:`_CREATED_ROWS`: `source` is the creator, `node` the root,
+        `direct_us` the delay between them.
         """
         made, wanted = self.engine.gather(MADE).get(MADE), arrow_schema(_CREATED_ROWS)
         if made is None:
@@ -242,19 +240,10 @@ def build_trees(
 ) -> Trees:
     """Build the trees: CREATE every group; then every member sends a JOIN.
 
-    Parameters
-    ----------
-    groups : DataFrame or pyarrow.Table
-        ``group, key_hi, key_lo, creator``.
-    members : DataFrame, Batches or None
-        ``group, node``; None if no node joins.
-    in_tasks : bool
-        See `Trees`.
-    publishes : bool
-        True to let each root multicast one message afterwards, in the same job.
-    then : callable, optional
-        ``then(player, roots)``, picklable, is played afterwards in the same tasks; `roots` has the
-        position of the root of each group.
+    `groups` has ``group, key_hi, key_lo, creator``, `members` has ``group, node``, or is None.
+    If the roots publish, each multicasts one message in the same job; then ``then(player,
+    roots)``, which must be picklable, is played in the same tasks, with the positions of the
+    roots.
     """
     listed = rows_of(groups, ["group", "key_hi", "key_lo", "creator"]).sort_by("group")
     ring, unfilled = overlay.ring, overlay.unfilled if in_tasks else None
@@ -360,23 +349,12 @@ def multicast(
     source: str = "root",
     progress: Progress | None = None,
 ) -> tuple[Batches, Trees]:
-    """Let the source of each group multicast one message.
+    """Let the source of each group multicast one message: ``group, node, hops, delay_us``, lazy.
 
-    Parameters
-    ----------
-    groups : DataFrame or pyarrow.Table
-        ``group, key_hi, key_lo, root, root_router, source, source_router``.
-    source : str
-        ``root``: the root is the source.  ``routed`` or ``direct``: the group's source first sends
-        the message to the root, routed by the overlay or directly (Section III.A.3: sources cache
-        the rendez-vous point's address).
-
-    Returns
-    -------
-    Batches
-        ``group, node, hops, delay_us``: a row for each member except the source; lazy.
-    Trees
-        The trees from which the rows are read; the caller must release them.
+    `groups` has ``group, root, source``. `source` is ``root``, or the way on which a source
+    sends the message to the root first: ``routed`` by the overlay, or ``direct``, since sources
+    cache the root's address (Section III.A.3). The result has a row for each member except the
+    source; the caller must release the trees from which the rows are read.
     """
     listed = rows_of(groups, ["group", "root", "source"])
     index = index_sorted(trees.number, listed.column("group").to_numpy())

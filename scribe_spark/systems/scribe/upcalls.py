@@ -5,8 +5,6 @@ An upcall takes and returns columns: it is called once for all nodes and groups 
 ``call``.  A publication is given by its id (`rounds.group_events.publication_ids`), which has no
 meaning for the application.
 
-References
-----------
 JSAC 2002, Section III.B.2: forwardHandler, joinHandler, faultHandler.
 """
 
