@@ -14,7 +14,7 @@ from oracle.living.overlay import Overlay
 from oracle.scribe_living import in_run
 from oracle.scribe_living.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE, overloaded
 from oracle.scribe_living.state import Scribe
-from played import halves
+from played import Played, halves
 
 from scribe_spark.config import TreesConfig
 from scribe_spark.core.progress import Silent
@@ -29,9 +29,9 @@ from scribe_spark.systems.scribe import small_groups as paths
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.systems.scribe.events import JOINING
+from scribe_spark.systems.scribe.round import JOINING
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.systems.scribe.trees import CHILDREN, Plant, settled_environment, settled_round
+from scribe_spark.systems.scribe.trees import Plant, settled_environment, settled_round
 from scribe_spark.systems.scribe.variants import grow_anew
 
 SEED = 7
@@ -266,19 +266,6 @@ def limits_of(one: worlds.World) -> ChildLimits:
     return ChildLimits(64, own)
 
 
-def edges_in(one: worlds.World, tables: list[Tables]) -> list[tuple]:
-    """(group, parent, child) in the case's own numbers, sorted."""
-    numbers, node = sorted(one.case.keys), one.ring.node - one.base
-    found = []
-    for mine in tables:
-        key = mine[CHILDREN]["key"] if CHILDREN in mine else np.empty(0, dtype=np.int64)
-        place, child = np.divmod(key, len(node))
-        for at, below in zip(place.tolist(), child.tolist(), strict=True):
-            group, parent = divmod(at, len(node))
-            found.append((numbers[group], int(node[parent]), int(node[below])))
-    return sorted(found)
-
-
 CASES = worlds.worlds()
 BUCKETS = [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
 SOME = [one for one in (CASES[LONG], *CASES[::6]) if one.grown.edges()]
@@ -299,7 +286,7 @@ def test_the_remover_in_buckets_equals_the_oracle(buckets: int, table: str) -> N
         ours, grown = removed(one.case.seed, *shed_of(one, table)), sorted(one.grown.edges())
         player, round = in_buckets(one, buckets, grown, shed_of(one, table))
         remove_bottlenecks(player, round)
-        assert edges_in(one, player.engine.tables) == ours.edges, one.case.seed
+        assert Played(one, player, round).edges() == ours.edges, one.case.seed
         acted += bool(ours.joins)
         rejoined += ours.rejoined
     assert acted > 15
@@ -318,6 +305,6 @@ def test_other_variants_in_buckets_equal_the_oracle(play, expected, buckets: int
         grown = sorted(one.grown.edges())
         player, round = in_buckets(one, buckets, grown)
         play(player, round)
-        assert edges_in(one, player.engine.tables) == expected(one.case.seed), one.case.seed
+        assert Played(one, player, round).edges() == expected(one.case.seed), one.case.seed
         changed += grown != expected(one.case.seed)
     assert changed > 5

@@ -7,7 +7,6 @@ import functools
 from collections import Counter
 from dataclasses import replace
 
-import arriving
 import numpy as np
 import pytest
 import worlds
@@ -18,7 +17,6 @@ from oracle.scribe_living.cases import random_world
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from traffic import Traffic
-from world_states import Played
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
@@ -34,7 +32,6 @@ from scribe_spark.worlds.traffic import (
     LinkStress,
     MeasureLinks,
 )
-from scribe_spark.worlds.world_state import PlayedRound
 
 Message = tuple[str, int, int]
 
@@ -44,9 +41,6 @@ CASES = [*((seed, True) for seed in RELIABLE), *((seed, False) for seed in BEST_
 
 #: Its nodes have a limit of children, and paths are cut short.
 LIMITED = 4
-
-#: Its groups have no access lists.
-OPEN = 24
 
 PAYLOAD = {"MULTICAST", "payload", "retransmission"}
 
@@ -221,34 +215,3 @@ def test_a_count_without_its_ends_is_an_error() -> None:
     Observer(MESSAGE_KINDS).count(
         Tables(), "join", 2, between=lambda: pytest.fail("nobody wants them")
     )
-
-
-class Linked(arriving.Kernel):
-    """Every pair of routers has a link of its own."""
-
-    def link_packets(self, a, b, packets) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return a, b, packets
-
-
-def lived(period: int) -> list[tuple[PlayedRound, dict[str, list]]]:
-    """The rounds of a world, and what users read of it after each."""
-    case = replace(random_world(OPEN), buffer=None)
-    world, nodes = world_of(case), case.count
-    kernel = Linked(world.pastry.kernel.delay_us, np.arange(nodes))
-    world.pastry = replace(world.pastry, kernel=kernel)
-    played = Played(world, 1, stress=LinkStress(period, nodes * (nodes - 1), nodes))
-    return [(played.step(number), played.seen()) for number in range(case.rounds)]
-
-
-@pytest.mark.parametrize("period", [3])
-def test_rounds_that_are_measured_have_it_and_nothing_else_changes(period: int) -> None:
-    never, some = lived(0), lived(period)
-    for number, (one, other) in enumerate(zip(never, some, strict=True)):
-        (without, state), (with_it, state_with_it) = one, other
-        more = with_it.measures.keys() - without.measures.keys()
-        measured = {name for name in more if ".link_stress." not in name}  # of other systems
-        assert not without.measures.keys() & LINK_STRESS_MEASURES.keys()
-        assert measured == (LINK_STRESS_MEASURES.keys() if (number + 1) % period == 0 else set())
-        assert with_it.measures.items() >= without.measures.items()
-        assert with_it.result.messages == without.result.messages
-        assert state_with_it == state

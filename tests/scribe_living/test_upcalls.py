@@ -1,14 +1,11 @@
-"""Applications on the upcalls: reliable delivery, the newest value, and one made for the test."""
+"""Applications on the upcalls: reliable delivery, and one made for the test."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 from living_groups import World, world_of
-from newest_value import Newest
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.measures import attached
 from oracle.scribe_living.world import differences
 
 from scribe_spark.engine.packing import Columns, count_rows, take
@@ -36,8 +33,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
 
     The memory of applications knows of no application.
     """
-    own = Path(__file__).with_name("newest_value.py")
-    for path in (*(HERE / f"{name}.py" for name in ("reliable", "memory")), own):
+    for path in (HERE / f"{name}.py" for name in ("reliable", "memory")):
         text = path.read_text()
         imported = {
             line.split()[1].rpartition(".")[2]
@@ -46,34 +42,6 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
         }
         assert imported <= {"upcalls", "arrays", "keys", "packing", "memory"}
     assert lines_of(HERE / "reliable.py")["code"] <= 160
-
-
-@pytest.mark.parametrize("seed", [1, 5, 9])
-def test_members_have_the_newest_publication_and_nothing_twice(seed: int) -> None:
-    world = played(seed, Newest, most=40, rounds=16)
-    last: dict[tuple[int, int], tuple[int, int]] = {}
-    for number in range(world.case.rounds):
-        seen = world.play(number, events_of(world, number))
-        live = {(group, node) for group, node, member, *_ in seen.entries if member}
-        last = {who: had for who, had in last.items() if who in live}
-        for (at, group, source), node in seen.ordered:
-            assert last.get((group, node), (-1, -1)) < (at, source), "newer each time"
-            last[group, node] = at, source
-        # whom the root reaches has what the root has
-        roots = [(group, node) for group, node, _, root, *_ in seen.entries if root]
-        root = dict(roots)
-        once = {group for group in root if [one for one, _ in roots].count(group) == 1}
-        for group, node in attached(seen):
-            if group in once:
-                assert newest(world, group, node) >= newest(world, group, root[group])
-
-
-def newest(world: World, group: int, node: int) -> int:
-    """What a node has had; -1 for nothing."""
-    index = np.searchsorted(world.groups.number, group)
-    position = world.overlay.states.known.positions(np.array([node]))
-    row = world.application.had.find(index * world.state.size + position)
-    return int(world.application.had.newest[row[0]]) if row[0] >= 0 else -1
 
 
 class Half(Application):

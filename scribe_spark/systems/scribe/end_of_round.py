@@ -50,7 +50,7 @@ from scribe_spark.systems.scribe.heartbeat import (
 from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
 from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
-from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
+from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.sources import (
     FATES,

@@ -18,8 +18,13 @@ from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.multicast import ASK
 from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler, calls_of
-from scribe_spark.systems.scribe.replicas import REPLICA_GOODBYE, drop_far_copies, receive_goodbyes
-from scribe_spark.systems.scribe.root import CREATED, PASSED_ON
+from scribe_spark.systems.scribe.root import (
+    CREATED,
+    PASSED_ON,
+    REPLICA_GOODBYE,
+    drop_far_copies,
+    receive_goodbyes,
+)
 from scribe_spark.systems.scribe.scribe import Joins, Routing, Scribe, begin_routes, go_on
 from scribe_spark.systems.scribe.state import NOTHING, cause
 

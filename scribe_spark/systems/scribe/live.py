@@ -41,7 +41,6 @@ from scribe_spark.systems.scribe.end_of_round import (
     EndOfRound,
     PublicationResults,
 )
-from scribe_spark.systems.scribe.events import PlayEvents
 from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
@@ -54,7 +53,7 @@ from scribe_spark.systems.scribe.measures import (
     trees_of,
 )
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.round import play_groups
+from scribe_spark.systems.scribe.round import PlayEvents, play_groups
 from scribe_spark.systems.scribe.scribe import (
     CONTROL_KINDS,
     PAYLOAD_KINDS,

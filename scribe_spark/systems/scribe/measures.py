@@ -24,7 +24,6 @@ from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.systems.scribe.duplicates import first_parts
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
-from scribe_spark.systems.scribe.events import FAILURES
 from scribe_spark.systems.scribe.figures import AT_ROOT
 from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.join import JOINS, REPAIRING
@@ -64,6 +63,9 @@ MEASURES: dict[str, str] = {
 
 #: The name of the table of a round's counts; see `Counts`.
 GROUPS_MEASURED = "scribe measured groups"
+
+#: The table of nodes that died in this round and had children: ``node``.
+FAILURES = "scribe failures"
 
 #: The message to a dead node's bucket: the node had children.
 _WAS_PARENT = "was a parent"

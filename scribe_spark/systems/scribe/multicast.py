@@ -31,7 +31,7 @@ from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_nu
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
-from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
+from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
 from scribe_spark.systems.scribe.sources import (
     FATE,

@@ -25,8 +25,7 @@ from scribe_spark.systems.scribe.duplicates import (
 )
 from scribe_spark.systems.scribe.leave import DIED_WITH_SOURCE
 from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.replicas import has_replica
-from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe.root import become_root, has_replica
 from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
 from scribe_spark.systems.scribe.state import Unacknowledged
 

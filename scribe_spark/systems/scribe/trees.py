@@ -53,11 +53,10 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.scribe import multicast as payloads
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.events import PlayEvents, join_trees
 from scribe_spark.systems.scribe.figures import deliver_create
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE, become_root
-from scribe_spark.systems.scribe.round import growing, publishing
+from scribe_spark.systems.scribe.round import PlayEvents, growing, join_trees, publishing
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.systems.scribe.upcalls import Application

@@ -82,19 +82,7 @@ class Options:
 
 
 class Session:
-    """One group: its partitions, and what the nodes keep of it.
-
-    Attributes
-    ----------
-    roots : dict of partition to node
-    joined : dict of member to partition
-        Which partition each member has chosen.
-    answered : set of member
-        Whose JOIN has come to the root of that partition.
-    lists : dict of (partition, node) to dict of member to next hop
-    messages : Counter of (sender, receiver, kind)
-        JOIN, TREE and MULTICAST, a count for each transmission.
-    """
+    """One group: its partitions, and what the nodes keep of it."""
 
     def __init__(self, overlay: Overlay, key: int, options: Options) -> None:
         self.overlay, self.options = overlay, options

@@ -215,20 +215,3 @@ def test_lazy_growth_by_hand(lazily_by_hand):
     wave_2 = [(1, 3), (1, 4), (1, 8)]
     edges |= {(1, 3, 4), (1, 4, 8)}
     assert grow([wave_0, wave_1, wave_2]) == edges
-
-
-def test_lazy_growth_counts_the_children_of_all_groups(lazily_by_hand):
-    # One place at 0: of the JOINs that arrive together the smallest group's gets it.
-    assert lazily_by_hand([[(1, 5), (2, 6)]], {0: 1}) == {(1, 0, 5), (2, 0, 3), (2, 3, 6)}
-    # In the next wave 0 has two children, more than its limit, and q takes all.
-    edges = {(1, 0, 5), (2, 0, 3), (2, 3, 6), (1, 0, 3), (1, 3, 7), (2, 3, 8)}
-    assert lazily_by_hand([[(1, 5), (2, 6)], [(1, 7), (2, 8)]], {0: 1}) == edges
-
-
-def test_waves_do_not_see_their_own_joins(lazily_by_hand):
-    # 4 joins together with 5: 5's route passes 4, which is not yet in the tree.
-    assert lazily_by_hand([[(1, 4), (1, 5)]], {}) == {(1, 0, 4), (1, 0, 5)}
-    assert lazily_by_hand([[(1, 4)], [(1, 5)]], {}) == {(1, 0, 4), (1, 4, 5)}
-    # With no place at 3, both 4 and 1 are taken nevertheless: they are q of themselves.
-    full = {(1, 0, 3), (1, 3, 4), (1, 3, 1), (1, 4, 5)}
-    assert lazily_by_hand([[(1, 3)], [(1, 4), (1, 1), (1, 5)]], {3: 0}) == full
