@@ -53,10 +53,7 @@ def all_hosts(case: Case) -> dict[int, int]:
 def check_places(
     tree: ReferenceTree, rings: Rings, *networks: tuple[Dht, dict[int, int]]
 ) -> HostLinks:
-    """Topmost keys, depths, parents, children and look-ups of all hosts; their links.
-
-    A network is the oracle's hash table of one ring, and the numbers of its hosts.
-    """
+    """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
     rows = np.arange(len(rings))
     up, _ = climb(tree, rings, climbs_from(tree, rings, rows))
     down, _ = explore(tree, rings, branches_from(tree, rings, rows))

@@ -21,10 +21,7 @@ SLOW = pytest.mark.slow
     ("buckets", "step"), [(7, 2), *(pytest.param(n, 1, marks=SLOW) for n in (1, 2, 7))]
 )
 def test_trees_and_deliveries_in_process_equal_the_oracle(buckets, step):
-    """Every member gets the message once, after the hops and the delay of its path.
-
-    Each bucket is played with its own tables alone; what the others have would raise.
-    """
+    """Every member gets the message once, after the hops and the delay of its path."""
     cases = [one for one in worlds.worlds()[::step] if one.case.keys]
     many = delivered = 0
     for one in cases:

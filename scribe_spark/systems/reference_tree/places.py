@@ -135,11 +135,7 @@ def places(
 
 
 def lookups(
-    nodes: DataFrame,
-    *,
-    children: int = 2,
-    assignment: str = CHORD,
-    buckets: int | None = None,
+    nodes: DataFrame, *, children: int = 2, assignment: str = CHORD, buckets: int | None = None
 ) -> DataFrame:
     """Return the look-ups of all hosts (see `places`): `LOOKUPS`, materialised."""
     return _searched(nodes, ReferenceTree(128, children), assignment, buckets, named=True)

@@ -235,9 +235,7 @@ def senders(members: DataFrame, seed: int) -> DataFrame:
     draw = F.struct(draws.bits(seed, "source", "group", "node"), "node", "router")
     first = members.groupBy("group").agg(F.min(draw).alias("drawn"))
     return first.select(
-        "group",
-        F.col("drawn.node").alias("source"),
-        F.col("drawn.router").alias("source_router"),
+        "group", F.col("drawn.node").alias("source"), F.col("drawn.router").alias("source_router")
     )
 
 

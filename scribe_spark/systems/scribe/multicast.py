@@ -259,9 +259,7 @@ class MessageStore:
             contents = dict.fromkeys(columns, nothing)
         span = 1 + max(part["message"].max(initial=0) for part in (messages, contents))
         names, first, which = np.unique(
-            messages["origin"] * span + messages["message"],
-            return_index=True,
-            return_inverse=True,
+            messages["origin"] * span + messages["message"], return_index=True, return_inverse=True
         )
         of = index_sorted(names, contents["origin"] * span + contents["message"])
         own = {name: messages[name][first] for name in _OWN}

@@ -41,23 +41,9 @@ REFUSED_KINDS = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refre
 #: ``delay probe`` is a measurement by that child.  With ``collapse`` a node asks its parent, or
 #: tells its child, that it leaves.
 SCRIBE_KINDS = (
-    "CREATE",
-    "JOIN",
-    "MULTICAST",
-    "address",
-    "payload",
-    "retransmission",
-    "LEAVE",
-    "tree goodbye",
-    "heartbeat",
-    "refresh",
-    "replica",
-    "replica goodbye",
-    "acknowledgement",
-    "drop child",
-    "shed",
-    "delay probe",
-    "collapse",
+    *("CREATE", "JOIN", "MULTICAST", "address", "payload", "retransmission", "LEAVE"),
+    *("tree goodbye", "heartbeat", "refresh", "replica", "replica goodbye", "acknowledgement"),
+    *("drop child", "shed", "delay probe", "collapse"),
 )
 
 #: The kinds that are copies of publications, and all others.

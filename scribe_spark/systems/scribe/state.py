@@ -322,12 +322,7 @@ class BucketState(ScribeState):
     """A `ScribeState` whose parts are read from the tables of a bucket on first use."""
 
     def __init__(
-        self,
-        tables: Tables,
-        writes: Iterable[str],
-        size: int,
-        incarnation: np.ndarray,
-        groups: int,
+        self, tables: Tables, writes: Iterable[str], size: int, incarnation: np.ndarray, groups: int
     ) -> None:
         self.size, self.incarnation = size, incarnation
         self._tables, self._writes, self._groups = tables, frozenset(writes), groups

@@ -19,17 +19,8 @@ from scribe_spark.rounds.applications import WorldApplication
 
 #: The causes of JOINs.
 CAUSES = (
-    "own",
-    "forwarder",
-    "parent failed",
-    "root failed",
-    "parent left",
-    "refused",
-    "hand-over",
-    "cycle",
-    "ask",
-    "shed",
-    "collapse",
+    *("own", "forwarder", "parent failed", "root failed", "parent left", "refused"),
+    *("hand-over", "cycle", "ask", "shed", "collapse"),
 )
 
 #: The index of the cause "ask": the JOIN is a question of a child.

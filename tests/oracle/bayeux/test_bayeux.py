@@ -166,10 +166,7 @@ def test_lists_copies_and_leaves_by_hand() -> None:
 
 
 def test_a_sender_finds_another_way_around_a_dead_next_hop() -> None:
-    """3 fails: the copy to it is lost; the root's TREE to 4 goes by 5, and brings it.
-
-    Without 3 the closest to 4 that 1 knows is 5 (30), which has 4 as a leaf.
-    """
+    """3 fails: the copy to it is lost; the root's TREE to 4 goes by 5, and brings it."""
     run = small_world(Settings())
     play(run, 0, (1, "join"), (2, "join"), (4, "join"), (6, "join"))
     seen = play(run, 1, (3, "fail"), (1, "publish"))

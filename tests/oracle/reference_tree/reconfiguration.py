@@ -44,11 +44,7 @@ def first_to_compute(
     events: Iterable[Event],
     topmost_changed: bool = True,
 ) -> set[int]:
-    """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed.
-
-    Without the last of them (as docs/reference_tree.md has it) not
-    everybody who has to compute is reached: rule T1.
-    """
+    """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed."""
     events = list(events)
     gone = {event.host for event in events if event.kind != "join"}
     first = {event.host for event in events if event.kind == "join"}

@@ -287,12 +287,7 @@ def parents_of_hosts(
 
 
 def topmost_key(reference: ReferenceTree, keyset: Keyset) -> int:
-    """The key of ``keyset`` with the least depth, and of those the least key.
-
-    Level by level, of each level only the subtrees that have keys of the keyset. At most four are
-    ever looked at: a subtree all of whose keys are in the keyset ends the search, and the others
-    have an end of the keyset, of which there are two, or four where it wraps around 0.
-    """
+    """The key of ``keyset`` with the least depth, and of those the least key."""
     level = [reference.root]
     while True:
         found = [tree.node for tree in level if tree.node in keyset]

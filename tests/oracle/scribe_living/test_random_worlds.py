@@ -98,12 +98,7 @@ def replicas_are_right(run: Run, seen: Snapshot) -> None:
 
 @pytest.mark.parametrize("seed", seeds(SEEDS, 7))
 def test_reliable_mode(seed: int) -> None:
-    """Order is kept, and nothing is lost that a root took, however late it comes.
-
-    Unless the group was created again (rule S16), had two roots at once (each gives the same
-    numbers: only on a broken ring), or its tree is not repaired at the end. A member has all that
-    was published from the round of its join on (rule S31).
-    """
+    """Order is kept, and nothing is lost that a root took, however late it comes."""
     world = replace(random_world(seed), buffer=64)
     run = world.play()
     idents = run.scribe.overlay.idents
