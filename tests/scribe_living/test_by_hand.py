@@ -188,11 +188,9 @@ def grown_without_nearest(seed: int, **others: object) -> tuple[Run, int, int]:
 
 
 def test_a_nearer_newcomer_takes_over_and_the_old_root_keeps_its_subtree() -> None:
-    for seed in range(40):
-        run = grown(seed, present=COUNT - 1)
-        newcomer, root = COUNT - 1, run.scribe.roots(G)[0]
-        if run.scribe.nearness(G, newcomer) < run.scribe.nearness(G, root):
-            break
+    run = grown(33, present=COUNT - 1)
+    newcomer, root = COUNT - 1, run.scribe.roots(G)[0]
+    assert run.scribe.nearness(G, newcomer) < run.scribe.nearness(G, root)
     children = children_of(run, root)
     state = run.scribe.copies[G, root].state
     run.step(1, [(1, newcomer, "arrive"), (1, 40, "publish", G)])
