@@ -20,11 +20,13 @@ from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.experiments import Sweep, check, check_world_run
 from scribe_spark.rounds.group_events import publication_ids
-from scribe_spark.systems.bayeux.live import ENTRIES, CountSessions, LiveBayeux
-from scribe_spark.systems.bayeux.protocol import (
+from scribe_spark.systems.bayeux.live import (
+    ENTRIES,
     LISTED,
     LISTS,
     MEMBERS,
+    CountSessions,
+    LiveBayeux,
     MemberLists,
     NextHops,
     Record,
