@@ -9,7 +9,7 @@ message               handler
 CREATE                `root.receive_routed_creates`, `figures.deliver_create`
 JOIN                  `join.receive_joins`, `figures.forward`, `figures.deliver_join`
 answer                `figures.take_answers`
-LEAVE                 `figures.deliver_leave`, `leave.left_trees`
+LEAVE                 `figures.deliver_leave`, `figures.left_trees`
 tree goodbye          `round.hear_goodbyes`
 MULTICAST             `sources.FindRoots`, `sources.receive_publications`
 fate                  `sources.hear_fates`
@@ -19,7 +19,7 @@ drop child            `multicast.drop_children`
 JOIN (ask)            `multicast.Emitter.asked`
 refresh               `heartbeat.receive_refreshes`, `heartbeat.was_refused`
 heartbeat             `heartbeat.hear_parents`
-path                  `paths_to_root.take_paths`
+path                  `figures.take_paths`
 replica               `root.receive_replicas`
 replica goodbye       `root.receive_goodbyes`
 state                 `root.HandOver`, `root.receive_states`

@@ -23,6 +23,7 @@ from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.systems.scribe.figures import lose_parent, on_path, paths_above
 from scribe_spark.systems.scribe.join import (
     JoinProgram,
     JoinRequests,
@@ -32,8 +33,6 @@ from scribe_spark.systems.scribe.join import (
     remember,
     send_on,
 )
-from scribe_spark.systems.scribe.leave import lose_parent
-from scribe_spark.systems.scribe.paths_to_root import on_path, paths_above
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe

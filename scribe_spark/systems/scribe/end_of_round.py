@@ -40,6 +40,7 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
+from scribe_spark.systems.scribe.figures import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.heartbeat import (
     HEARTBEAT,
     find_orphans,
@@ -48,7 +49,6 @@ from scribe_spark.systems.scribe.heartbeat import (
     send_heartbeats,
 )
 from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
-from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
 from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe

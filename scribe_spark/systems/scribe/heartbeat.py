@@ -14,8 +14,8 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
+from scribe_spark.systems.scribe.figures import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.join import JOINS
-from scribe_spark.systems.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.multicast import ASK
 from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler, calls_of
 from scribe_spark.systems.scribe.root import (

@@ -16,8 +16,7 @@ from scribe_spark.core.arrays import Rows, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.figures import ANSWER, deliver_join, forward, take_answers
-from scribe_spark.systems.scribe.paths_to_root import on_path
+from scribe_spark.systems.scribe.figures import ANSWER, deliver_join, forward, on_path, take_answers
 from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler
 from scribe_spark.systems.scribe.root import become_root, receive_routed_creates
 from scribe_spark.systems.scribe.scribe import Joins, Scribe

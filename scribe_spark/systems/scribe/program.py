@@ -15,8 +15,7 @@ from scribe_spark.core.arrays import NONE, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, append
 from scribe_spark.rounds.player import Environment
-from scribe_spark.systems.scribe.figures import deliver_leave
-from scribe_spark.systems.scribe.leave import LEAVE
+from scribe_spark.systems.scribe.figures import LEAVE, deliver_leave
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import NOTHING, BucketState
 from scribe_spark.systems.scribe.upcalls import Calls

@@ -15,8 +15,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.next_hop import RingDistances, distances
-from scribe_spark.systems.scribe.figures import ADDED, deliver_create
-from scribe_spark.systems.scribe.leave import send_leave
+from scribe_spark.systems.scribe.figures import ADDED, deliver_create, send_leave
 from scribe_spark.systems.scribe.program import CHANGED, RoundProgram, call_fault_handler
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
 from scribe_spark.systems.scribe.state import Copies, cause

@@ -25,9 +25,9 @@ from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import small_groups
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.systems.scribe.end_of_round import EndRound
+from scribe_spark.systems.scribe.figures import Gone, lose_parent, send_leave, take_away
 from scribe_spark.systems.scribe.heartbeat import LeaveTrees, Refresh
 from scribe_spark.systems.scribe.join import RefuseUnknownMembers, SendJoins
-from scribe_spark.systems.scribe.leave import Gone, lose_parent, send_leave, take_away
 from scribe_spark.systems.scribe.measures import FAILURES, CountRepairs, FindReached
 from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND, Disseminate, FinishTrees
 from scribe_spark.systems.scribe.program import RoundProgram

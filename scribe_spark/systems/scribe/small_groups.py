@@ -22,7 +22,13 @@ from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe.figures import deliver_join, forward
+from scribe_spark.systems.scribe.figures import (
+    deliver_join,
+    forward,
+    lose_parent,
+    on_path,
+    send_leave,
+)
 from scribe_spark.systems.scribe.join import (
     REPAIRING,
     JoinProgram,
@@ -32,8 +38,6 @@ from scribe_spark.systems.scribe.join import (
     remember,
     send_directly,
 )
-from scribe_spark.systems.scribe.leave import lose_parent, send_leave
-from scribe_spark.systems.scribe.paths_to_root import on_path
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe

@@ -23,7 +23,7 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.leave import DIED_WITH_SOURCE
+from scribe_spark.systems.scribe.figures import DIED_WITH_SOURCE
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root, has_replica
 from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
