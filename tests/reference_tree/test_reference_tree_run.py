@@ -101,7 +101,7 @@ def test_large_trees_are_those_of_the_definitions(spark, finished, children):
 
 def test_going_on_gives_the_same(spark, finished, tmp_path):
     out = tmp_path / "out"
-    for before in ("hosts-6-children-3",):
+    for before in ("hosts-6-children-3", "report"):
         with pytest.raises(KeyboardInterrupt):
             play(spark, out, Stops(before=before), resume=True)
     told = Stops()

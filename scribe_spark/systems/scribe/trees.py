@@ -343,17 +343,14 @@ class Plant(RoundProgram):
 
 
 def multicast(
-    trees: Trees,
-    groups: DataFrame | pa.Table,
-    source: str = "root",
-    progress: Progress | None = None,
+    trees: Trees, groups: DataFrame | pa.Table, source: str = "root"
 ) -> tuple[Batches, Trees]:
     """Let the source of each group multicast one message: ``group, node, hops, delay_us``, lazy.
 
     `groups` has ``group, root, source``. `source` is ``root``, or the way on which a source
     sends the message to the root first: ``routed`` by the overlay, or ``direct``, since sources
-    cache the root's address (Section III.A.3). The result has a row for each member except the
-    source; the caller must release the trees from which the rows are read.
+    cache the rendez-vous point's address (Section III.A.3). The result has a row for each member
+    but the source; the caller must release the trees from which the rows are read.
     """
     listed = rows_of(groups, ["group", "root", "source"])
     index = index_sorted(trees.number, listed.column("group").to_numpy())
