@@ -24,11 +24,12 @@ from scribe_spark.rounds.group_events import (
     check_group_events,
 )
 from scribe_spark.rounds.player import TRAFFIC, Environment, RoundPlayer, Tally
-from scribe_spark.systems.scribe.end_of_round import EndOfRound, PublicationResults
-from scribe_spark.systems.scribe.measures import lost_groups
-from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe import duplicates, end_of_round, figures, heartbeat, join, root
+from scribe_spark.systems.scribe.end_of_round import DUE, EndOfRound, PublicationResults
+from scribe_spark.systems.scribe.measures import REPAIRED, TREES_SEEN, lost_groups
+from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.round import ROWS, play_groups, publication_results
+from scribe_spark.systems.scribe.round import play_groups
 from scribe_spark.systems.scribe.scribe import (
     REFUSED,
     REFUSED_KINDS,
@@ -36,9 +37,16 @@ from scribe_spark.systems.scribe.scribe import (
     ChildLimits,
     RoundOfGroups,
 )
-from scribe_spark.systems.scribe.state import PARTS, PREFIX, ScribeState
+from scribe_spark.systems.scribe.state import PARTS, STATE_TABLES, ScribeState
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
+
+#: Tables with a row for every JOIN, delivery and so on, and counts.
+_TAKEN = (
+    *(DUE, DELIVERIES, PAYLOADS, REFUSED, REPAIRED, root.MADE, duplicates.AGAIN, figures.AT_ROOT),
+    *(join.JOINS, join.REPAIRING, heartbeat.HERE),
+    *(end_of_round.OUTCOMES, end_of_round.ORPHANS, end_of_round.OVERLOADED),
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class ScribeResult:
     @property
     def publications(self) -> PublicationResults:
         """The outcomes of the publications whose deadline is this round."""
-        return publication_results(self.tables)
+        return PublicationResults.sum_of(self.tables.get(DUE, {}))
 
 
 def application_of(rules: ScribeConfig, nodes: int) -> Application | None:
@@ -179,7 +187,7 @@ class Buckets:
         )
         seen, taken = end_round(
             *(player, given.number, given.events, given.lookups, Tally(kinds), ends),
-            (*ROWS, NEW_LEAFS, *given.tables, *([] if given.traffic is None else [TRAFFIC])),
+            (*_TAKEN, NEW_LEAFS, *given.tables, *([] if given.traffic is None else [TRAFFIC])),
         )
         if given.traffic is not None:
             given.traffic.take(taken, kinds)
@@ -208,4 +216,4 @@ def play_round(
 
 
 def _stays(name: str) -> bool:
-    return name.startswith((PREFIX, MEMORY)) or name == MEMBERS
+    return name.startswith(MEMORY) or name in {*STATE_TABLES, *TREES_SEEN, MEMBERS}

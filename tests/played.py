@@ -9,7 +9,6 @@ from poisoned import PoisonedTask
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.rounds.group_events import GroupEvents
@@ -27,41 +26,11 @@ from scribe_spark.systems.scribe.trees import (
 
 
 @dataclass
-class _Recording:
-    """A program, and all JOINs that it sends."""
-
-    program: object
-    joins: list[dict]
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.program.bounds
-
-    def step(self, bucket, tables, inbox, superstep):
-        """See `engine.Program`."""
-        outbox = self.program.step(bucket, tables, inbox, superstep)
-        self.joins += [dict(outbox["JOIN"])] if "JOIN" in outbox else []
-        return outbox
-
-
-class _RecordingPlayer(RoundPlayer):
-    """Remembers the JOINs of programs, and how many messages all programs sent."""
-
-    def __init__(self, player: RoundPlayer) -> None:
-        vars(self).update(vars(player))
-        self.joins, self.sent = [], 0
-
-    def play_some(self, programs) -> int:
-        self.sent += self.play(_Recording(programs[0], self.joins))
-        return 1
-
-
-@dataclass
 class Played:
     """The trees of a settled round, on a player in process."""
 
     one: worlds.World
-    player: _RecordingPlayer
+    player: RoundPlayer
     round: RoundOfGroups
 
     def _rows(self, name: str) -> dict[str, np.ndarray]:
@@ -82,10 +51,6 @@ class Played:
         rows = zip(made.get("group", ()), made.get(AT, ()), strict=True)
         return {int(self.round.groups.number[group]): int(node[at]) for group, at in rows}
 
-    def joins(self, columns: list[str]) -> list[np.ndarray]:
-        """Columns of all JOINs that were sent."""
-        return [np.concatenate([one[name] for one in self.player.joins]) for name in columns]
-
     def multicast(self) -> list[tuple[int, int, int, int]]:
         """(group, node, hops, delay_us) of a message that each root sends."""
         made = self._rows(MADE)
@@ -103,16 +68,15 @@ def halves(keys: dict[int, int], numbers: list[int]) -> tuple[np.ndarray, np.nda
     return parts(keys[number] for number in numbers)
 
 
-def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
-    """CREATE and JOIN of a case over a number of buckets."""
+def trees(one: worlds.World, buckets: int) -> Played:
+    """CREATE and JOIN of a case over a number of buckets, which cannot see each other."""
     bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
-    known = [Tables.of(known) for known in one.make_tables(bounds)]
-    engine = (PoisonedTask if poisoned else InTask)(known)
+    engine = PoisonedTask([Tables.of(known) for known in one.make_tables(bounds)])
     numbers = np.array(sorted(one.case.keys), dtype=np.int64)
     keys = halves(one.case.keys, numbers.tolist())
     rule = PastryNextHop(facts)
     round = settled_round(numbers, *keys, len(one.ring), rule, worlds.LAN_US)
-    player = _RecordingPlayer(RoundPlayer(engine, settled_environment(facts, bounds, one.kernel)))
+    player = RoundPlayer(engine, settled_environment(facts, bounds, one.kernel))
     # the creator of each group is any node
     creator = np.arange(len(numbers)) % len(one.ring)
     joins = np.array(sorted(set(one.case.joins())), dtype=np.int64).reshape(-1, 2)

@@ -35,8 +35,6 @@ from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import is_node
-from scribe_spark.runtime import blocks
-from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices, pendant_exits
 
@@ -367,24 +365,3 @@ def deliveries(spark: SparkSession, source: str) -> DataFrame:
         for group, node, *way in one.deliveries(source)
     )
     return _frame(spark, DELIVERIES, rows)
-
-
-def built_edges(spark: SparkSession, b: int) -> DataFrame:
-    """The trees of all cases of one b, grown by `trees.build_trees`; materialised."""
-    trees = scribe_trees.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
-    grown = blocks.materialise(trees.edges())[0]
-    trees.release()
-    return grown
-
-
-def multicast(spark: SparkSession, b: int, source: str) -> DataFrame:
-    """``group, node, hops, delay_us`` that `trees.multicast` makes of planted trees, of one b."""
-    some = groups(spark, b)
-    if source == "root":
-        some = some.withColumns({"source": some.root, "source_router": some.root_router})
-    trees = scribe_trees.plant_trees(overlay(spark, b), some, members(spark, b), edges(spark, b))
-    delivered, tables = scribe_trees.multicast(trees, some, source)
-    made = blocks.materialise(delivered.frame)[0]
-    tables.release()
-    trees.release()
-    return made

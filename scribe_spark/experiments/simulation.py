@@ -332,6 +332,6 @@ class Simulation(Stages):
     def multicast_along(self, trees: scribe_trees.Trees) -> Batches:
         """Return the deliveries of one message a group: ``group, node, hops, delay_us``."""
         source = self.config.groups.source
-        delivered, tables = scribe_trees.multicast(trees, self.source_rows, source, self.progress)
+        delivered, tables = scribe_trees.multicast(trees, self.source_rows, source)
         self.memory.own(tables)
         return delivered

@@ -1,7 +1,5 @@
 """The baselines, IP multicast and naive unicast: routes from sources to members.
 
-References
-----------
 JSAC 2002, Section IV.A ("IP multicast routing used a shortest path tree formed by the merge of the
 unicast routes from the source to each recipient") and Section IV.D (naive multicast);
 docs/rules.md, O1 to O7.

@@ -5,8 +5,6 @@ Add one with :func:`register_system`.
 Nothing here imports Spark, as the report reads the labels, and nothing imports the config before a
 function needs it, as the measures of a run read the systems in Spark's tasks.
 
-References
-----------
 JSAC 2002, Section IV.A (IP multicast), IV.D (naive unicast), IV.E (bottleneck remover), IV.F
 (collapse, lazy growth).
 P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree).
@@ -244,10 +242,7 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
 def _refuse_unknown(
     field: str, names: Iterable[str], known: Collection[str], choices: Collection[str]
 ) -> None:
-    """Refuse the first name that is not `known`; the message lists all `choices`.
-
-    `field` is the setting that has the names.
-    """
+    """Refuse the first name that is not `known`; the message lists all `choices`."""
     for name in names:
         if name not in known:
             remedy = (
@@ -258,10 +253,7 @@ def _refuse_unknown(
 
 
 def variant_choices() -> list[str]:
-    """Return the possible names in the setting ``variants``.
-
-    Of a system with two names, it is the shorter one.
-    """
+    """Return the possible names in the setting ``variants``; the shorter one of two."""
     return [system.variant or system.name for system in _SYSTEMS.values() if system.on_request]
 
 
@@ -312,10 +304,7 @@ def plays_pastry(config: Any) -> bool:
 
 
 def live_system(system: System, config: Any) -> SystemOnBuckets:
-    """Return the object that plays a system in a config's world.
-
-    A user's object is wrapped by checks.
-    """
+    """Return the object that plays a system in a config's world; a user's with checks."""
     from scribe_spark.rounds.system_checks import CheckedSystem
 
     assert system.world is not None  # a variant of Scribe has no rounds

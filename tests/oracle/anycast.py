@@ -111,45 +111,6 @@ def first_living(case: Case, listed: list[int]) -> int:
     return NONE
 
 
-# --- what always holds ----------------------------------------------------------------------------
-
-
-def reached(case: Case, start: int) -> set[int]:
-    """Return the nodes that a walk can visit from a node of the tree: over living ones."""
-    found, turn = {start}, [start]
-    for x in turn:  # grows while it is read
-        near = [*case.children(x), case.parent(x)] if case.is_in_tree(x) else []
-        new = [one for one in near if one != NONE and case.alive[one] and one not in found]
-        found.update(new)
-        turn += new
-    return found
-
-
-def violations(case: Case, query: int) -> list[str]:
-    """Name what is wrong with a walk."""
-    done, wrong = walk(case, query), []
-    origin = case.queries[query]
-    entry = next((x for x in case.routes[origin] if case.is_in_tree(x)), NONE)
-    if entry == NONE:
-        whole_route = list(case.routes[origin][1:])
-        return [] if (done.accepted, done.path) == (NONE, whole_route) else ["no such group"]
-    if len(done.visited) != len(set(done.visited)):
-        wrong.append("a node was visited twice")
-    there = reached(case, entry)
-    can_accept = there & case.members & case.accepts - {origin}
-    if (done.accepted != NONE) != bool(can_accept):
-        wrong.append(f"{done.accepted} of {can_accept}")
-    if done.accepted == NONE and set(done.visited) != there:
-        wrong.append(f"visited {done.visited}, not {there}")
-    if done.accepted != NONE and done.accepted not in can_accept:
-        wrong.append(f"{done.accepted} accepted")
-    hops = list(case.routes[origin]).index(entry)
-    asked = len(done.visited) + (done.accepted != NONE)
-    if done.messages != hops + asked - 1:
-        wrong.append(f"{done.messages} messages")
-    return wrong
-
-
 # --- cases ----------------------------------------------------------------------------------------
 
 

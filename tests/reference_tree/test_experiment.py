@@ -28,11 +28,11 @@ def test_every_event_leaves_the_tree_that_is_computed_from_nothing(
     bits, children, hosts, assignment
 ):
     tree = ReferenceTree(bits, children)
-    found = repeat_events(tree, assignment, hosts, 4, np.arange(20), seed=3)
+    found = repeat_events(tree, assignment, hosts, 4, np.arange(8), seed=3)
     faults = {key: count for key, count in found.items() if key[1] == "faults"}
-    assert faults == {(CONNECTION, "faults", 0): 80, (DISCONNECTION, "faults", 0): 80}
+    assert faults == {(CONNECTION, "faults", 0): 32, (DISCONNECTION, "faults", 0): 32}
     hosts_seen = sum(n for (e, m, _), n in found.items() if (e, m) == (CONNECTION, "degree"))
-    assert hosts_seen == 80 * (hosts + 1)
+    assert hosts_seen == 32 * (hosts + 1)
 
 
 def test_the_paper_s_figures():

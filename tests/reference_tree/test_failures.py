@@ -52,16 +52,6 @@ def test_links_and_hosts_are_those_of_trees_made_plainly(bits, c, count, assignm
     assert count == 2 or (found[:, 3] >= found[:, 2]).all()  # who is left alone asks nobody
 
 
-def test_failing_hosts_are_drawn_by_the_seed():
-    hi = np.sort(np.random.default_rng(4).integers(0, 2**63, 300).astype(np.uint64))
-    ids, tree = from_halves(hi, np.zeros(300, dtype=np.uint64), 128), ReferenceTree(128, 2)
-    once, again, other = (
-        failures_by_depth(tree, "pastry", ids, 3, seed).tolist() for seed in (1, 1, 2)
-    )
-    assert once == again != other
-    assert [depth for depth, *_ in once] == [depth for depth, *_ in other]
-
-
 def test_a_single_host():
     ids = from_halves(np.zeros(1, dtype=np.uint64), np.ones(1, dtype=np.uint64), 128)
     assert failures_by_depth(ReferenceTree(128, 2), "chord", ids, 3, 1).shape == (0, 4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from live_hosts import Hosts, SmallTree, ring_of
 from oracle.reference_tree.cases import Case, random_case
-from oracle.reference_tree.reconfiguration import Event, reconfigure
+from oracle.reference_tree.reconfiguration import reconfigure
 from oracle.reference_tree.tree import Dht, reference_tree, tree_from_nothing
 from seeds import seeds
 
@@ -15,7 +15,7 @@ from scribe_spark.systems.reference_tree import live
 from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
-SEEDS = seeds(range(300), 11)
+SEEDS = seeds(range(300), 6)
 
 BUCKETS = (1, 2, 7)
 
@@ -84,30 +84,7 @@ def test_rounds_are_the_oracle_s(seed):
     check(case, BUCKETS[seed % 3], random.Random(f"buckets of {seed}"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("buckets", BUCKETS)
-@pytest.mark.parametrize(
-    ("seed", "children", "assignment"),
-    [(1, 2, "pastry"), (2, 3, "pastry"), (3, 2, "chord"), (4, 8, "pastry"), (5, 5, "chord")],
-)
-def test_rounds_of_many_events_at_once_are_the_oracle_s(seed, children, assignment, buckets):
-    """Among others all hosts but one fail at once."""
-    rng = random.Random(seed)
-    ids = sorted({rng.getrandbits(128) for _ in range(48)} | set(range(7, 19)))
-    first = rng.sample(ids, 40)
-    hosts, events = set(first), []
-    for _ in range(6):
-        gone = rng.sample(sorted(hosts), min(rng.choice([0, 1, 9, 60]), len(hosts) - 1))
-        rest = sorted(set(ids) - hosts)
-        come = rng.sample(rest, min(rng.choice([0, 1, 9]), len(rest)))
-        now = [Event("failure", one) for one in gone] + [Event("join", one) for one in come]
-        events.append(tuple(now))
-        hosts = (hosts - set(gone)) | set(come)
-    case = Case(seed, 128, children, assignment, tuple(first), tuple(events), ())
-    check(case, buckets, rng)
-
-
-@pytest.mark.parametrize("buckets", BUCKETS)
+@pytest.mark.parametrize("buckets", [1, 7])
 def test_a_wrong_tree_is_a_fault(monkeypatch, buckets):
     """Where nobody computes, somebody keeps old neighbours."""
 
@@ -141,7 +118,7 @@ def test_parents_in_a_circle_are_below_no_root():
     assert live.depths_of_fragments(fragments, whole) == (9, 2 + 4 * 1 + 5 + 2 * 3 + 1, 4)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_key_is_asked_for_where_its_bucket_answers(seed):
     rng = random.Random(seed)
     ids = sorted(rng.sample(range(256), 9))

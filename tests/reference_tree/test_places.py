@@ -75,8 +75,7 @@ COLUMNS = ("node", "topmost_hi", "topmost_lo", "depth", "parent", "parent_lookup
 @pytest.mark.parametrize(
     ("bits", "children", "hosts", "buckets"),
     [
-        (128, 2, 300, 16),
-        (128, 5, 200, 64),
+        (128, 5, 100, 64),
         (66, 3, 60, 16),
         (63, 2, 40, 200),
         (8, 3, 100, 16),
@@ -84,7 +83,7 @@ COLUMNS = ("node", "topmost_hi", "topmost_lo", "depth", "parent", "parent_lookup
         (100, 16, 1, 8),
         (128, 2, 2, 1),
         (70, 7, 3, 16),
-        (64, 2, 3000, 32),
+        (64, 2, 600, 32),
     ],
 )
 def test_buckets_in_process_find_what_is_found_with_all_keysets(
@@ -98,7 +97,7 @@ def test_buckets_in_process_find_what_is_found_with_all_keysets(
 @pytest.mark.parametrize(
     ("bits", "children", "assignment", "count", "buckets"),
     [
-        (128, 2, "chord", 300, 16),
+        pytest.param(128, 2, "chord", 300, 16, marks=pytest.mark.slow),
         pytest.param(128, 5, "pastry", 200, 64, marks=pytest.mark.slow),
         (4, 2, "pastry", 16, 16),
     ],

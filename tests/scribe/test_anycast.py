@@ -1,121 +1,133 @@
-"""Anycasts: by hand, on drawn trees with any buckets, and on the trees of runs and worlds."""
+"""Anycasts: the kernel against the oracle on any buckets, and the trees of runs and worlds."""
 
-import random
-from typing import Any
+import sys
+from dataclasses import dataclass, replace
 
-import anycast_played
 import numpy as np
 import pyarrow as pa
 import pytest
+from arriving import Kernel
 from living_groups import world_of
+from oracle.anycast import Case, random_case, walk
 from oracle.scribe_living.cases import random_world
+from poisoned import PoisonedTask
+from pyspark import cloudpickle
 from seeds import seeds
 from small_network import NETWORK
+from split_states import empty_state, split_state, tables_of
 from world_states import Played
 
 from scribe_spark import Simulation, WorldConfig, make_world
 from scribe_spark.config import RunConfig
-from scribe_spark.core import draws
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import InputError
+from scribe_spark.engine.facts import Ring, RingInMemory
+from scribe_spark.rounds.applications import Applications
+from scribe_spark.rounds.events import Lives
 from scribe_spark.systems.scribe import anycast
+from scribe_spark.systems.scribe.trees import settled_environment, settled_round
+from scribe_spark.systems.scribe.upcalls import CAUSES, Application
 
 SLOW = pytest.mark.slow
 
-#: The children of 1 are 3 and 4; the members are the leaves.
-TREE: dict[str, Any] = {
-    "nodes": [*range(9)], "root": 0, "edges": [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5)],
-    "members": [3, 4, 5], "routes": {8: [8, 7, 1, 0], 6: [6, 0]},
-}  # fmt: skip
-
-#: A change of the tree, the origin, and what is found: by whom, messages, and nodes visited.
-BY_HAND = [
-    ({"accepts": [3, 4, 5]}, 0, None, None, None),
-    ({"accepts": [3]}, 8, 3, None, None),
-    ({"accepts": [5]}, 8, 5, 7, 5),  # 7, 1, two leaves, 0, 2, 5
-    ({"accepts": [5]}, 6, 5, None, None),
-    ({"accepts": []}, 8, -1, 7, 6),
-    ({"accepts": []}, 6, -1, 6, 6),
-    ({"accepts": [1, 2]}, 8, -1, 7, 6),  # who is no member is not asked
-    ({"accepts": [3, 5]}, 3, 5, 5, 5),  # nor is the origin: 1, 4, 0, 2, 5
-    ({"accepts": [5], "alive": [1, 1, 0, 1, 1, 1, 1, 1, 1]}, 8, -1, 5, 4),
-    ({"accepts": [5], "alive": [1, 1, 1, 1, 1, 1, 1, 1, 0]}, 8, -1, 0, 0),  # a dead origin
-    ({"accepts": [5], "routes": {8: [8, 7, 6]}}, 8, -1, 2, 0),  # no way to the tree
-    ({"accepts": [5], "routes": {8: [8, 7, 8]}}, 8, -1, 1, 0),  # a route in a circle
-]
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7])
-@pytest.mark.parametrize(("change", "origin", "accepted", "messages", "visited"), BY_HAND)
-def test_anycasts_by_hand(change, origin, accepted, messages, visited, buckets):
-    (found,) = anycast_played.play_case({**TREE, "queries": [origin], **change}, buckets)
-    expected = {"accepted": accepted, "messages": messages, "visited": visited}
-    assert {n: found[n] for n, one in expected.items() if one is not None} == {
-        n: one for n, one in expected.items() if one is not None
-    }
-    assert found["accepted"] in {*change["accepts"], -1}
+@dataclass(frozen=True)
+class _Routes:
+    """The next hop of each node to the group's key, as of `overlay.route.NextHop`."""
+
+    onward: np.ndarray
+
+    def __call__(self, first, tables, at, key_hi, key_lo):
+        return self.onward[at]
 
 
-def test_children_are_visited_in_a_drawn_order():
-    """The order is that of the draws, and another one for another number."""
-    case = {**TREE, "edges": [(0, node) for node in range(1, 7)], "members": range(1, 7)}
-    case |= {"queries": [8] * 20, "routes": {8: [8, 0]}, "accepts": range(1, 7)}
-    found = [one["accepted"] for one in anycast_played.play_case({**case, "seed": 3})]
-    drawn = draws.bits_np(3, "anycast", np.arange(20)[:, None], 0, np.arange(1, 7))
-    assert found == (1 + drawn.argmin(axis=1)).tolist()
-    assert len(set(found)) > 3
+@dataclass(frozen=True)
+class _Asks(Application):
+    """Some members accept; their numbers."""
+
+    accepts: frozenset[int]
+
+    def accept(self, calls, asked) -> np.ndarray:
+        return np.array([node in self.accepts for node in asked["node"].tolist()], dtype=bool)
 
 
-def drawn_case(seed: int) -> dict[str, Any]:
-    """Return a drawn tree whose leaves are members; origins are outside and inside."""
-    rng = random.Random(seed)
-    inside, size = rng.randint(2, 25), 30
-    place = rng.sample(range(size), size)
-    edges = [(place[rng.randrange(node)], place[node]) for node in range(1, inside)]
-    parents = {parent for parent, _ in edges}
-    leaves = [node for node in place[:inside] if node not in parents]
-    members = sorted({*leaves, *rng.sample(place[:inside], inside // 3)} - {place[0]})
-    outside = place[inside:]
-    routes = {node: [node, rng.choice(place[:inside])] for node in outside}
-    return {
-        "nodes": rng.sample(range(100), size), "seed": seed, "group_number": seed,
-        "root": place[0], "edges": edges, "members": members, "routes": routes, "accepts": [],
-        "queries": rng.sample(outside, 3) + rng.sample(place[:inside], 2),
-        "distance": [[rng.randint(1, 999) for _ in range(size)] for _ in range(size)],
-    }  # fmt: skip
+def play(case: Case, buckets: int) -> list[tuple[int, int, int, int]]:
+    """Let the kernel play the calls: accepted, messages, visited, delay_us."""
+    size, state = len(case.nodes), empty_state(len(case.nodes), 1)
+    inside = [x for x in range(size) if case.is_in_tree(x)]
+    state.entries.enter(np.array(inside, dtype=np.int64), 0, CAUSES[0])
+    state.entries.member[:] = [x in case.members for x in inside]
+    state.entries.root[:] = [x == case.root for x in inside]
+    state.entries.parent[:] = [case.parent(x) for x in inside]
+    edges = np.array(sorted(p * size + c for p, c in case.edges), dtype=np.int64)
+    state.children.insert(edges, number=0, refreshed=0, got_payload=False)
+    if case.root != NONE:
+        of = {"creator": case.root, "root": case.root, "value": NONE}
+        state.copies.insert(np.array([case.root]), epoch=0, version=0, incarnation=0, **of)
+    every, zero = np.arange(size), np.zeros(size, dtype=np.uint64)
+    ring = Ring(zero, zero, np.array(case.nodes), every)
+    bounds = np.linspace(0, size, buckets + 1).astype(np.int64)
+    kernel = Kernel(np.array(case.distance, dtype=np.int64).reshape(size, size), every)
+    environment = settled_environment(RingInMemory(ring), bounds, kernel, case.seed)
+    environment = replace(environment, lives=Lives.of(size, np.flatnonzero(case.alive)))
+    onward = every.copy()
+    for route in case.routes.values():
+        onward[list(route[:-1])] = route[1:]
+    key, number = zero[:1], np.array([case.group_number])
+    round = settled_round(number, key, key, size, _Routes(onward), 0)
+    asks = _Asks(frozenset(case.nodes[x] for x in case.accepts))
+    round = replace(round, applications=Applications(lambda _: asks, size))
+    calls = np.arange(len(case.queries))
+    anycasts = anycast.Anycasts(calls, np.zeros_like(calls), np.array(case.queries))
+    ends = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    tables = PoisonedTask([tables_of(split_state(state, ring, *mine)) for mine in ends])
+    found = anycast.play_anycasts(tables, anycast.Anycast(environment, round, anycasts))
+    columns = found.accepted, found.messages, found.visited, found.delay_us
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=SLOW) for n in range(6, 200))])
-def test_a_lone_member_that_accepts_is_found_and_no_node_is_visited_twice(seed):
-    case = drawn_case(seed)
-    inside = {case["root"], *(child for _, child in case["edges"])}
-    one = case["members"][seed % len(case["members"])]
-    for accepts in ([], [one], case["members"]):
-        case["accepts"] = accepts
-        found = anycast_played.play_case(case, 1)
-        for origin, walk in zip(case["queries"], found, strict=True):
-            expected = {*accepts} - {origin}
-            assert (walk["accepted"] in expected) if expected else (walk["accepted"] == -1)
-            assert walk["visited"] == walk["messages"] - (walk["accepted"] >= 0) + (
-                origin in inside
-            )
-            assert expected or walk["visited"] == len(inside)
-        for buckets in (2, 7):
-            assert anycast_played.play_case(case, buckets) == found
+@pytest.mark.parametrize("seed", seeds(range(200), 12))
+def test_the_kernel_equals_the_oracle(seed: int) -> None:
+    case = random_case(seed)
+    walks = [walk(case, query) for query in range(len(case.queries))]
+    expected = [(one.accepted, one.messages, len(one.visited), one.delay_us) for one in walks]
+    for buckets in (1, 2, 7):
+        assert play(case, buckets) == expected, f"{buckets} buckets"
 
 
 def test_long_walks_go_on_in_a_further_play_and_too_long_ones_are_refused(monkeypatch):
-    case = {**TREE, "edges": [(0, node) for node in range(1, 60)], "nodes": None}
-    case |= {"members": range(1, 60), "accepts": [], "queries": [0], "routes": {}}
-    (found,) = anycast_played.play_case(case)
+    case = replace(random_case(24), accepts=frozenset())
+    found = play(case, 2)
+    assert max(visited for _, _, visited, _ in found) > 30
     monkeypatch.setattr(anycast, "_SUPERSTEPS", 7)
-    assert anycast_played.play_case(case) == [found]
-    assert found["messages"] == 59
-    monkeypatch.setattr(anycast, "MOST_LISTED", 59)
-    with pytest.raises(InputError, match="must be at most 59"):
-        anycast_played.play_case(case)
+    assert play(case, 2) == found
+    monkeypatch.setattr(anycast, "MOST_LISTED", 30)
+    with pytest.raises(InputError, match="must be at most 30"):
+        play(case, 2)
 
 
 # --- on Spark
+
+
+class Few(Application):
+    """Of the members of a group, those with a number that seven divides accept."""
+
+    def __init__(self, nodes: int) -> None:
+        assert nodes > 0
+
+    def accept(self, calls, asked) -> np.ndarray:
+        members = calls.here["joined"][asked["call"]] >= 0
+        assert members.all()
+        return asked["node"] % 7 == 0
+
+
+class Nobody(Few):
+    """No member accepts."""
+
+    def accept(self, calls, asked) -> np.ndarray:
+        return np.zeros(len(asked["node"]), dtype=bool)
 
 
 GROUPS = {**NETWORK, "nodes": 60, "groups": 2, "group_size": 15, "seed": 4}
@@ -143,10 +155,7 @@ def test_anycasts_on_the_trees_of_a_run(spark):
         pairs = [(group, node) for group in (1, 2) for node in range(60)]
         calls = spark.createDataFrame(pairs, "group bigint, node bigint")
         trees = simulation.grown.trees
-        found = [
-            trees.anycast(calls, application)
-            for application in (anycast_played.Few, anycast_played.Nobody)
-        ]
+        found = [trees.anycast(calls, application) for application in (Few, Nobody)]
         rows = trees.edges().collect()
         inside = {(row["group"], row[end]) for row in rows for end in ("parent", "child")}
         members = {(row["group"], row["node"]) for row in trees.read_members().frame.collect()}
@@ -154,13 +163,11 @@ def test_anycasts_on_the_trees_of_a_run(spark):
 
 
 @SLOW
-@pytest.mark.parametrize(("buckets", "engine"), [(1, "tasks"), (2, "tasks"), (2, "jobs")])
+@pytest.mark.parametrize(("buckets", "engine"), [(2, "tasks"), (2, "jobs")])
 def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
     config = WorldConfig(**GROUPS, generator="mass-failure", event_round=1, share=0.2, rounds=9)
     with Simulation(spark, config) as simulation:
-        world = make_world(
-            simulation, config, buckets=buckets, engine=engine, application=anycast_played.Few
-        )
+        world = make_world(simulation, config, buckets=buckets, engine=engine, application=Few)
         with pytest.raises(ValueError, match="no round has been played"):
             world.anycast(spark.createDataFrame([(1, 3)], "group bigint, node bigint"))
         for _ in range(7):  # until the trees are repaired
@@ -169,7 +176,7 @@ def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
         rows = [(group, node) for group in (1, 2) for node in range(60)]
         calls = spark.createDataFrame(rows, "group bigint, node bigint")
         alive = {row["node"] for row in world.nodes.collect()}
-        found = [world.anycast(calls), world.anycast(calls, anycast_played.Nobody)]
+        found = [world.anycast(calls), world.anycast(calls, Nobody)]
         found = [rows.toPandas() for rows in found]
         for rows in found:
             rows = rows[~rows["node"].isin(alive)]
@@ -194,7 +201,7 @@ def test_anycasts_on_the_trees_of_a_world(spark, buckets, engine):
 def test_anycasts_on_the_trees_of_living_worlds_are_the_same_on_any_buckets(seed):
     """Trees are under repair: walks ask members only, and visit no node twice."""
     found = []
-    for buckets in (1, 2, 7):
+    for buckets in (1, 7):
         played = Played(world_of(random_world(seed, most=40, rounds=9)), buckets)
         played.play(saves=False)
         groups, nodes = played.protocols.groups.numbers, played.known.node
@@ -204,11 +211,11 @@ def test_anycasts_on_the_trees_of_living_worlds_are_the_same_on_any_buckets(seed
         found.append(
             [
                 played.state.anycast(8, calls, application).to_pylist()
-                for application in (None, anycast_played.Few, anycast_played.Nobody)
+                for application in (None, Few, Nobody)
             ]
         )
         assert played.seen() == before
-    assert found[1:] == found[:1] * 2
+    assert found[0] == found[1]
     every, few, none = found[0]
     members = {(group, node) for group, node, _, member, _ in before["memberships"] if member}
     assert seed or any(one["accepted"] is not None for one in every)

@@ -49,7 +49,7 @@ def test_limits_are_read_as_given(spark, monkeypatch, table, local):
     assert sorted(map(tuple, given.collect())) == [(0, 3), (1, 7), (2, 1)]
 
 
-@pytest.mark.parametrize("name", ["no node", "left out", "twice", "limit"])
+@pytest.mark.parametrize("name", ["no node", "twice"])
 def test_what_only_spark_can_reach_is_refused_too(spark, monkeypatch, table, name):
     monkeypatch.setattr(groups, "is_local", lambda path: False)
     with pytest.raises(InputError, match="capacities = "):

@@ -1,6 +1,5 @@
 """Groups: sizes, keys, creators, members and senders."""
 
-import hashlib
 from collections import Counter
 
 import identifiers
@@ -14,11 +13,9 @@ from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
-from scribe_spark.pastry.overlay import draw_nodes
 from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.systems.scribe import groups as module
-from scribe_spark.systems.scribe import groups as scribe_groups
 from scribe_spark.worlds.groups import world_groups
 
 #: Members of group 3 of seed 1, N = 50.
@@ -34,26 +31,19 @@ GOLDEN_GROUPS = {
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-def test_sizes_are_the_papers():
-    sizes = scribe_groups.group_sizes(RunConfig())
-    assert (sizes[0], sizes[-1], len(sizes), sizes.sum()) == (100_000, 11, 1500, 395_247)
-    assert sizes.tolist() == [gsize(100_000, rank) for rank in range(1, 1501)]
-
-
-@pytest.mark.parametrize("nodes", [1, 2, 16, 48, 999, 1000, 16 * 3**4, 12_345, 1_000_000])
+@pytest.mark.parametrize("nodes", [1, 2, 16, 999, 16 * 3**4, 100_000, 1_000_000])
 def test_sizes_are_exact(nodes):
-    sizes = scribe_groups.group_sizes(RunConfig(nodes=nodes, groups=700))
+    sizes = module.group_sizes(RunConfig(nodes=nodes, groups=700))
     assert sizes.tolist() == [gsize(nodes, rank) for rank in range(1, 701)]
 
 
-def test_sizes_of_another_exponent_and_all_alike():
-    steep = scribe_groups.group_sizes(RunConfig(nodes=100, groups=4, zipf_exponent=2.0))
+def test_sizes_of_the_paper_of_another_exponent_and_all_alike():
+    sizes = module.group_sizes(RunConfig())
+    assert (sizes[0], sizes[-1], len(sizes), sizes.sum()) == (100_000, 11, 1500, 395_247)
+    steep = module.group_sizes(RunConfig(nodes=100, groups=4, zipf_exponent=2.0))
     assert steep.tolist() == [100, 25, 11, 6]
-    assert (
-        scribe_groups.group_sizes(RunConfig(nodes=100, groups=3, group_size=11)).tolist()
-        == [11] * 3
-    )
-    assert scribe_groups.group_sizes(RunConfig(nodes=100, groups=0)).tolist() == []
+    alike = module.group_sizes(RunConfig(nodes=100, groups=3, group_size=11))
+    assert alike.tolist() == [11] * 3
 
 
 # --- custody: every node is in a number of groups -------------------------------------------------
@@ -79,10 +69,9 @@ def in_groups(config: RunConfig, groups: int, usual: int) -> set[tuple[int, int]
     return {(group, node) for node in nodes for group in least(node)}
 
 
-@pytest.mark.parametrize("at_once", [1, 100, 2**21])
-def test_nodes_choose_their_groups(spark, monkeypatch, at_once):
+def test_nodes_choose_their_groups(spark, monkeypatch):
     """A class of nodes may be in another number of them; chunks change nothing."""
-    monkeypatch.setattr(module, "_DRAWS_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_DRAWS_AT_ONCE", 100)
     config = RunConfig(nodes=40, groups=9, custody=3, classes=CLASSES, seed=7)
     wanted = in_groups(config, 9, 3)
     by_node = Counter(Counter(node for _, node in wanted).values())
@@ -90,13 +79,9 @@ def test_nodes_choose_their_groups(spark, monkeypatch, at_once):
     group, node = module.GroupDraws.of(config).members()
     assert list(zip(group.tolist(), node.tolist(), strict=True)) == sorted(wanted)
     sizes = Counter(group for group, _ in wanted)
-    assert scribe_groups.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]
-    if at_once == 100:
-        frame = scribe_groups.draw_members(spark, config).frame
-        assert frame.schema == MEMBERS
-        rows = [tuple(row) for row in frame.collect()]
-        assert len(rows) == len(wanted)
-        assert set(rows) == wanted
+    assert module.group_sizes(config).tolist() == [sizes[rank] for rank in range(1, 10)]
+    frame = module.draw_members(spark, config).frame
+    assert sorted(map(tuple, frame.collect())) == sorted(wanted)
 
 
 def test_nodes_of_a_world_choose_their_groups():
@@ -133,45 +118,35 @@ def test_custody_is_the_only_way_to_sizes_and_is_estimated(kind):
 # --- members --------------------------------------------------------------------------------------
 
 
-def drawn(spark, **fields) -> dict[int, list[int]]:
-    frame = scribe_groups.draw_members(spark, RunConfig(**fields)).frame
-    assert frame.schema == MEMBERS
-    rows = pd.DataFrame(frame.collect(), columns=["group", "node"])
-    return {int(group): sorted(part.tolist()) for group, part in rows.groupby("group")["node"]}
+def drawn(**fields) -> dict[int, list[int]]:
+    group, node = module.GroupDraws.of(RunConfig(**fields)).members()
+    return {int(one): node[group == one].tolist() for one in np.unique(group)}
 
 
 def test_members_are_distinct_nodes_as_many_as_the_size(spark):
     config = {"nodes": 400, "groups": 30, "seed": 5}
-    members = drawn(spark, **config)
-    sizes = scribe_groups.group_sizes(RunConfig(**config))
+    members = drawn(**config)
+    sizes = module.group_sizes(RunConfig(**config))
     assert [len(members[rank]) for rank in range(1, 31)] == sizes.tolist()
     for nodes in members.values():
-        assert len(set(nodes)) == len(nodes)
+        assert sorted(set(nodes)) == nodes
         assert set(nodes) <= set(range(400))
-    assert members[1] == list(range(400))
+    frame = module.draw_members(spark, RunConfig(**config)).frame  # by tasks
+    assert frame.schema == MEMBERS
+    rows = sorted(map(tuple, frame.collect()))
+    assert rows == [(group, node) for group, nodes in members.items() for node in nodes]
 
 
-def test_members_are_drawn_group_by_group(spark):
-    members = drawn(spark, nodes=50, groups=3, seed=1)
+def test_members_are_drawn_group_by_group():
+    members = drawn(nodes=50, groups=3, seed=1)
     assert members[3] == GOLDEN_MEMBERS
-    assert drawn(spark, nodes=50, groups=9, seed=1)[3] == members[3]  # others change nothing
-    assert drawn(spark, nodes=50, groups=3, seed=2)[3] != members[3]
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", 5)
-    try:
-        assert drawn(spark, nodes=50, groups=3, seed=1) == members
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert drawn(nodes=50, groups=9, seed=1)[3] == members[3]  # others change nothing
+    assert drawn(nodes=50, groups=3, seed=2)[3] != members[3]
+    assert set(drawn(nodes=4, groups=20)) == {rank for rank in range(1, 21) if gsize(4, rank)}
 
 
-def test_groups_too_small_for_a_member_have_none(spark):
-    members = drawn(spark, nodes=4, groups=20)
-    assert set(members) == {rank for rank in range(1, 21) if gsize(4, rank)}
-    assert drawn(spark, nodes=4, groups=0) == {}
-
-
-def test_members_are_uniform(spark):
-    members = drawn(spark, nodes=20, groups=2000, group_size=5, seed=3)
+def test_members_are_uniform():
+    members = drawn(nodes=20, groups=2000, group_size=5, seed=3)
     counts = Counter(node for nodes in members.values() for node in nodes)
     expected = 2000 * 5 / 20
     assert sum((counts[n] - expected) ** 2 / expected for n in range(20)) < 43.8  # p = 0.001
@@ -179,23 +154,17 @@ def test_members_are_uniform(spark):
 
 # --- keys and creators ----------------------------------------------------------------------------
 
-
-@pytest.fixture(scope="module")
-def nodes(spark):
-    return draw_nodes(spark, RunConfig(nodes=50), np.array([4, 5, 6])).frame.persist()
+#: The upper halves of nodeIds, and the routers of nodes.
+ID_HI, ROUTER = np.arange(50) * 10**15, np.arange(50) % 7
 
 
-def rows_of(nodes):
-    """The rows of nodes by their numbers."""
-    table = nodes.select("node", "id_hi", "router").toPandas().set_index("node")
-    return lambda node: {name: table.loc[node, name].to_numpy() for name in table}
+def rows_of(node: np.ndarray) -> dict[str, np.ndarray]:
+    return {"id_hi": ID_HI[node], "router": ROUTER[node]}
 
 
-def made(spark, nodes, **fields) -> dict[int, dict]:
+def made(**fields) -> dict[int, dict]:
     config = RunConfig(**{"nodes": 50, "groups": 40} | fields)
-    groups = scribe_groups.make_groups(
-        scribe_groups.draw_members(spark, config).frame, rows_of(nodes), config
-    )
+    groups = module.make_groups(None, rows_of, config)
     names = ["group", "key_hi", "key_lo", "size", "creator", "creator_router"]
     assert groups.column_names == names
     return {row["group"]: row for row in groups.to_pylist()}
@@ -205,37 +174,28 @@ def key(row: dict) -> int:
     return identifiers.whole(row["key_hi"], row["key_lo"])
 
 
-def test_keys_are_the_hash_of_name_and_creator(spark, nodes):
-    groups = made(spark, nodes)
+def test_keys_are_the_hash_of_name_and_creator():
+    groups = made()
     assert sorted(groups) == list(range(1, 41))
     for group, row in groups.items():
-        name = f"group-{group}node-{row['creator']}"
-        digest = hashlib.sha1(name.encode()).digest()
-        assert key(row) == int.from_bytes(digest[:16], "big")
         assert key(row) == group_id(f"group-{group}", f"node-{row['creator']}")
+        assert row["creator_router"] == ROUTER[row["creator"]]
     assert {g: (f"{key(groups[g]):032x}", groups[g]["creator"]) for g in (1, 2, 3)} == GOLDEN_GROUPS
-
-
-def test_sizes_and_routers_of_groups(spark, nodes):
-    groups = made(spark, nodes)
-    router = {row["node"]: row["router"] for row in nodes.collect()}
     assert [groups[g]["size"] for g in range(1, 41)] == [gsize(50, g) for g in range(1, 41)]
-    assert all(row["creator_router"] == router[row["creator"]] for row in groups.values())
-    assert groups[40]["size"] == 0  # nobody's group is a group
 
 
-def test_keys_of_the_creators_make_it_the_root(spark, nodes):
-    ids = {r["node"]: identifiers.whole(r["id_hi"], r["id_lo"]) for r in nodes.collect()}
-    for group, row in made(spark, nodes, group_ids="creator").items():
-        assert key(row) == creator_rooted_group_id(ids[row["creator"]], f"group-{group}")
+def test_keys_of_the_creators_make_it_the_root():
+    for group, row in made(group_ids="creator").items():
+        creator = int(ID_HI[row["creator"]]) << 64
+        assert key(row) == creator_rooted_group_id(creator, f"group-{group}")
 
 
-def test_creators_are_drawn_group_by_group(spark, nodes):
-    creators = {g: row["creator"] for g, row in made(spark, nodes).items()}
+def test_creators_are_drawn_group_by_group():
+    creators = {g: row["creator"] for g, row in made().items()}
     assert len(set(creators.values())) > 15
-    fewer = {g: row["creator"] for g, row in made(spark, nodes, groups=10).items()}
+    fewer = {g: row["creator"] for g, row in made(groups=10).items()}
     assert fewer == {g: creators[g] for g in fewer}
-    assert creators != {g: row["creator"] for g, row in made(spark, nodes, seed=2).items()}
+    assert creators != {g: row["creator"] for g, row in made(seed=2).items()}
 
 
 # --- senders --------------------------------------------------------------------------------------
@@ -244,7 +204,7 @@ def test_creators_are_drawn_group_by_group(spark, nodes):
 def test_senders_are_members_drawn_alike(spark):
     rows = [(group, node, 7 * node) for group in range(3000) for node in (3, 5, 8)]
     members = spark.createDataFrame(rows, "group bigint, node bigint, router bigint")
-    sent = scribe_groups.senders(members, 1)
+    sent = module.senders(members, 1)
     assert sent.columns == ["group", "source", "source_router"]
     found = {group: (source, router) for group, source, router in sent.collect()}
     assert sorted(found) == list(range(3000))
@@ -252,9 +212,9 @@ def test_senders_are_members_drawn_alike(spark):
     counts = Counter(source for source, _ in found.values())
     assert set(counts) == {3, 5, 8}
     assert all(abs(count - 1000) < 110 for count in counts.values())
-    again = scribe_groups.senders(members.repartition(5).orderBy("router"), 1).collect()
+    again = module.senders(members.repartition(5).orderBy("router"), 1).collect()
     assert {group: (source, router) for group, source, router in again} == found
-    other = {group: source for group, source, _ in scribe_groups.senders(members, 2).collect()}
+    other = {group: source for group, source, _ in module.senders(members, 2).collect()}
     assert other != {group: source for group, (source, _) in found.items()}
 
 
@@ -275,7 +235,7 @@ def table(tmp_path, text: str, **fields) -> RunConfig:
 
 
 def read_members(spark, config: RunConfig):
-    return scribe_groups.read_members(spark, config.groups.members, config.overlay.nodes)
+    return module.read_members(spark, config.groups.members, config.overlay.nodes)
 
 
 @pytest.mark.usefixtures("anywhere")
@@ -304,6 +264,8 @@ def test_members_of_a_parquet_table(spark, tmp_path):
         ("1,-1\n", "group=1, node=-1 names no node"),
         ("1,3\n2,3\n1,3\n", "group=1, node=3 occurs twice"),
         (f"-1,3\n{-(2**63)},4\n", f"row group={-(2**63)}, node=4 names no group; groups are "),
+        ("1,\n", "members"),
+        (",3\n", "members"),
     ],
 )
 def test_bad_members_are_refused(spark, tmp_path, rows, complaint):
@@ -312,13 +274,6 @@ def test_bad_members_are_refused(spark, tmp_path, rows, complaint):
         read_members(spark, config)
     assert raised.value.field == "members"
     assert raised.value.value == config.groups.members
-
-
-@pytest.mark.usefixtures("anywhere")
-@pytest.mark.parametrize("rows", ["1,\n", ",3\n"])
-def test_missing_values_are_refused(spark, tmp_path, rows):
-    with pytest.raises(InputError, match="members"):
-        read_members(spark, table(tmp_path, "group,node\n" + rows))
 
 
 def test_a_table_that_only_spark_reads_has_as_many_groups_as_have_room(
@@ -333,10 +288,9 @@ def test_a_table_that_only_spark_reads_has_as_many_groups_as_have_room(
         small.read_inputs()
 
 
-def test_a_users_groups_are_those_of_the_table(spark, tmp_path, nodes):
+def test_a_users_groups_are_those_of_the_table(spark, tmp_path):
     config = table(tmp_path, "group,node\n70,3\n70,0\n5,9\n", nodes=50)
-    groups = scribe_groups.make_groups(read_members(spark, config), rows_of(nodes), config)
+    groups = module.make_groups(read_members(spark, config), rows_of, config)
     found = {row["group"]: row for row in groups.to_pylist()}
     assert {g: row["size"] for g, row in found.items()} == {70: 2, 5: 1}
-    name = f"node-{found[70]['creator']}"
-    assert identifiers.whole(found[70]["key_hi"], found[70]["key_lo"]) == group_id("group-70", name)
+    assert key(found[70]) == group_id("group-70", f"node-{found[70]['creator']}")

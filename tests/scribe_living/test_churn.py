@@ -10,7 +10,7 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
 from scribe_spark.rounds.events import Events
 
-NODES, GROUPS, MEMBERSHIPS, ROUNDS, QUIET = 500, 12, 2500, 40, 12
+NODES, GROUPS, MEMBERSHIPS, ROUNDS, QUIET = 500, 12, 2500, 25, 12
 
 
 def results(lifetime: int) -> Iterator[ScribeResult]:

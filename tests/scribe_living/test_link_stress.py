@@ -7,8 +7,6 @@ import functools
 from collections import Counter
 from dataclasses import replace
 
-import arriving
-import living_groups
 import numpy as np
 import pytest
 import worlds
@@ -19,14 +17,12 @@ from oracle.scribe_living.cases import random_world
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
 from traffic import Traffic
-from world_states import Played
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.program import bucket_of
-from scribe_spark.measures.stress import packets_of
 from scribe_spark.pastry.states import MESSAGE_KINDS
-from scribe_spark.rounds.player import TRAFFIC, Counted, Counts, Environment, Observer
-from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS, RoundOfGroups
+from scribe_spark.rounds.player import TRAFFIC, Counted, Observer
+from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
 from scribe_spark.worlds.traffic import (
@@ -36,19 +32,15 @@ from scribe_spark.worlds.traffic import (
     LinkStress,
     MeasureLinks,
 )
-from scribe_spark.worlds.world_state import PlayedRound
 
 Message = tuple[str, int, int]
 
 #: With reliable delivery (and lost retransmissions), and best effort; one with introductions.
-RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 5, 26), 26
+RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 26), 26
 CASES = [*((seed, True) for seed in RELIABLE), *((seed, False) for seed in BEST_EFFORT)]
 
 #: Its nodes have a limit of children, and paths are cut short.
 LIMITED = 4
-
-#: Its groups have no access lists.
-OPEN = 24
 
 PAYLOAD = {"MULTICAST", "payload", "retransmission"}
 
@@ -223,82 +215,3 @@ def test_a_count_without_its_ends_is_an_error() -> None:
     Observer(MESSAGE_KINDS).count(
         Tables(), "join", 2, between=lambda: pytest.fail("nobody wants them")
     )
-
-
-class Linked(arriving.Kernel):
-    """Every pair of routers has a link of its own."""
-
-    def link_packets(self, a, b, packets) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return a, b, packets
-
-
-def counted_one_by_one(
-    between: dict[str, tuple[np.ndarray, np.ndarray]], router: np.ndarray
-) -> Counted:
-    """How many links carry how many packets; every pair of routers has a link of its own."""
-    counts = Counts()
-    for name, ends in between.items():
-        packets: Counter = Counter()
-        for sender, to in zip(*(part.tolist() for part in ends), strict=True):
-            if sender != to:
-                packets.update([("up", sender), ("down", to), (router[sender], router[to])])
-        counts.add(packets_of(name), np.array(list(packets.values()), dtype=np.int64))
-    return Counted(counts.columns())
-
-
-def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list[tuple]:
-    """The measures of the rounds of a world on some buckets, and their messages."""
-    case = random_world(seed)
-    world = world_of(case if reliable else replace(case, buffer=None)).in_buckets(count)
-    kernel = Linked(world.pastry.kernel.delay_us, np.arange(case.count))
-    world.pastry = replace(world.pastry, kernel=kernel)
-    stress = LinkStress(1, case.count * (case.count - 1), case.count)
-
-    def measures(given: Environment, round: RoundOfGroups) -> list[MeasureLinks]:
-        return [MeasureLinks(given, KINDS, keeps_messages=True)]
-
-    monkeypatch.setattr(living_groups, "measures", measures)
-    monkeypatch.setattr(living_groups, "MEASURED", (LINKS_MEASURED,))
-    node, rounds = world.overlay.states.known.node, []
-    for number in range(case.rounds):
-        world.traffic = Traffic()
-        now = [event for event in case.events if event[0] == number]
-        _, result = world.play_kernels(number, now)
-        counts = Counted(result.tables.get(LINKS_MEASURED, {}))
-        found = stress.measures(counts, KINDS, world.overlay.count_entered())
-        of = {name: world.traffic.between(kinds) for name, kinds in KINDS.items()}
-        again = counted_one_by_one(of, world.overlay.states.known.router)
-        assert found == stress.measures(again, KINDS, world.overlay.count_entered())
-        rounds.append((found, remembered(world.traffic, node)))
-    return rounds
-
-
-@pytest.mark.parametrize(("seed", "reliable"), [(0, True), (3, False)])
-def test_rounds_on_buckets_have_the_measures_of_one(seed, reliable, monkeypatch) -> None:
-    one, *others = [lived_in_buckets(seed, reliable, b, monkeypatch) for b in (1, 2, 7)]
-    assert all(other == one for other in others)
-    assert sum(found["link_stress.payload.max"] > 0 for found, _ in one) > 1
-
-
-def lived(period: int) -> list[tuple[PlayedRound, dict[str, list]]]:
-    """The rounds of a world, and what users read of it after each."""
-    case = replace(random_world(OPEN), buffer=None)
-    world, nodes = world_of(case), case.count
-    kernel = Linked(world.pastry.kernel.delay_us, np.arange(nodes))
-    world.pastry = replace(world.pastry, kernel=kernel)
-    played = Played(world, 1, stress=LinkStress(period, nodes * (nodes - 1), nodes))
-    return [(played.step(number), played.seen()) for number in range(case.rounds)]
-
-
-@pytest.mark.parametrize("period", [3])
-def test_rounds_that_are_measured_have_it_and_nothing_else_changes(period: int) -> None:
-    never, some = lived(0), lived(period)
-    for number, (one, other) in enumerate(zip(never, some, strict=True)):
-        (without, state), (with_it, state_with_it) = one, other
-        more = with_it.measures.keys() - without.measures.keys()
-        measured = {name for name in more if ".link_stress." not in name}  # of other systems
-        assert not without.measures.keys() & LINK_STRESS_MEASURES.keys()
-        assert measured == (LINK_STRESS_MEASURES.keys() if (number + 1) % period == 0 else set())
-        assert with_it.measures.items() >= without.measures.items()
-        assert with_it.result.messages == without.result.messages
-        assert state_with_it == state

@@ -47,12 +47,12 @@ LAN_US = 700
 #: Worlds in which some multicast does not reach all.
 LOSSY = (2, 3, 8)
 CASES = [
-    *[(8, "root", True), (3, "root", False), (5, "root", False)],
-    *[(8, "direct", True), (3, "direct", False), (5, "routed", False)],
+    *[(8, "root", True), (3, "direct", False)],
     *[
         pytest.param(*case, marks=pytest.mark.slow)
         for case in (
-            *((0, "root", True), (1, "root", False), (2, "root", False)),
+            *((0, "root", True), (1, "root", False), (2, "root", False), (5, "root", False)),
+            *((8, "direct", True), (3, "root", False), (5, "routed", False)),
             *((0, "routed", True), (1, "direct", False), (2, "routed", False)),
         )
     ],
@@ -172,7 +172,7 @@ def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -
     assert seen["scribe.link_stress.max"] > 3
 
 
-@pytest.mark.parametrize(("seed", "source", "reliable"), [(8, "root", True), (5, "routed", False)])
+@pytest.mark.parametrize(("seed", "source", "reliable"), [(8, "root", True)])
 def test_coverage_is_that_of_the_oracle(seed, source, reliable) -> None:
     case = random_world(seed)
     case = replace(case, settings=replace(case.settings, source=source))

@@ -1,96 +1,16 @@
 """Deliveries out of order, by an application that has numbers and keeps no order."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from living_groups import World, deliveries_out_of_order, world_of
-from oracle.scribe_living import reliable as oracle
-from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.measures import out_of_order
-from oracle.scribe_living.state import Join, Local, Payload, Publication
-from oracle.scribe_living.world import PARTS, differences
 from split_states import empty_state, written
 
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.packing import Columns
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.systems.scribe import end_of_round
-from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.sources import FATES, SentPublications
 from scribe_spark.systems.scribe.state import Undelivered
-from scribe_spark.systems.scribe.upcalls import NOTHING, Calls
-
-
-def less(number):
-    """Up to three less, in the same epoch."""
-    return number - np.minimum(3, number % 2**32)
-
-
-class Hasty(Reliable):
-    """Users get at once what comes, forwards or backwards; repairs bring some of it again."""
-
-    step = 1
-
-    def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
-        extra = super().fault_handler(calls, joins)
-        return np.where(extra == NOTHING, NOTHING, less(extra))
-
-    def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
-        return {name: contents[name][:: self.step] for name in ("call", "publication")}
-
-
-class OraclesHasty(oracle.Reliable):
-    """The same for the oracle."""
-
-    step = 1
-
-    def fault_handler(self, here: Local, join: Join) -> int | None:
-        extra = super().fault_handler(here, join)
-        return None if extra is None else int(less(extra))
-
-    def message_handler(self, here: Local, message: Payload) -> list[Publication]:
-        return list(message.publications)[:: self.step]
-
-
-def hasty_world(seed: int, step: int) -> World:
-    world = world_of(replace(random_world(seed, most=40), buffer=64))
-    world.application, world.run.scribe.application = hasty(world, step), OraclesHasty(64)
-    world.run.scribe.application.step = step
-    return world
-
-
-def hasty(world: World, step: int) -> Hasty:
-    application = Hasty(64, world.state.size)
-    application.step = step
-    return application
-
-
-@pytest.mark.parametrize(
-    ("seed", "step"),
-    [
-        *((2, 1), (9, -1)),
-        *[pytest.param(seed, 1, marks=pytest.mark.slow) for seed in range(12, 30)],
-    ],
-)
-def test_they_are_those_that_a_list_of_all_deliveries_gives(seed: int, step: int) -> None:
-    """The state is written and read after each round of every second world."""
-    world = hasty_world(seed, step)
-    for number in range(world.case.rounds):
-        events = [event for event in world.case.events if event[0] == number]
-        assert differences(*world.step(number, events), PARTS) == []
-        if seed % 2:
-            remembered = world.application.tables()
-            world.application = hasty(world, step)
-            world.application.restore(remembered)
-            world.state = written(world.state)
-    theirs = out_of_order(world.run, numbered=True)
-    for number in range(world.case.rounds):
-        assert deliveries_out_of_order(world, number) == sorted(theirs[number]), number
-    if seed in (2, 9):
-        assert sum(map(len, theirs.values())) >= 10
-
 
 # --- deliveries in any order whatever
 

@@ -86,20 +86,3 @@ def test_rows_that_write_the_same_share_one_ring() -> None:
         rings.write(rows, np.full(len(rows), number), np.full(len(rows), 7))
     assert len(rings.tops) <= 4
     assert rings.run(rows[:1], np.array([99]), -1).tolist() == [8]
-
-
-def test_rings_that_become_equal_are_merged():
-    """Each row gets the same numbers in an order of its own: half way all rings differ."""
-    rows, size = 64, 8
-    rings, pick = empty_rings(size, rows), np.random.default_rng(5)
-    orders = np.array([pick.permutation(size) for _ in range(rows)])
-    for start in range(0, 20 * size, size):
-        for number in (start + orders).T:
-            rings.write(np.arange(rows), number, number + 1000)
-        assert len(rings.tops) <= 3 * rows
-        rings.write(
-            np.arange(1), np.array([start + size]), np.array([7])
-        )  # one more ring is needed
-        rings.write(np.arange(1, rows), np.arange(1, rows) * 0 + start + size, np.full(rows - 1, 7))
-    rings._merge()
-    assert (rings.table.ring == 0).all()

@@ -24,7 +24,7 @@ def grown(access: Access | None = None) -> tuple[World, Snapshot]:
     return run.kernels, run.seen[0]
 
 
-@pytest.mark.parametrize("seed", STATIC[::3])
+@pytest.mark.parametrize("seed", STATIC[::9])
 def test_with_no_events_after_the_joins_trees_and_deliveries_are_the_static_ones(seed: int) -> None:
     """The kernels play the world too, where nodes are numbered from 0."""
     case = random_case(seed)

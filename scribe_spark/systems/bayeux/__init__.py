@@ -5,16 +5,14 @@ Messages between nodes, and the programs that handle them:
 =========  ===================================
 message    handler
 =========  ===================================
-JOIN       `protocol.Join`
-TREE       `protocol.SendTree`
-LEAVE      `protocol.Leave`
-PRUNE      `protocol.Prune`
-MULTICAST  `protocol.Publish`
-payload    `protocol.flood`, `live.Repair`
+JOIN       `live.Join`
+TREE       `live.SendTree`
+LEAVE      `live.Leave`
+PRUNE      `live.Prune`
+MULTICAST  `live.Publish`
+payload    `live.flood`, `live.Repair`
 =========  ===================================
 
-References
-----------
 JSAC 2002, Section V; NGC 2001, Section 4.  Rules: docs/rules.md, B1 to B10.
 """
 

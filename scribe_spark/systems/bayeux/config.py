@@ -46,9 +46,7 @@ class BayeuxConfig(Section):
         1, "Number of roots of a group, k; a member joins the nearest root"
     )
     recreate: Annotated[
-        int,
-        within(0, MOST_ROUNDS),
-        only_in_worlds("a run has no failure of a root; leave it out"),
+        int, within(0, MOST_ROUNDS), only_in_worlds("a run has no failure of a root; leave it out")
     ] = setting(
         0,
         "Rounds after a root's death until the group gets a new root and all members join again; "

@@ -31,10 +31,7 @@ TABLE, LEAF_SET = "table", "leaf_set"
 
 
 def partition_keys(group_ids: Keys, partitions: int) -> Keys:
-    """Return the keys of all partitions; partition i of group g has index g * partitions + i.
-
-    The keys of a group are evenly spaced on the ring; the first is the groupId.
-    """
+    """Return the keys g * k + i of partitions, evenly spaced; the first is the groupId."""
     steps = [i * (2**128 // partitions) for i in range(partitions)]
     step_hi = np.array([step >> 64 for step in steps], dtype=np.uint64)
     step_lo = np.array([step % 2**64 for step in steps], dtype=np.uint64)
@@ -44,21 +41,14 @@ def partition_keys(group_ids: Keys, partitions: int) -> Keys:
 
 
 def find_roots(ring: Ring, live: np.ndarray, keys: Keys, rule: str, b: int) -> np.ndarray:
-    """Return the root of each key among the nodes `live` (ascending positions): int64.
-
-    `rule` names the routing rule, `b` is the number of bits of a digit.
-    """
+    """Return the root of each key among the nodes `live` (ascending positions): int64."""
     if rule == SURROGATE:
         return live[surrogate_roots(ring.take(live), keys, b)]
     return next_hop.roots(ring, live, keys)
 
 
 def have_root_of_another(roots: np.ndarray, anew: np.ndarray, stands: np.ndarray) -> np.ndarray:
-    """Return True for new partitions whose root is that of another one of the group.
-
-    `anew` marks new partitions, `stands` those that exist; of new ones with one root, the first is
-    False. All arrays have the shape (G, k).
-    """
+    """Return True for new partitions whose root is another's of the group: shape (G, k)."""
     found = np.zeros_like(anew)
     for i in range(roots.shape[1]):
         earlier = np.arange(roots.shape[1]) < i
@@ -94,11 +84,7 @@ def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
 def table_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, Met]:
-    """Return next hops by routing tables alone, and the dead nodes that messages met.
-
-    If the cell is empty or its node is dead, the message takes Pastry's next hop.  That may try the
-    same node again, which is then reported twice.  The arguments are those of `next_hop.hop`.
-    """
+    """Return next hops by routing tables alone, by Pastry without an entry; and dead nodes met."""
     onward, _ = table_entry(states, at, keys)
     dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
     met = onward[dead]
@@ -110,11 +96,7 @@ def table_hop(
 def surrogate_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, Met]:
-    """Return next hops of surrogate routing, and the dead nodes that messages met; see `table_hop`.
-
-    In each row, the next digit is the first one with a live entry, starting at the key's digit,
-    cyclically.
-    """
+    """Return next hops of surrogate routing: in each row the first live digit from the key's on."""
     ring, cells = states.known, states.cells
     base, onward = cells.shape[2], at.copy()
     searching, message, dead = np.arange(len(at)), [whole_numbers()], [whole_numbers()]
@@ -142,10 +124,7 @@ _RULES = {TABLE: table_hop, LEAF_SET: hop, PASTRY: hop, SURROGATE: surrogate_hop
 
 @dataclass(frozen=True)
 class Hop:
-    """A routing rule that reads a bucket's leaf sets and routing tables; picklable.
-
-    Messages go around dead nodes.
-    """
+    """A picklable routing rule around dead nodes, by a bucket's leaf sets and routing tables."""
 
     facts: KnowsRing
     is_alive: IsAlive
@@ -200,19 +179,13 @@ class Sessions:
         lost: np.ndarray | bool,
         size: np.ndarray | None = None,
     ) -> None:
-        """Count messages of a kind in a bucket.
-
-        `size` are their sizes in bytes, by default those of the kind; `lost` ones do not arrive.
-        """
+        """Count messages of a kind in a bucket; `lost` ones do not arrive."""
         arrives = ~np.broadcast_to(lost, len(sender))
         group = session // self.partitions
         self.observer.send(tables, kind, arrives, sender, to, group, size=size)
 
     def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
-        """Return True for list entries whose next hop `onward` lives since they were written: B12.
-
-        `written` has the round in which each entry was written.
-        """
+        """Return True for entries whose next hop lives since they were written: B12."""
         return self.lives.is_alive(onward) & (self.shared["born"][onward] <= written)
 
     @property
@@ -246,10 +219,7 @@ class Sessions:
         return np.where(one == other, 0, delay_us)
 
     def nearest(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the session that each node joins in a group: that of the nearest root that lives.
-
-        Rule B4.
-        """
+        """Return the session that each node joins: that of the nearest live root (B4)."""
         if self.partitions == 1:
             return group
         roots, stands = self.roots[group], self.stands[group]
@@ -265,11 +235,7 @@ class Sessions:
         return group * self.partitions + best
 
     def from_source_root(self, rows: Columns) -> dict[str, np.ndarray]:
-        """Return arrivals in sessions as arrivals in groups, with ``session, tree``: rule B8.
-
-        Their hops and times count from the root to which sources send, which sends a copy to each
-        other root; sessions are in the column ``group`` before.
-        """
+        """Return arrivals in sessions as arrivals in groups, counted from the lead root: B8."""
         session = rows["group"]
         group, tree = session // self.partitions, self.tree_of(session)
         delay_us = self.delays(self.root_of[self.lead[group]], self.root_of[session])

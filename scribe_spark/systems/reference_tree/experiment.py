@@ -4,8 +4,6 @@ All rings are independent repetitions with the same number of hosts.  Events hap
 other on a ring, and at the same time on all rings of a task.  The random draws of a ring depend
 only on the ring's own number, so that the tasks do not affect the results.
 
-References
-----------
 Costa and Frey, Section 4 (256 keys, 10 to 120 hosts, a connection and then a disconnection), and
 Sections 4.2.1 and 4.2.2 (the reconfiguration area).
 """
@@ -57,10 +55,7 @@ def play_in_tasks(
     pairs: int,
     seed: int,
 ) -> Histograms:
-    """Return :func:`repeat_events` of `events` connections, played in tasks.
-
-    Each ring plays `pairs` connections and disconnections; there are as many rings as needed.
-    """
+    """Return :func:`repeat_events` of `events` connections, played in tasks."""
     rings = -(-events // pairs)
     step = max(1, _HOSTS_AT_ONCE // (hosts + 1))
 
@@ -212,10 +207,7 @@ def _cut(bits: int, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _free_key(tree: ReferenceTree, ids: tuple[np.ndarray, np.ndarray], raw: np.ndarray) -> Numbers:
-    """Return a random key for each of R rings that is no host's id.
-
-    `raw` has random bits: uint64, shape (R, 2).
-    """
+    """Return a random key for each of R rings that is no host's id."""
     hi, lo = ids
     if tree.bits <= _COUNTED_BITS:
         free = np.uint64(2**tree.bits - lo.shape[1])
@@ -235,20 +227,13 @@ def _free_key(tree: ReferenceTree, ids: tuple[np.ndarray, np.ndarray], raw: np.n
 
 
 def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """Return the number of links from each host up to the root of its tree.
-
-    The result is -1 for an absent host (not `here`), and for a host whose ancestors do not lead to
-    a root; `parent` is `NONE` at a root.
-    """
+    """Return the number of links from each host up to the root of its tree."""
     # an absent host is its own parent: a circle, therefore depth -1
     return arrays.depths(np.where(here, parent, np.arange(len(parent))), circles=True)
 
 
 def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return the links that exist in only one of two trees, as pairs of hosts: int64, shape (k, 2).
-
-    A tree is the parent of each host; `NONE` for a root and for an absent host.
-    """
+    """Return the links that exist in only one of two trees, as pairs of hosts."""
     child, hosts = np.flatnonzero(before != after), len(before)
     codes = []
     for parent in (before[child], after[child]):
@@ -262,11 +247,7 @@ def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 def areas(
     parent: np.ndarray, depth: np.ndarray, ends: np.ndarray, ring_of: np.ndarray, rings: int
 ) -> np.ndarray:
-    """Return on each ring the number of hosts in the smallest subtree that joins the hosts `ends`.
-
-    In the tree 1-2, 1-3, 3-4 the hosts 2 and 4 are joined by the subtree of the hosts 1 to 4. A
-    host may occur several times in `ends`.
-    """
+    """Return the number of hosts in the smallest subtree with the hosts `ends`, by ring."""
     ends = distinct(ends)
     total = np.bincount(ring_of[ends], minlength=rings)
     below = np.zeros(len(parent), dtype=np.int64)  # listed hosts in the subtree of each host

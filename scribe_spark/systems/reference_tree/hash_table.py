@@ -4,8 +4,6 @@ A *keyset* is an interval of keys.  The hosts are sorted by the last keys of the
 search in these last keys finds the owner of a key.  A bucket of a ring answers look-ups of the keys
 from the id of its first host up to the id of the next bucket's first host (exclusive).
 
-References
-----------
 Costa and Frey, Section 3 (the three properties of the hash table) and Definition 1.
 """
 
@@ -55,10 +53,7 @@ _HOSTS = 2**15
 
 
 def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Numbers) -> Numbers:
-    """Return the last key of each host, from its id and the id of the next host clockwise.
-
-    Both ids are equal for a single host.
-    """
+    """Return the last key of each host, from its id and the id of the next host clockwise."""
     if assignment == CHORD:
         return own
     one = number(np.ones(len(own)), own)
@@ -124,11 +119,7 @@ class Rings:
 
     @classmethod
     def of_bucket(cls, columns: Mapping[str, Any], answers: tuple[Numbers, Numbers]) -> Rings:
-        """Return the keysets of hosts of one ring: ``first, last, topmost, depth, node``.
-
-        They answer for the interval of keys `answers`; the last of them also owns the keys after
-        the last keys of all others.
-        """
+        """Return the keysets of hosts of one ring, which answer for the interval `answers`."""
         starts = np.array([0, len(columns["node"]) - 1])
         return cls(starts, starts[1:], **columns, answers=answers)
 
@@ -141,10 +132,7 @@ class Rings:
         return {name: getattr(self, name)[rows] for name in names}
 
     def within(self, first: Numbers, last: Numbers) -> Rings:
-        """Return only the hosts of one ring that own keys of an interval that does not wrap.
-
-        The result answers for the keys of the interval only.
-        """
+        """Return only the hosts of one ring that own keys of an interval that does not wrap."""
         inside = np.flatnonzero((self.last >= first) & (self.last <= last))
         # the owner of the last key also owns the keys after all other hosts' last keys
         end = number(np.zeros(1, dtype=np.uint64), self.last) + last
@@ -156,10 +144,7 @@ class Rings:
         return np.searchsorted(self.starts[1:-1], rows, side="right")
 
     def rows_of(self, node: np.ndarray) -> np.ndarray:
-        """Return the first row of each host, given by its number, which must have one: int64.
-
-        The numbers must be dense, like positions on the ring: there is an array over their range.
-        """
+        """Return the first row of each host, given by its number, which must have one: int64."""
         least, row = self._row_by_number
         return row[node - least].astype(np.int64)
 
@@ -184,10 +169,7 @@ class Rings:
         return (self.answers[0] <= key) & (key <= self.answers[1])
 
     def owner(self, ring: np.ndarray, key: Numbers) -> np.ndarray:
-        """Return the row of each key's owner: int64.
-
-        The owner is the first host of the ring whose last key is not less than the key.
-        """
+        """Return the row of each key's owner: int64."""
         low, high = self.starts[ring], self.starts[ring + 1]
         end = high
         if len(self.starts) == 2 and isinstance(key, Wide):
@@ -265,10 +247,7 @@ class HashTable:
     assignment: str
 
     def at(self, key: Numbers) -> np.ndarray:
-        """Return, for each key, the position of the host to which searches are sent: int64.
-
-        The host is the first one of the bucket that answers, not the owner of the key.
-        """
+        """Return, for each key, the position of the host to which searches are sent: int64."""
         starts = np.unique(self.bounds[:-1])
         starts = starts[starts < self.bounds[-1]]
         before = self.facts.ring.take(starts).count_upto(*halves_of(key))
@@ -316,10 +295,7 @@ Dht = OneBucket | HashTable
 def table_of_hosts(
     nodes: DataFrame, tree: ReferenceTree, assignment: str, buckets: int | None
 ) -> tuple[Facts, HashTable]:
-    """Return the distributed facts of hosts, and their hash table.  The caller releases the facts.
-
-    `nodes` has ``node, id_hi, id_lo``.
-    """
+    """Return the facts of hosts, which the caller releases, and their hash table."""
     if assignment not in ASSIGNMENTS:
         raise InputError("assignment", assignment, f"is unknown; give one of {listed(ASSIGNMENTS)}")
     router = F.lit(0).cast("bigint").alias("router")

@@ -9,8 +9,6 @@ compute their neighbours again.  The neighbours that a node knows stay in its bu
 round and are not saved with a world: each reconfiguration ends with the tree that would be computed
 from nothing (this is checked), so a resumed world computes it again.
 
-References
-----------
 Costa and Frey, Sections 3 and 3.4; ``docs/reference_tree.md`` (in worlds).
 """
 
@@ -109,10 +107,7 @@ class _OfHosts:
 
 @dataclass(frozen=True)
 class AssignKeys(_OfHosts):
-    """A program: assign the keys after a round's events, then play round 0 of the reconfiguration.
-
-    If a bucket has no keysets from an earlier round, there is no tree yet, and no host computes.
-    """
+    """A program: assign keys after a round's events, then play round 0 of the reconfiguration."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         if not superstep:
@@ -155,11 +150,7 @@ def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
-    """Return the links of the tree computed from nothing, and delete their tables.
-
-    The arrays are hosts, neighbours, and whether the neighbour is the host's parent. The links come
-    from :class:`FindParents`.
-    """
+    """Return the links of the tree computed from nothing, and delete their tables."""
     no_host = np.zeros(0, dtype=np.int64)
     empty = _both_ends(no_host, no_host)
     found = concatenate([empty, *take_tables(tables, _FROM_NOTHING)])
@@ -253,11 +244,7 @@ class MeasureTree(_OfHosts):
 
 
 def depths_of_fragments(fragments: Columns, crossings: Columns) -> tuple[int, int, int]:
-    """Combine the fragments of all buckets (see `MeasureTree`) into the depths of the tree.
-
-    The result is the number of hosts that are a root or below one, the sum of their depths, and the
-    largest depth.
-    """
+    """Combine fragments into the number of reached hosts, their sum of depths, and the largest."""
     below: dict[int, list[tuple[int, int]]] = {}
     for top, other, depth in _rows(crossings, "top", "below", "depth"):
         below.setdefault(top, []).append((other, depth))
@@ -284,11 +271,7 @@ def _rows(columns: Columns, *names: str) -> Iterator[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class LiveTree:
-    """The parameters of a world's reference tree.
-
-    `children` is the maximal number of children of a key; `assignment` assigns keys to hosts:
-    ``chord`` or ``pastry``.
-    """
+    """A world's reference tree: children of a key, and the assignment of keys."""
 
     children: int = 2
     assignment: str = PASTRY

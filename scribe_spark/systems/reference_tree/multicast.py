@@ -4,8 +4,6 @@ A subscription climbs from each member, and from the source, towards the root.  
 a group at most once: it forwards only the first subscription, as a Scribe node sends one JOIN.  The
 message takes the edges on which subscriptions have climbed until all of them met in one host.
 
-References
-----------
 P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 2.1 (subscription
 forwarding over a single tree), 3.
 """
@@ -30,17 +28,14 @@ from scribe_spark.core.arrays import (
     offsets_of,
     whole_numbers,
 )
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.program import append
+from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.systems.reference_tree.hash_table import HashTable
-from scribe_spark.systems.reference_tree.search import PARENTS, look_up
+from scribe_spark.systems.reference_tree.places import FOUND_PLACES, FindPlaces
+from scribe_spark.systems.reference_tree.search import PARENTS
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
-
-#: The table of a bucket with the parents of its hosts; the root has none.
-_PARENTS = "parents"
 
 
 @dataclass(frozen=True)
@@ -59,14 +54,13 @@ class GroupsOnTree(GroupOverlays):
     def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
         """Return the parent of each node (``above``, NONE: the root) and its ``depth``."""
         hosts = HashTable(player.facts, player.bounds, self.tree, self.assignment)
-        player.play(_FindParents(hosts))
-        found = player.take(_PARENTS)[_PARENTS]
+        player.play(FindPlaces(hosts, kinds=(PARENTS,)))
+        found = player.take(FOUND_PLACES)[FOUND_PLACES]
         above = np.full(len(network.ring), NONE)
-        above[found["host"]] = found["neighbour"]
+        above[found["node"]] = found["parent"]
         return {"above": above, "depth": depths(above)}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """See `GroupOverlays`."""
         begin, end = (np.searchsorted(overlays.group, overlays.of + more) for more in (0, 1))
         publication, row = expand(begin, end)
         every = np.arange(len(overlays.of))
@@ -79,27 +73,6 @@ class GroupsOnTree(GroupOverlays):
         sender, receiver = trees.copies
         ends = {"node": trees.node[sender], "peer": trees.node[receiver]}
         return {"publication": trees.group[sender], **ends}
-
-
-@dataclass(frozen=True)
-class _FindParents:
-    """The program by which all hosts look up their parents."""
-
-    hosts: HashTable
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.hosts.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Start and continue searches; write the parents of the bucket's hosts."""
-        first, last = self.bounds[bucket : bucket + 2]
-        if first == last:
-            return {}
-        hosts = np.arange(first, first if superstep else last)
-        found, sent = look_up(self.hosts, bucket, tables, inbox, hosts, kinds=(PARENTS,))
-        append(tables, _PARENTS, {name: found[name] for name in ("host", "neighbour")})
-        return sent
 
 
 def ways_up(above: np.ndarray, some: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -119,10 +92,7 @@ def ways_up(above: np.ndarray, some: np.ndarray, offsets: np.ndarray) -> np.ndar
 
 
 def degrees_and_depths(placed: DataFrame) -> DataFrame:
-    """Count how many hosts have each degree (number of neighbours) and each depth.
-
-    The columns are ``measure, value, count``; one task has all hosts.
-    """
+    """Count how many hosts have each degree (number of neighbours) and each depth."""
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for above in _parents(batches):
@@ -174,10 +144,7 @@ class SubscriberPaths:
         return np.diff(self.offsets)
 
     def at_level(self, rows: np.ndarray, level: int) -> np.ndarray:
-        """Return the ancestor of each row at a level (0: the root).
-
-        At its own level, a row is its own ancestor.
-        """
+        """Return the ancestor of each row at a level (0: the root), or the row's own host."""
         steps, node = self.depth[rows] - level, self.node[rows]
         above = np.flatnonzero(steps > 0)
         node[above] = self.ancestors[self.offsets[rows[above]] + steps[above] - 1]
@@ -186,10 +153,7 @@ class SubscriberPaths:
 
 @dataclass(frozen=True)
 class PrunedTrees:
-    """The tree of each group: the hosts on the paths between its source and its members.
-
-    Each pair (group, host) has an index; those of one level of the tree follow one another.
-    """
+    """The tree of each group: the hosts on the paths between its source and its members."""
 
     group: np.ndarray
     node: np.ndarray

@@ -1,7 +1,5 @@
 """The place of every host in the reference tree, and the look-ups that find it, also over Pastry.
 
-References
-----------
 Costa and Frey, Sections 3.3, 3.4, and 4.1 ("an abstract component with the ability to map keys onto
 hosts").
 """
@@ -43,17 +41,18 @@ PLACES = (
 LOOKUPS = "node bigint, key_hi bigint, key_lo bigint, owner bigint, purpose string"
 
 #: The tables of a bucket, with positions on the ring as hosts.
-_PLACES, _LOOKUPS = "places", "look-ups"
+FOUND_PLACES, _LOOKUPS = "places", "look-ups"
 
 _PURPOSES = {PARENTS: "parent", CHILDREN: "children"}
 
 
 @dataclass(frozen=True)
 class FindPlaces:
-    """A program: all hosts search for their parents and children; `named` notes each look-up."""
+    """A program: all hosts search for parents or children; `named` notes each look-up."""
 
     hosts: HashTable
     named: bool = False
+    kinds: tuple[str, ...] = (PARENTS, CHILDREN)
 
     @property
     def bounds(self) -> np.ndarray:
@@ -71,12 +70,14 @@ class FindPlaces:
             place = {"node": hosts, "topmost": rings.topmost[rows], "depth": rings.depth[rows]}
             none, no_lookups = np.full(len(hosts), -1), np.zeros(len(hosts), dtype=np.int64)
             counts = {"parent_lookups": no_lookups, "child_lookups": no_lookups}
-            tables[_PLACES] = {**packed(place), "parent": none, **counts}
+            tables[FOUND_PLACES] = {**packed(place), "parent": none, **counts}
         asked: dict[str, list[LookUps]] = {kind: [] for kind in _PURPOSES}
         named = asked if self.named else None
-        found, sent = look_up(self.hosts, bucket, tables, inbox, hosts, asked=named)
+        found, sent = look_up(
+            self.hosts, bucket, tables, inbox, hosts, kinds=self.kinds, asked=named
+        )
         if len(found["host"]):
-            tables[_PLACES] = _with_results(tables[_PLACES], found["host"] - first, found)
+            tables[FOUND_PLACES] = _with_results(tables[FOUND_PLACES], found["host"] - first, found)
         for kind, some in asked.items():
             if some:
                 each = LookUps.join(*some)
@@ -87,10 +88,7 @@ class FindPlaces:
 
 
 def _with_results(place: Columns, row: np.ndarray, found: Columns) -> dict[str, np.ndarray]:
-    """Return places with the parents and counts of look-ups that searches found.
-
-    The result i of `found` is for the host in ``row[i]`` of `place`.
-    """
+    """Return places with the parents and counts of look-ups that searches found."""
     new = {name: place[name].copy() for name in ("parent", "parent_lookups", "child_lookups")}
     is_up = found["up"].astype(bool)
     new["parent"][row[is_up]] = found["neighbour"][is_up]
@@ -108,30 +106,23 @@ def places(
     buckets: int | None = None,
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Return the place of every host in the reference tree, found by look-ups.
+    """Return the place of every host in the reference tree, found by look-ups: `PLACES`.
 
-    A look-up is one message to the owner of the key (``dht = abstract``).  All hosts search at the
-    same time.  In one superstep a search makes all look-ups of keys that lie in the same bucket of
-    the ring, so that there are few supersteps.
+    A look-up is one message to the owner of the key (``dht = abstract``). All hosts search at
+    the same time; in one superstep a search makes all look-ups of keys in the same bucket of
+    the ring. The result is materialised; free it with
+    :func:`scribe_spark.runtime.blocks.release`.
 
     Parameters
     ----------
     nodes : DataFrame
         ``node, id_hi, id_lo``: the hosts, and their ids, which are less than 2**bits.
-    bits : int
-        The number m of bits of a key, 4 to 128.
-    children : int
-        The largest number c of children of a key, at least 2.
+    bits, children : int
+        The number m of bits of a key, 4 to 128, and the largest number c of children of a key.
     assignment : str
         The rule that assigns keys to hosts: ``chord`` or ``pastry``.
     buckets : int, optional
         The number of buckets of the ring; it does not affect the result.
-    progress : Progress, optional
-
-    Returns
-    -------
-    DataFrame
-        `PLACES`, materialised; free it with :func:`scribe_spark.runtime.blocks.release`.
 
     Raises
     ------
@@ -144,19 +135,9 @@ def places(
 
 
 def lookups(
-    nodes: DataFrame,
-    *,
-    children: int = 2,
-    assignment: str = CHORD,
-    buckets: int | None = None,
+    nodes: DataFrame, *, children: int = 2, assignment: str = CHORD, buckets: int | None = None
 ) -> DataFrame:
-    """Return the look-ups of all hosts: `LOOKUPS`, materialised; free it with `release`.
-
-    Parameters
-    ----------
-    nodes, children, assignment, buckets
-        See :func:`places`, which counts the look-ups.
-    """
+    """Return the look-ups of all hosts (see `places`): `LOOKUPS`, materialised."""
     return _searched(nodes, ReferenceTree(128, children), assignment, buckets, named=True)
 
 
@@ -169,10 +150,7 @@ def _searched(
     *,
     named: bool = False,
 ) -> DataFrame:
-    """Let every host search for its parent and its children in the tree, over the DHT.
-
-    Return a row for each host's place in the tree or, if `named`, a row for each look-up.
-    """
+    """Let every host search for its parent and its children in the tree, over the DHT."""
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: hosts"):
         facts, hosts = table_of_hosts(nodes, tree, assignment, buckets)
@@ -180,7 +158,7 @@ def _searched(
     ring = BucketRing(facts, hosts.bounds, Layout(spark, count, 4 * parallelism(spark)))
     tables = BucketTables(ring.layout, ring.starts())
     tables.play(FindPlaces(hosts, named), "reference tree", progress)
-    rows, schema = tables.rows(_LOOKUPS if named else _PLACES), LOOKUPS if named else PLACES
+    rows, schema = tables.rows(_LOOKUPS if named else FOUND_PLACES), LOOKUPS if named else PLACES
     with describe_jobs(spark, "reference tree: places"):
         result, _ = materialise(read_view(rows, Names(facts, None, whole_numbers()), schema).frame)
     tables.release()
@@ -192,29 +170,11 @@ def _searched(
 def route_lookups(
     overlay: Overlay, asked: DataFrame, progress: Progress | None = None
 ) -> DataFrame:
-    """Route look-ups through an overlay (``dht = routed`` uses the overlay of the run).
+    """Route look-ups (`LOOKUPS`) through an overlay of the same hosts (``dht = routed``).
 
-    The keys that a host looks up do not depend on the routes.  Therefore all look-ups travel at the
-    same time, although a host would wait for each answer; their hops and delays are the same.
-
-    Parameters
-    ----------
-    overlay : Overlay
-        An overlay of the same hosts, whose root of a key is the owner of the key (for Pastry:
-        assignment ``pastry``).
-    asked : DataFrame
-        `LOOKUPS`.
-
-    Returns
-    -------
-    DataFrame
-        `LOOKUPS` and ``hops, delay_us`` of the question, without the answer; materialised, free it
-        with `release`.
-
-    Raises
-    ------
-    RuntimeError
-        A message came to another host than the owner of its key.
+    All travel at the same time, although a host would wait for each answer, because the keys do not
+    depend on the routes.  The result has ``hops, delay_us`` of the questions, too; free it with
+    `release`.  A message that ends at another host than the owner of its key is a RuntimeError.
     """
     key = halves("key")
     routed = overlay.route(

@@ -6,8 +6,6 @@ its new neighbours with its old ones, and sends a notice to every host that is i
 two sets.  The notified hosts compute in the next round.  A bucket stores the neighbours of its own
 hosts.
 
-References
-----------
 Costa and Frey, Sections 3.4 and 5; ``docs/reference_tree.md`` (reconfiguration).
 """
 
@@ -121,10 +119,7 @@ class HostLinks:
 
 @dataclass(frozen=True)
 class Reconfigure:
-    """A program for one round: send the notices of the round before, then compute.
-
-    In round 0 the caller sends notices to the hosts that compute first.
-    """
+    """A program for one round: send the notices of the round before, then compute."""
 
     dht: Dht
     number: int
@@ -145,10 +140,7 @@ class Reconfigure:
         return outbox
 
     def _compare(self, tables: Tables) -> Outbox:
-        """Return a notice to each neighbour that a host has gained or lost in the round before.
-
-        The hosts are those that have computed their neighbours; their new links are recorded.
-        """
+        """Return a notice to each neighbour that a host has gained or lost in the round before."""
         if COMPUTING not in tables:
             return {}
         hosts, computing = int(self.bounds[-1]), tables.pop(COMPUTING)["host"]
@@ -242,11 +234,7 @@ class Reconfigured:
 def reconfigure(
     tree: ReferenceTree, rings: Rings, links: HostLinks, first: np.ndarray, here: np.ndarray
 ) -> Reconfigured:
-    """Play the rounds of a reconfiguration, until a round sends no notice.
-
-    `rings` are the keysets after the event, `links` the links before it.  The hosts `first` compute
-    in round 0; `here` is true for hosts that are present after the event.
-    """
+    """Play the rounds of a reconfiguration of hosts that are `here`, until nobody is notified."""
     dht, tables = OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
     play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
     for number in counted("reference_tree reconfiguration", most_supersteps(len(here)), "rounds"):
@@ -256,12 +244,7 @@ def reconfigure(
 
 
 def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[str, np.ndarray]:
-    """Return the costs of reconfigurations on each ring: int64, shape (rings,).
-
-    They are the numbers of ``rounds`` in which a host computed anew, of ``hosts`` that did, of such
-    ``computations`` (a host may compute in several rounds), of ``notices``, and of look-ups for
-    parents and for children.  `ring_of` has the ring of each host.
-    """
+    """Return counts of reconfigurations on each ring: int64, shape (rings,)."""
     host, asker = done.computed["host"], done.lookups["host"]
     lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
     ring, number = ring_of[host], done.computed["round"]
@@ -299,10 +282,7 @@ _SAMPLE, _PLACED = 4, 400_000
 def costs_of_reconfiguring(
     nodes: DataFrame, children: int, assignment: str, seed: int
 ) -> DataFrame:
-    """Measure the costs of the failure of one host, by its depth in the tree over all nodes.
-
-    `nodes` has ``id_hi, id_lo``; the result is the table `multicast.FAILURES`.
-    """
+    """Measure the costs of the failure of one host, by its depth in the tree over all nodes."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
@@ -322,13 +302,7 @@ def costs_of_reconfiguring(
 def failures_by_depth(
     tree: ReferenceTree, assignment: str, ids: Numbers, sample: int, seed: int
 ) -> np.ndarray:
-    """Let single hosts of every depth fail, and count the actions of the other hosts.
-
-    For each failure, the result has the depth of the failed host, the number of links removed or
-    created, the number of hosts that compute their neighbours anew, and the number of messages
-    (look-ups and notices).  `ids` are ascending; of each depth, `sample` hosts fail, drawn at
-    random.
-    """
+    """Let single hosts of every depth fail, and count the actions of the other hosts."""
     n = len(ids)
     every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
     rings = Rings.of(tree, assignment, ids, ring_of, every_host, 1)
@@ -353,10 +327,7 @@ def failures_by_depth(
 
 
 def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, host: int) -> Rings:
-    """Return the keysets of a ring after a host has left it; those of its two neighbours change.
-
-    `ids` has the id of each host by number, also of the host that leaves.
-    """
+    """Return the keysets of a ring after a host has left it; those of its two neighbours change."""
     n = len(rings)
     place = int(np.flatnonzero(rings.node == host)[0])
     if not 1 < place < n - 2:  # at key 0 the order of the last keys may change

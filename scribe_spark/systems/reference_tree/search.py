@@ -6,8 +6,6 @@ children.  A search stays in a bucket while it looks up keys of this bucket; the
 all data that it needs, takes it to the bucket of its next key.  Results come to the bucket of the
 host that searches.
 
-References
-----------
 Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (look-ups).
 """
 
@@ -47,10 +45,7 @@ class LookUps(Rows):
 def _results(
     host: np.ndarray, neighbour: np.ndarray, lookups: np.ndarray, *, up: bool
 ) -> dict[str, np.ndarray]:
-    """Return results of searches: a host, its new neighbour or `NONE`, the number of look-ups.
-
-    The column `up` is true for searches for parents.
-    """
+    """Return results of searches: a host, its new neighbour or `NONE`, the number of look-ups."""
     is_up = np.full(len(host), up)
     return {"host": host, "neighbour": neighbour, "up": is_up, "lookups": lookups}
 
@@ -85,10 +80,7 @@ class Climbs(Rows):
 
 @dataclass(frozen=True)
 class Parents(Rows):
-    """Results of searches for parents: host, parent and look-ups; `parent` is `NONE` for the root.
-
-    All fields are ndarray of int64, shape (n,).
-    """
+    """Results of searches for parents; `parent` is `NONE` for the root."""
 
     asker: np.ndarray
     parent: np.ndarray
@@ -109,11 +101,7 @@ def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Climbs:
 def climb(
     tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[LookUps] | None = None
 ) -> tuple[Parents, Climbs]:
-    """Look up the owners of ancestors, until a key is the topmost key of its owner.
-
-    The result is the parents of searches that have ended, and the searches whose next key has no
-    known owner in `rings`.  Look-ups are appended to `asked`.
-    """
+    """Look up the owners of ancestors, until a key is the topmost key of its owner."""
     n = len(searches)
     paths, _ = tree.paths(searches.topmost)
     level, above, below, lookups = (
@@ -206,11 +194,7 @@ def branches_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Branch
 def explore(
     tree: ReferenceTree, rings: Rings, branches: Branches, lookups: list[LookUps] | None = None
 ) -> tuple[FoundChildren, Branches]:
-    """Visit subtrees level by level, and look up the keys of their nodes.
-
-    The second result is the searches at a key that has no known owner in `rings`.  Look-ups are
-    appended to `lookups`.
-    """
+    """Visit subtrees level by level, and look up the keys of their nodes."""
     nobody = whole_numbers()
     asker, child, counted = [nobody], [nobody], [nobody]
     away = [branches.take(slice(0))]
@@ -271,12 +255,7 @@ def _unknown_part(
     covered: np.ndarray,
     below: bool,
 ) -> tuple[np.ndarray, Numbers]:
-    """Return whether one side of a node has keys of unknown owners, and one end of these keys.
-
-    `below` selects the side of smaller keys. The end is the last such key below the node, or the
-    first one above it. `first` and `last` are the keyset of the node's owner where `covered`;
-    elsewhere the owner was known before.
-    """
+    """Return whether one side of a node has keys of unknown owners, and one end of these keys."""
     one, subtree = tree.number(1), branches.subtree
     if below:
         # (a keyset that begins after the node wraps around 0, and has all keys before the node)
@@ -293,11 +272,7 @@ def _parts(
     unknown: tuple[Numbers, Numbers],
     below: bool,
 ) -> Branches:
-    """Return the searches that go on below a node, in the subtrees whose owners are unknown.
-
-    `branches` are searches that have reached the node (its key); `unknown` has the first and the
-    last key whose owner the asking host does not know; `below` selects the side of smaller keys.
-    """
+    """Return the searches that go on below a node, in the subtrees whose owners are unknown."""
     part = tree.part(branches.subtree, node, np.full(len(branches), below))
     rows = np.flatnonzero((part.last >= unknown[0]) & (part.first <= unknown[1]))
     branches, part = branches.take(rows), part[rows]
@@ -352,11 +327,7 @@ def look_up(
     kinds: tuple[str, ...] = (PARENTS, CHILDREN),
     asked: Mapping[str, list[LookUps]] | None = None,
 ) -> tuple[Columns, Outbox]:
-    """Start the searches of hosts of a bucket, and continue those that came to the bucket.
-
-    Return the results for hosts of the bucket (see :func:`_results`), and the messages.  Look-ups
-    are appended to ``asked[kind]``.
-    """
+    """Start the searches of hosts of a bucket, and continue those that came to the bucket."""
     found = [_results(hosts[:0], hosts[:0], hosts[:0], up=False)]
     sent: dict[str, Columns] = {}
     if RESULT in inbox:

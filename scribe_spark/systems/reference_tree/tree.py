@@ -11,8 +11,6 @@ two: the interval contains the end of the first (from a key after its node) and 
 second.  On the next level there are again at most two such subtrees to look at.  An interval that
 wraps around key 0 has this form from the root on.
 
-References
-----------
 Costa and Frey, Sections 3.2 and 3.3 (Definition 2), Figure 1; ``docs/reference_tree.md`` for any
 number of children.
 """
@@ -172,18 +170,7 @@ class ReferenceTree:
         return where(entire, self.rows(2 ** (self.bits - 1), len(subtrees)), node)
 
     def part(self, subtrees: Subtrees, node: Numbers, below: np.ndarray) -> Part:
-        """Return the keys of each subtree on one side of its node, and how they are divided.
-
-        Parameters
-        ----------
-        subtrees : Subtrees
-            Ranges of keys, shape (n,).
-        node : Numbers
-            The key of each subtree's node.
-        below : ndarray of bool
-            True for the keys that are less than the node's, else those that are greater; a side
-            without keys is not allowed.
-        """
+        """Return the keys of each subtree on one side of its node, and how they are divided."""
         one = self.number(1)
         first = where(below, subtrees.first, node + one)
         last = where(below, node - one, subtrees.last)
@@ -242,10 +229,7 @@ class Topmost:
 
 
 def topmost_keys(tree: ReferenceTree, first: Numbers, last: Numbers) -> Topmost:
-    """Return the topmost key of each interval of keys.
-
-    An interval is from `first` to `last`, and may wrap around 0.
-    """
+    """Return the topmost key of each interval of keys."""
     n, wraps = len(first), last < first
     found = Topmost(tree.rows(0, n), np.zeros(n, dtype=np.int64), tree.entire(n))
     descent = _Descent(tree, found, wraps)
@@ -270,10 +254,7 @@ class _Descent:
     wraps: np.ndarray
 
     def in_one(self, rows: np.ndarray, first: Numbers, last: Numbers) -> None:
-        """Walk down from the root to the node in an interval of keys, or to where it splits.
-
-        `first` and `last` are the ends of the interval of each row, which does not wrap around 0.
-        """
+        """Walk down from the root to the node in an interval of keys, or to where it splits."""
         tree, here, depth = self.tree, self.tree.entire(len(rows)), 0
         one = tree.number(1)
         while len(rows):
@@ -315,10 +296,7 @@ class _Descent:
         started: Subtrees,
         depth: int,
     ) -> None:
-        """Follow intervals that end the subtree `ended` and start the next one, `started`.
-
-        Both subtrees have the same depth, and their nodes are not in the interval.
-        """
+        """Follow intervals that end the subtree `ended` and start the next one, `started`."""
         tree = self.tree
         while len(rows):
             depth += 1

@@ -9,8 +9,8 @@ message               handler
 CREATE                `root.receive_routed_creates`, `figures.deliver_create`
 JOIN                  `join.receive_joins`, `figures.forward`, `figures.deliver_join`
 answer                `figures.take_answers`
-LEAVE                 `figures.deliver_leave`, `leave.left_trees`
-tree goodbye          `events.hear_goodbyes`
+LEAVE                 `figures.deliver_leave`, `figures.left_trees`
+tree goodbye          `round.hear_goodbyes`
 MULTICAST             `sources.FindRoots`, `sources.receive_publications`
 fate                  `sources.hear_fates`
 payload               `multicast.receive_payloads`, `multicast.Emitter.receive`
@@ -19,10 +19,10 @@ drop child            `multicast.drop_children`
 JOIN (ask)            `multicast.Emitter.asked`
 refresh               `heartbeat.receive_refreshes`, `heartbeat.was_refused`
 heartbeat             `heartbeat.hear_parents`
-path                  `paths_to_root.take_paths`
-replica               `replicas.receive_replicas`
-replica goodbye       `replicas.receive_goodbyes`
-state                 `root.HandOver`, `replicas.receive_states`
+path                  `figures.take_paths`
+replica               `root.receive_replicas`
+replica goodbye       `root.receive_goodbyes`
+state                 `root.HandOver`, `root.receive_states`
 JOIN, unknown member  `join.RefuseUnknownMembers`
 shed, JOIN to a node  `bottleneck.RemoveBottlenecks`
 JOIN, randomised      `bottleneck.rejoin`

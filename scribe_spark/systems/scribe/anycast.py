@@ -7,8 +7,6 @@ join nodes that are near each other, the member found is often near the origin.
 
 The rules are A1 to A6 in docs/rules.md.
 
-References
-----------
 M. Castro et al.: Scalable application-level anycast for highly dynamic groups, NGC 2003.  The text
 could not be had; the rules are recalled, with choices where memory is silent.
 """
@@ -54,10 +52,7 @@ MOST_LISTED = 100_000
 
 @dataclass(frozen=True)
 class Anycasts(Rows):
-    """Anycasts to be sent: the user's number, which keys random draws, the group and the origin.
-
-    Groups are indices, nodes are positions.
-    """
+    """Anycasts to be sent: the user's number, which keys random draws, the group and the origin."""
 
     number: np.ndarray = field(default_factory=whole_numbers)
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -65,13 +60,7 @@ class Anycasts(Rows):
 
     @classmethod
     def of(cls, messages: pa.Table, groups: Groups, ring: Ring) -> Anycasts:
-        """Return the anycasts of a table ``group, node`` and perhaps ``number``, as sorted rows.
-
-        Raises
-        ------
-        InputError
-            A group or a node does not exist.
-        """
+        """Return the anycasts of a table ``group, node`` and perhaps ``number``, as sorted rows."""
         order = [(name, "ascending") for name in ("group", "node", "number")]
         if "number" not in messages.column_names:
             messages = messages.append_column("number", pa.array(np.zeros(len(messages), np.int64)))
@@ -86,12 +75,7 @@ class Anycasts(Rows):
 
 @dataclass(frozen=True)
 class AnycastResults(Rows):
-    """The results of anycasts.
-
-    `accepted` is the position of the member that accepted, or NONE.  `messages` and `visited` are
-    numbers of messages and of tree nodes that did not accept; `delay_us` is the sum of the delays
-    of the messages.
-    """
+    """The results of anycasts: `accepted` is the member's position or NONE, delays are sums."""
 
     accepted: np.ndarray
     messages: np.ndarray
@@ -99,10 +83,7 @@ class AnycastResults(Rows):
     delay_us: np.ndarray
 
     def table(self, of: Anycasts, groups: Groups, ring: Ring) -> pa.Table:
-        """Return the results as the table `schemas.ANYCASTS`.
-
-        `of` are the anycasts.
-        """
+        """Return the results as the table `schemas.ANYCASTS`."""
         nobody = self.accepted < 0
         columns = {
             **{"group": groups.number[of.group], "node": ring.node[of.origin]},
@@ -114,10 +95,7 @@ class AnycastResults(Rows):
 
 
 def play_anycasts(player: Player | SystemPlayer, program: Anycast) -> AnycastResults:
-    """Play anycasts, in tasks if possible; return their results.
-
-    An anycast from a dead origin is not sent.
-    """
+    """Play anycasts, in tasks if possible; return their results.  A dead origin sends none."""
     player.keep(partial(_play, program), "anycasts")
     ended = player.take(ENDED).get(ENDED, {})
     count = len(program.anycasts)
@@ -181,10 +159,7 @@ class Anycast(RoundProgram):
         _move(scribe, {**walks, "path": np.c_[walks["path"], to]}, to)
 
     def _ask(self, scribe: Scribe, tables: Tables, walks: Columns) -> np.ndarray:
-        """Return True for walks whose node is a member that accepts (rules A3, A4).
-
-        The upcall `accept` decides.
-        """
+        """Return True for walks whose node is a member that accepts (rules A3, A4)."""
         accepts = scribe.is_member(walks["group"], walks[AT]) & (walks[AT] != walks["origin"])
         if not accepts.any():
             return accepts
@@ -202,10 +177,7 @@ class Anycast(RoundProgram):
         return accepts
 
     def _walk(self, scribe: Scribe, walks: Columns, row: np.ndarray) -> None:
-        """Mark nodes as visited, list their neighbours in the tree, and go on (A3 to A6).
-
-        The walks are at the nodes in the rows `row` of `Entries`.
-        """
+        """Mark nodes as visited, list their neighbours in the tree, and go on (A3 to A6)."""
         if not len(row):
             return
         at, entries = walks[AT], scribe.state.entries

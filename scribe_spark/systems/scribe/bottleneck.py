@@ -2,8 +2,6 @@
 
 Its cycle rule sends refused JOINs again, on randomised routes.
 
-References
-----------
 JSAC 2002, Section IV.E.  docs/variants.md: ties.  docs/rules.md, S28 and S29: in worlds.
 """
 
@@ -17,14 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
@@ -32,6 +23,7 @@ from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.systems.scribe.figures import lose_parent, on_path, paths_above
 from scribe_spark.systems.scribe.join import (
     JoinProgram,
     JoinRequests,
@@ -41,8 +33,6 @@ from scribe_spark.systems.scribe.join import (
     remember,
     send_on,
 )
-from scribe_spark.systems.scribe.leave import lose_parent
-from scribe_spark.systems.scribe.paths_to_root import on_path, paths_above
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
@@ -98,10 +88,7 @@ def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
-    """Record JOINs of the bottleneck remover at nodes `at`: to siblings and after refusals.
-
-    `probes` are the numbers of delays that their sources measured.
-    """
+    """Record JOINs of the bottleneck remover at nodes `at`; sources measured `probes` delays."""
     probes = np.broadcast_to(probes, len(at))
     scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
 
@@ -113,11 +100,7 @@ def send_to(
     parent: np.ndarray | int = NONE,
     turn: np.ndarray | int = NONE,
 ) -> None:
-    """Send JOINs directly to the nodes `to`.
-
-    Those of dropped children carry the columns of :data:`DROPPED`: the `parent` that dropped them,
-    and the `turn` of the drop.
-    """
+    """Send JOINs directly to nodes; those of dropped children with columns of :data:`DROPPED`."""
     dropped = {"parent": parent, "turn": turn}
     columns = {name: np.broadcast_to(one, len(to)).copy() for name, one in dropped.items()}
     scribe.post(_DIRECT, "JOIN", joins.source, to, **joins.to_columns(), **columns)
@@ -140,10 +123,7 @@ def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
 
 
 class DirectJoins(JoinProgram):
-    """Handle JOINs to known nodes; a node on whose path to the root the source is refuses.
-
-    A JOIN is also refused if it crosses another one (:func:`_cross`).
-    """
+    """Handle JOINs to known nodes, which refuse sources on their path to the root."""
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)
@@ -162,10 +142,7 @@ class DirectJoins(JoinProgram):
 
 
 def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
-    """Return True for JOINs whose receiver has sent a JOIN to their source.
-
-    Both nodes were dropped by one parent; the node that was dropped later must try again.
-    """
+    """Return True for JOINs whose receiver has sent a JOIN to their source."""
     crosses = np.zeros(len(came[AT]), dtype=bool)
     if DROPPED in tables:
         mine = tables[DROPPED]
@@ -244,10 +221,7 @@ def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
 
 
 def _go_up(scribe: Scribe, asked: Columns) -> None:
-    """Move JOINs up the tree to the root or the edge of the bucket; ``above`` is the path so far.
-
-    Of two waiting nodes, the node with the greater number may become a descendant of the other one.
-    """
+    """Move JOINs up the tree to the root or the bucket's edge; ``above`` is the path so far."""
     entries, number = scribe.state.entries, scribe.ring.node
     while len(asked[AT]):
         at, source = asked[AT], asked["source"]
@@ -343,10 +317,7 @@ _SHED, _TABLE = "shed", "children table"
 
 
 def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
-    """Choose the children that overloaded nodes drop.
-
-    The result has rows of the columns, which are those of :func:`tables_of`, in the order of drops.
-    """
+    """Return the children that overloaded nodes drop: rows of the columns of :func:`tables_of`."""
     delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
     # the children of each table, sorted by the order in which they are dropped
@@ -367,11 +338,7 @@ def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.nd
 def _drops_of_node(
     tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: TreesConfig
 ) -> Iterator[int]:
-    """Yield the children (rows) that one node drops until it meets its limit.
-
-    `tables` has the rows of its children table of each group, in the order in which children are
-    dropped.
-    """
+    """Yield the children (rows) that one node drops until it meets its limit."""
     excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
     dropped = [0] * len(tables)
 
@@ -445,10 +412,7 @@ def _drops_before(tables: Tables) -> np.ndarray:
 def tables_of(
     scribe: Scribe, nodes: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the edges from nodes to their children, and the columns of :func:`choose_drops`.
-
-    `before` has an edge (key) for each time that it was dropped in this round.
-    """
+    """Return the edges to the nodes' children, and their columns; `before` are earlier drops."""
     limits = scribe.limits
     assert limits is not None
     asked = np.zeros(scribe.state.size, dtype=bool)
@@ -472,11 +436,7 @@ def tables_of(
 
 
 def _drop(scribe: Scribe, before: np.ndarray) -> None:
-    """Let overloaded nodes drop children, and send these the children tables they were in.
-
-    `before` has an edge for each earlier drop in this round. A child that was dropped
-    :data:`MOST_DROPS` times and has come back stays for this round.
-    """
+    """Let overloaded nodes drop children, and send these the children tables they were in."""
     over = overloaded(scribe)
     if not len(over):
         return
@@ -511,10 +471,7 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
 
 
 def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
-    """Let dropped children without another parent measure delays, and send JOINs to siblings.
-
-    `shed` are the drops, `table` has the children tables that dropped nodes received.
-    """
+    """Let dropped children without another parent measure delays, and send JOINs to siblings."""
     shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
     mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
     shed = take(shed, np.flatnonzero(mine))
@@ -549,10 +506,7 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
 
 
 def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the last node of each node's known path to the root, or NONE if it is the node.
-
-    `rows` are rows of `Entries`.
-    """
+    """Return the last node of each node's known path to the root, or NONE if it is the node."""
     if scribe.roots is not None:
         return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
     path = paths_above(scribe, rows)

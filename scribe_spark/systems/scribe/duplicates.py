@@ -17,10 +17,7 @@ SOURCE = 2**SOURCE_BITS - 1
 
 
 def turns_of(publication: np.ndarray, nodes: int) -> np.ndarray:
-    """Return how many publications of the same source, group and round came before each one.
-
-    Only a world with a schedule has more than one; with 0 as `nodes`, all turns are 0.
-    """
+    """Return how many publications of one source, group and round came before each one."""
     return (publication & SOURCE) // nodes if nodes else np.zeros_like(publication)
 
 
@@ -41,10 +38,7 @@ def key_in_round(group: np.ndarray, publication: np.ndarray) -> np.ndarray:
 
 
 def sizes_of(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray | None:
-    """Return the sizes (bytes) of publications, given by group and id; NONE for earlier rounds.
-
-    Without a schedule, the result is None.
-    """
+    """Return sizes of publications (bytes; NONE: an earlier round), or None without a schedule."""
     sizes = scribe.round.sizes
     if sizes is None:
         return None

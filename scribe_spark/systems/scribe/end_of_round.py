@@ -1,7 +1,5 @@
 """The end of a round: replicas, acknowledgements, heartbeats, and the outcomes of publications.
 
-References
-----------
 JSAC 2002, Sections III.B.1 and III.B.2; docs/rules.md, "Measures, by round".
 """
 
@@ -42,6 +40,7 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
+from scribe_spark.systems.scribe.figures import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.heartbeat import (
     HEARTBEAT,
     find_orphans,
@@ -50,9 +49,8 @@ from scribe_spark.systems.scribe.heartbeat import (
     send_heartbeats,
 )
 from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
-from scribe_spark.systems.scribe.paths_to_root import PATH, forget_paths, take_paths, tell_paths
 from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
-from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
+from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.sources import (
     FATES,
@@ -76,10 +74,7 @@ _OUTCOME = "outcome"
 
 
 class EndRound(RoundProgram):
-    """Roots update their replicas and acknowledge publications; parents send heartbeats.
-
-    A child also learns the path from its parent to the root.
-    """
+    """Roots update replicas and acknowledge publications; parents send heartbeats and paths."""
 
     writes = (
         *("entries", "children", "copies", "replicas", "values", "paths", "kept", "questions"),
@@ -251,10 +246,7 @@ def note_deliveries(
 def _places(
     scribe: Scribe, keys: np.ndarray, group: np.ndarray, publication: np.ndarray
 ) -> np.ndarray:
-    """Return the index of each publication in the sorted `keys`, NONE without one: int32.
-
-    The keys are those of :func:`pending_keys`.
-    """
+    """Return the index of each publication in the sorted `keys`, NONE without one: int32."""
     places = np.empty(len(group), dtype=np.int32)
     for start in range(0, len(group), _ROWS_AT_ONCE):  # millions of rows, few bytes at a time
         some = slice(start, start + _ROWS_AT_ONCE)
@@ -285,11 +277,7 @@ def _note_fates(scribe: Scribe, again: SentPublications) -> None:
 def publications_due(
     state: ScribeState, round: RoundOfGroups, everything: bool = False
 ) -> PublicationResults:
-    """Count and remove the publications whose deadline is the given round.
-
-    Only members among the nodes of this state are counted. The deadline is in rounds after the
-    publication. With `everything` (at the end of a world), all open publications are counted.
-    """
+    """Count and remove the publications due in a round, or all; members are of this state alone."""
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
     due = first >= 0 if everything else first <= round.number - round.rules.deadline
@@ -304,10 +292,7 @@ def publications_due(
 def _results(
     state: ScribeState, round: RoundOfGroups, published: int, rows: np.ndarray
 ) -> PublicationResults:
-    """Return outcomes of one round's publications, in the given rows.
-
-    `published` is that round; rows are of `ScribeState.publications`.
-    """
+    """Return outcomes of one round's publications, in the given rows."""
     entries, missing, due = state.entries, state.missing, state.publications.take(rows)
     stayed = entries.member & (entries.joined <= published)
     expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
@@ -416,10 +401,7 @@ def out_of_order(
 
 
 def _newest(scribe: Scribe, taken: SentPublications) -> np.ndarray:
-    """Return each group's newest publication that a root has accepted: int64, shape (G,).
-
-    It is NONE before the first one; `taken` are those of this round.
-    """
+    """Return each group's newest publication that a root has accepted: int64, shape (G,)."""
     newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
     newest[taken.group[last]] = taken.publication[last]
     return newest
@@ -480,10 +462,7 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the rank of publications, given by id, in the order of acceptance, from 1.
-
-    NONE has rank 0.
-    """
+    """Return the rank of publications, given by id, in the order of acceptance, from 1."""
     keys = publication_keys(scribe, group, publication, 0)
     each = distinct(np.append(keys, NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])

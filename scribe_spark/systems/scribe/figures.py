@@ -3,24 +3,228 @@
 The papers handle one message at a time.  Here, all messages of one kind are arrays, for all nodes
 and all groups together; the result does not depend on the order of the messages.  Numbers in
 parentheses are line numbers of the figures.  Of Figure 4, lines 5 to 8 (MULTICAST) are in
-`multicast` and `emitting`, lines 10 and 11 (LEAVE) in `leave`.
+`multicast`.  The file also has the removal of dead nodes' state, and the paths to the root.
 
-References
-----------
-JSAC 2002, Section III.A, Figures 3 and 4.
+JSAC 2002, Section III.A, Figures 3 and 4; docs/rules.md, S10 and S11.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import NONE, SortedTable, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.paths_to_root import note_paths, paths_above
+from scribe_spark.systems.scribe.duplicates import source_numbers
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
+from scribe_spark.systems.scribe.state import ChildrenTable, Copies, Entries, cause
+
+#: The message to the parent: ``group, source, number`` (the join number).
+LEAVE = "LEAVE"
+
+_Table = TypeVar("_Table", bound=SortedTable)
+
+
+def leave_trees(scribe: Scribe) -> None:
+    """All nodes leave trees that do not need them (Figure 4, lines 10 and 11).
+
+    By the printed lines, a member that loses its last child would leave, and a root would send a
+    LEAVE although it has no parent.  Here a node leaves if it is not a member, not the root, and
+    has no child.
+    """
+    _leave_up(scribe, np.arange(len(scribe.state.entries)))
+
+
+def left_trees(scribe: Scribe, came: Columns) -> None:
+    """Nodes whose children left by LEAVEs (`came`), and that are not needed, leave, too."""
+    row = distinct(scribe.entry(came["group"], came[AT]))
+    _leave_up(scribe, row[row >= 0])
+
+
+def _leave_up(scribe: Scribe, asked: np.ndarray) -> None:
+    entries = scribe.state.entries
+    idle = asked[~(entries.member[asked] | entries.root[asked])]
+    # (10) if |groups[msg.group].children| = 0
+    going = idle[~_has_child(scribe, entries.key[idle])]
+    group, node = scribe.split(entries.key[going])
+    parent, number = entries.parent[going], entries.number[going]
+    entries.drop(going)
+    up = parent >= 0
+    # (11) send(msg, groups[msg.group].parent)
+    send_leave(scribe, group[up], node[up], parent[up], number[up])
+
+
+def _has_child(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
+    """Return whether nodes, given as keys (group, node), have a child."""
+    edges = scribe.state.children.key
+    first = np.searchsorted(edges, pair * scribe.state.size)
+    first, beyond = np.minimum(first, len(edges) - 1), first == len(edges)
+    return ~beyond & (edges[first] // scribe.state.size == pair) if len(edges) else ~beyond
+
+
+def send_leave(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray, parent: np.ndarray, number: np.ndarray
+) -> None:
+    """Send LEAVEs to parents, with the senders' join numbers."""
+    scribe.post(LEAVE, "LEAVE", node, parent, group=group, source=node, number=number)
+
+
+def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
+    """Remove the parents of nodes (rows of `Entries`), which will send JOINs of the cause `why`."""
+    entries = scribe.state.entries
+    entries.parent[rows], entries.cause[rows] = NONE, cause(why)
+    entries.path[rows], entries.moved[rows] = NONE, True
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The rows of dead nodes in the tables of entries, of children and of group states."""
+
+    entries: Entries
+    children: ChildrenTable
+    copies: Copies
+
+
+def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
+    """Remove all state of dead nodes, memberships included; return the rows that others need."""
+    state = scribe.state
+    if not len(nodes):
+        return Gone(Entries(), ChildrenTable(), Copies())
+    dead = np.zeros(state.size, dtype=bool)
+    dead[nodes] = True
+    edge = state.children.key // state.size
+    gone = Gone(
+        _taken(state.entries, dead[state.entries.key % state.size]),
+        _taken(state.children, dead[edge % state.size]),
+        _taken(state.copies, dead[state.copies.key % state.size]),
+    )
+    _taken(state.addresses, dead[state.addresses.key % state.size])
+    _taken(state.unknown_members, dead[state.unknown_members.key % state.size])
+    _taken(state.replicas, dead[state.replicas.key // state.size % state.size])
+    _forget_kept(scribe, dead)
+    _taken(state.got, dead[state.got.key % state.size])
+    if not scribe.best_effort:
+        scribe.application.nodes_died(nodes)
+    return gone
+
+
+#: The table of publications that were lost because the source that kept them died in this round.
+DIED_WITH_SOURCE = "scribe died with source"
+
+
+def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
+    """Drop the publications that sources marked in `dead` kept; record them for measures."""
+    kept = scribe.state.kept
+    lost = dead[scribe.ring.positions(source_numbers(scribe, kept.publication))]
+    scribe.note(DIED_WITH_SOURCE, **kept.take(lost).to_columns())
+    scribe.state.kept = kept.take(~lost)
+
+
+def _taken(table: _Table, which: np.ndarray) -> _Table:
+    """Remove the rows that a mask selects from a table, and return these rows."""
+    taken = table.take(which)
+    table.keep(~which)
+    return taken
+
+
+# --- paths to the root, as nodes know them from answers to JOINs and from heartbeats (III.A.2)
+
+
+#: The message in which a parent sends its child the path above itself.
+PATH = "path"
+
+
+def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
+    """Return the path of each row of `Entries`: positions from parent to root, then NONE."""
+    there = rows >= 0
+    index = np.full(len(rows), NONE)
+    index[there] = scribe.state.entries.path[rows[there]]
+    return scribe.state.paths.of(index)
+
+
+def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return True for sources that are the node itself or on its known path to the root."""
+    if scribe.settled:
+        return np.zeros(len(rows), dtype=bool)
+    entries = scribe.state.entries
+    there = rows >= 0
+    found = (paths_above(scribe, rows) == source[:, None]).any(axis=1)
+    found[there] |= entries.key[rows[there]] % scribe.state.size == source[there]
+    return found
+
+
+def note_paths(
+    scribe: Scribe, rows: np.ndarray, parent: np.ndarray, above: np.ndarray
+) -> np.ndarray:
+    """Record paths to the root: the parent and its path `above`; return which have changed."""
+    entries, paths = scribe.state.entries, scribe.state.paths
+    if not len(rows):
+        return np.empty(0, dtype=bool)
+    nodes = np.column_stack([parent.astype(np.int32), above.astype(np.int32)])
+    before = paths.of(entries.path[rows])
+    width = max(before.shape[1], nodes.shape[1])
+    before, nodes = (_widened(one, width) for one in (before, nodes))
+    changed = (before != nodes).any(axis=1)
+    # children of the same parent share one stored path
+    group = entries.key[rows[changed]] // scribe.state.size
+    _, first, which = np.unique(
+        scribe.key(group, parent[changed]), return_index=True, return_inverse=True
+    )
+    entries.path[rows[changed]] = paths.add(nodes[changed][first])[which]
+    entries.moved[rows[changed]] = True
+    return changed
+
+
+def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
+    missing = width - nodes.shape[1]
+    return np.pad(nodes, ((0, 0), (0, missing)), constant_values=NONE) if missing else nodes
+
+
+def tell_paths(scribe: Scribe) -> None:
+    """Send changed paths to children, uncounted: heartbeats and payloads would carry a path."""
+    entries, children = scribe.state.entries, scribe.state.children
+    moved = np.flatnonzero(entries.moved)
+    entries.moved[moved] = False
+    which, edge = scribe.children_of(entries.key[moved])
+    group, parent = scribe.split(entries.key[moved[which]])
+    child = children.key[edge] % scribe.state.size
+    alive = scribe.is_alive(child)
+    which, group, parent, child = which[alive], group[alive], parent[alive], child[alive]
+    scribe.tell(PATH, child, group=group, parent=parent, path=paths_above(scribe, moved[which]))
+
+
+def take_paths(scribe: Scribe, told: Columns) -> None:
+    """Record told paths; a node on its own changed path is in a cycle, and leaves its parent."""
+    entries, node = scribe.state.entries, told[AT]
+    mine, row = scribe.under(told["group"], node, told["parent"])
+    node, parent, path = node[mine], told["parent"][mine], told["path"][mine]
+    circle = note_paths(scribe, row, parent, path) & (path == node[:, None]).any(axis=1)
+    row, node, parent = row[circle], node[circle], parent[circle]
+    group, number = told["group"][mine][circle], entries.number[row]
+    lose_parent(scribe, row, "cycle")
+    send_leave(scribe, group, node, parent, number)
+
+
+def forget_paths(scribe: Scribe) -> None:
+    """Delete stored paths that no node has, once they are half of all paths."""
+    entries, paths = scribe.state.entries, scribe.state.paths
+    used = np.zeros(len(paths) + 1, dtype=bool)
+    used[entries.path] = True  # the last element is written by NONE
+    kept = np.flatnonzero(used[:-1])
+    if 2 * len(kept) + 1000 > len(paths):
+        return
+    number = np.full(len(paths) + 1, NONE, dtype=np.int32)
+    number[kept] = np.arange(len(kept))
+    entries.path[:] = number[entries.path]
+    paths.nodes = paths.nodes[kept]
+
+
+# --- `forward` and `deliver` of Figures 3 and 4
+
 
 #: The answer to a JOIN.
 ANSWER = "answer"
@@ -95,11 +299,7 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
-    """Drop children that send a LEAVE (Figure 4, line 9), unless it is older than their last JOIN.
-
-    `source` are the children, `node` their parents, and `number` the join numbers in the LEAVEs.
-    `leave._leave_up` implements lines 10 and 11.
-    """
+    """Drop children that send a LEAVE (Figure 4, line 9) no older than their last JOIN."""
     children = scribe.state.children
     row = children.find(scribe.edge(group, node, source))
     row, number = row[row >= 0], number[row >= 0]

@@ -1,10 +1,8 @@
 """The groups of runs and worlds: groupIds, sizes, memberships, sources; capacities of nodes.
 
-References
-----------
-JSAC 2002, Section III.A.1 (groupIds), Section IV.A (sizes, members), Section IV.E
-("some nodes may have less computational power or bandwidth").  NGC 2001 says topic for
-group and subscriber for member.
+JSAC 2002, Section III.A.1 (groupIds), Section IV.A (sizes, members), Section IV.E ("some nodes may
+have less computational power or bandwidth"). NGC 2001 says topic for group and subscriber for
+member.
 """
 
 from __future__ import annotations
@@ -98,11 +96,7 @@ class GroupDraws:
         return {"first": first, "size": np.minimum(self.nodes - first, at_once)}
 
     def members_of(self, first: int, size: int) -> Memberships:
-        """Return the memberships of a part, sorted by node.
-
-        The part is the group `first`, which has `size` members, or, with custody, `size` nodes from
-        the node `first` on.
-        """
+        """Return the memberships of a part (a row of :meth:`parts`), sorted by node."""
         if self.custody is None:
             drawn = draws.distinct_below(self.nodes, size, self.seed, "members", first)
             return np.full(size, first), drawn
@@ -155,15 +149,7 @@ _PARTS = "first bigint, size bigint"
 
 
 def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
-    """Read and check the user's table of members at `path`: `schemas.MEMBERS`.
-
-    Nodes have the numbers 0 to `nodes` - 1.
-
-    Raises
-    ------
-    InputError
-        A row names no node or no group, or a member occurs twice.
-    """
+    """Read and check the user's table of members at `path`: `schemas.MEMBERS`."""
     if is_local(path):
         frame = check_members(path, nodes)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
@@ -182,14 +168,7 @@ _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
 
 
 def check_members(path: str, nodes: int):
-    """Read and check a local table of members without Spark: a pandas frame (group, node).
-
-    Groups may have any number above `NO_GROUP`; nodes have the numbers 0 to `nodes` - 1.
-
-    Raises
-    ------
-    InputError
-    """
+    """Read and check a local table of members without Spark: a pandas frame (group, node)."""
     frame = read_table(path, "members", _COLUMNS)
     valid = frame["node"].between(0, nodes - 1) & (frame["group"] > NO_GROUP)
     if not valid.all():
@@ -218,10 +197,7 @@ RowsOfNodes = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
 def make_groups(members: Table, rows: RowsOfNodes, config: RunConfig) -> pa.Table:
-    """Return each group's key and creator on the driver, with the columns of `keyed_groups`.
-
-    Drawn groups may be empty; the groups of a user's table of members have members.
-    """
+    """Return each group's key and creator on the driver, with the columns of `keyed_groups`."""
     if config.groups.members is not None:
         counted = Batches.of(members).frame.groupBy("group").count().toArrow()
         numbers, sizes = (counted.column(name).to_numpy() for name in ("group", "count"))
@@ -234,20 +210,12 @@ def make_groups(members: Table, rows: RowsOfNodes, config: RunConfig) -> pa.Tabl
 def keyed_groups(
     numbers: np.ndarray, sizes: np.ndarray, rows: RowsOfNodes, among: int, seed: int, ids: str
 ) -> pa.Table:
-    """Return the key and the creator of G groups, on the driver.
+    """Return the key and the creator of groups ``numbers, sizes``, on the driver.
 
-    The columns are ``group, key_hi, key_lo, size, creator, creator_router``.  The name of a group
-    contains its number, and the creator is drawn among the first `among` nodes, uniformly.  The
-    groupId is the first 128 bits of SHA-1 of the group's name and the creator's name.  With
-    ``ids="creator"``, the groupId is the upper half of the creator's nodeId followed by 64 bits of
-    SHA-1 of the name, so that the creator is the root.
-
-    Parameters
-    ----------
-    numbers, sizes : ndarray of int64, shape (G,)
-        The number and the size of each group.
-    rows : callable
-        ``rows(node)`` returns the columns ``id_hi, router`` of nodes.
+    The creator is drawn among the first `among` nodes; ``rows(node)`` has ``id_hi, router`` of
+    nodes. The groupId is the first 128 bits of SHA-1 of the names of group and creator. With
+    ``ids="creator"``, it is the upper half of the creator's nodeId, then 64 bits of SHA-1 of
+    the group's name, so that the creator is the root.
     """
     creators = np.mod(draws.bits_np(seed, "creator", numbers).view(np.int64), among)
     of_creators = rows(creators)
@@ -263,19 +231,11 @@ def keyed_groups(
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:
-    """Draw one member of each group as its source: ``group, source, source_router``.
-
-    Parameters
-    ----------
-    members : DataFrame
-        ``group, node, router``.
-    """
+    """Draw one of each group's members, which have routers: ``group, source, source_router``."""
     draw = F.struct(draws.bits(seed, "source", "group", "node"), "node", "router")
     first = members.groupBy("group").agg(F.min(draw).alias("drawn"))
     return first.select(
-        "group",
-        F.col("drawn.node").alias("source"),
-        F.col("drawn.router").alias("source_router"),
+        "group", F.col("drawn.node").alias("source"), F.col("drawn.router").alias("source_router")
     )
 
 
@@ -283,19 +243,7 @@ _OF_LIMITS: dict[str, Kind] = {"node": "int", "limit": "int"}
 
 
 def check_capacities(path: str, nodes: int) -> pd.DataFrame:
-    """Read and check a local table of limits (``node, limit``) without Spark.
-
-    Parameters
-    ----------
-    path : str
-    nodes : int
-        N, the number of overlay nodes.
-
-    Raises
-    ------
-    InputError
-        A row names no node, a node is missing or occurs twice, or a limit is below 1.
-    """
+    """Read and check a local table ``node, limit`` without Spark; each node has a row."""
     frame = read_table(path, "capacities", _OF_LIMITS)
     node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
     check_each_node(node, nodes, "capacities", path)
@@ -311,13 +259,7 @@ def limits_by_number(capacities: DataFrame) -> np.ndarray:
 
 
 def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
-    """Read and check the user's table ``node, limit`` (BIGINT) at `path`, for all nodes.
-
-    Raises
-    ------
-    InputError
-        See :func:`check_capacities`.
-    """
+    """Read and check the user's table ``node, limit`` (BIGINT) at `path`, for all nodes."""
     if is_local(path):
         frame = check_capacities(path, nodes)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}

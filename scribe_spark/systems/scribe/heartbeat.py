@@ -2,8 +2,6 @@
 
 The programs play before the JOINs of a round.
 
-References
-----------
 JSAC 2002, Sections III.A.1, III.A.2 and III.B.1.
 """
 
@@ -16,12 +14,17 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
+from scribe_spark.systems.scribe.figures import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.join import JOINS
-from scribe_spark.systems.scribe.leave import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.multicast import ASK
 from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler, calls_of
-from scribe_spark.systems.scribe.replicas import REPLICA_GOODBYE, drop_far_copies, receive_goodbyes
-from scribe_spark.systems.scribe.root import CREATED, PASSED_ON
+from scribe_spark.systems.scribe.root import (
+    CREATED,
+    PASSED_ON,
+    REPLICA_GOODBYE,
+    drop_far_copies,
+    receive_goodbyes,
+)
 from scribe_spark.systems.scribe.scribe import Joins, Routing, Scribe, begin_routes, go_on
 from scribe_spark.systems.scribe.state import NOTHING, cause
 
@@ -100,10 +103,7 @@ def _last_numbers(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.nda
 
 
 def hear_parents(scribe: Scribe, came: Columns) -> None:
-    """Nodes record heartbeats of their parents, and ignore heartbeats of other nodes.
-
-    A node that lacks messages of its parent sends a question (rule N3).
-    """
+    """Nodes record heartbeats of their parents; those that lack messages ask (rule N3)."""
     entries = scribe.state.entries
     there, row = scribe.under(came["group"], came[AT], came["parent"])
     entries.heard[row], entries.heeded[row] = scribe.number, True
@@ -128,11 +128,7 @@ def keep_questions(scribe: Scribe, came: Columns) -> None:
 
 
 def find_orphans(scribe: Scribe) -> np.ndarray:
-    """Return the orphans after the heartbeats, as rows of `Entries`.
-
-    An orphan is not the root, and has no live parent that knows it as a child: it got neither a
-    heartbeat nor a payload from its parent.
-    """
+    """Return the orphans after the heartbeats: rows of `Entries` that heard no parent."""
     entries = scribe.state.entries
     return np.flatnonzero(~entries.root & ((entries.parent < 0) | ~entries.heeded))
 

@@ -3,8 +3,6 @@
 A *repair JOIN* has the cause that the parent or the root failed.  If a repair JOIN makes a node
 enter the tree, that node's own JOIN is a repair JOIN as well.
 
-References
-----------
 JSAC 2002, Section III.A.2, Figure 3.
 """
 
@@ -18,8 +16,7 @@ from scribe_spark.core.arrays import Rows, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.figures import ANSWER, deliver_join, forward, take_answers
-from scribe_spark.systems.scribe.paths_to_root import on_path
+from scribe_spark.systems.scribe.figures import ANSWER, deliver_join, forward, on_path, take_answers
 from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler
 from scribe_spark.systems.scribe.root import become_root, receive_routed_creates
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
@@ -89,10 +86,7 @@ def send_directly(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
 
 
 def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
-    """Make and record JOINs of waiting nodes (rows of `Entries`).
-
-    The upcall faultHandler adds data to repeated ones.
-    """
+    """Make and record JOINs of waiting nodes (rows of `Entries`); faultHandler adds data."""
     entries = scribe.state.entries
     joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
     tried = np.flatnonzero(entries.tried[rows])
@@ -104,10 +98,7 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
 
 
 def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
-    """Return the JOINs of nodes that enter the tree because other nodes' JOINs visit them.
-
-    Each of `joins` visits the node ``pair[which]``; `pair` has keys (group, node), ascending.
-    """
+    """Return the JOINs of nodes ``pair[which]`` that enter the tree since `joins` visit them."""
     own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
     if scribe.best_effort:
         return own
@@ -124,10 +115,7 @@ def remember(scribe: Scribe, joins: Joins) -> None:
 
 
 def onward(scribe: Scribe, moving: JoinRequests) -> tuple[JoinRequests, np.ndarray]:
-    """Route JOINs one hop; JOINs that would visit a node again are dropped.
-
-    Return the JOINs that travel on, and True for each given JOIN that Pastry delivers where it is.
-    """
+    """Route JOINs one hop; return those that go on, and which Pastry delivers where they are."""
     to = scribe.hop("JOIN", moving.at, moving.joins.group)
     delivered = to == moving.at
     goes = (to >= 0) & ~delivered
@@ -142,10 +130,7 @@ def onward(scribe: Scribe, moving: JoinRequests) -> tuple[JoinRequests, np.ndarr
 
 
 def receive_joins(scribe: Scribe, moving: JoinRequests) -> JoinRequests:
-    """Handle JOINs at the nodes that they visit, once answers are handled.
-
-    Return the JOINs that travel on.
-    """
+    """Handle JOINs at the nodes that they visit; return the JOINs that travel on."""
     joins, at = moving.joins, moving.at
     scribe.note(REPAIRING, node=at[moving.repairs])
     pair = scribe.key(joins.group, at)
@@ -212,10 +197,7 @@ _JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 
 class RefuseUnknownMembers(RoundProgram):
-    """Route the JOINs of unknown members to the first tree node, without any change on the way.
-
-    If the group does not exist, the JOINs are sent again in the next round.
-    """
+    """Route the JOINs of unknown members to the first tree node, which refuses them."""
 
     writes = ("unknown_members",)
 

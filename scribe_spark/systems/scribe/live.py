@@ -1,7 +1,5 @@
 """Scribe as a system of a world: a round of its nodes, its publications and its measures.
 
-References
-----------
 JSAC 2002, Section III; docs/rules.md, "Scribe in worlds".
 """
 
@@ -36,8 +34,14 @@ from scribe_spark.rounds.system import (
 )
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.systems.scribe.duplicates import key_in_round, node_numbers
-from scribe_spark.systems.scribe.end_of_round import LEFT, OUTCOMES, EndOfRound, PublicationResults
-from scribe_spark.systems.scribe.events import PlayEvents
+from scribe_spark.systems.scribe.end_of_round import (
+    DUE,
+    LEFT,
+    OUTCOMES,
+    EndOfRound,
+    PublicationResults,
+)
+from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
     TREES_BEFORE,
@@ -48,9 +52,8 @@ from scribe_spark.systems.scribe.measures import (
     tree_rows,
     trees_of,
 )
-from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.round import COUNTS, ROWS, play_groups, publication_results
+from scribe_spark.systems.scribe.round import PlayEvents, play_groups
 from scribe_spark.systems.scribe.scribe import (
     CONTROL_KINDS,
     PAYLOAD_KINDS,
@@ -58,7 +61,7 @@ from scribe_spark.systems.scribe.scribe import (
     RoundOfGroups,
 )
 from scribe_spark.systems.scribe.sources import SentPublications
-from scribe_spark.systems.scribe.state import table_of
+from scribe_spark.systems.scribe.state import PREFIX, STATE_TABLES, table_of
 from scribe_spark.systems.scribe.upcalls import Application
 
 if TYPE_CHECKING:  # not on executors
@@ -68,16 +71,13 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.engine.player import Player
     from scribe_spark.rounds.player import Environment
 
-#: The tables that belong to one round.
-_OF_A_ROUND = {*ROWS, GROUPS_MEASURED, *TREES_BEFORE, MESSAGES, NOTICED} - {*OF_THE_LAST_ROUND}
+#: The tables that a round is counted from.
+_COUNTS = (MESSAGES, HERE, OUTCOMES, DUE, LEFT, EXTRA_JOINS, GROUPS_MEASURED)
 
 
 @dataclass(frozen=True)
 class LiveScribe(SystemOnBuckets):
-    """Scribe as a system of worlds.
-
-    ``application(nodes)`` returns a user's application on the upcalls.
-    """
+    """Scribe as a system of worlds; ``application(nodes)`` makes a user's application."""
 
     rules: ScribeConfig
     trees: TreesConfig
@@ -102,16 +102,15 @@ class LiveScribe(SystemOnBuckets):
     # --- tables of a bucket
 
     def stays(self, name: str) -> bool:
-        """Return True for tables that stay in the buckets: the state, and those that views read."""
-        return name not in _OF_A_ROUND
+        """Return True for the state, watched trees, and all tables that are not Scribe's."""
+        of_scribe = name.startswith(PREFIX) or name in (MESSAGES, NOTICED)
+        return not of_scribe or name in STATE_TABLES or name in TREES_SEEN
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
-        """See `SystemOnBuckets`."""
         entries = tables.get(table_of("entries"), {})
         return entries["key"][entries["member"]] if entries else whole_numbers()
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray:
-        """See `SystemOnBuckets`."""
         return tables.get(table_of("children"), {}).get("key", whole_numbers()) // size
 
     # --- rounds
@@ -127,9 +126,7 @@ class LiveScribe(SystemOnBuckets):
             SeeTrees(environment, round, now.watched),
         )
         player.play(Together(programs))
-        taken = player.gather(
-            *(MESSAGES, *COUNTS, EXTRA_JOINS, GROUPS_MEASURED, *TREES_SEEN, *TREES_BEFORE)
-        )
+        taken = player.gather(*_COUNTS, *TREES_SEEN, *TREES_BEFORE)
         now.tally.take(taken)
         sent = SentPublications.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
         multicasts = self.multicasts(sent, now.source, several=now.scheduled)
@@ -178,10 +175,7 @@ class LiveScribe(SystemOnBuckets):
         lan_us: int,
         application: Callable[[int], Application] | None = None,
     ) -> RoundOfGroups:
-        """Return parameters for programs that change nothing, after the round `number`.
-
-        By default, the application is that of rounds.
-        """
+        """Return parameters for programs that change nothing after a round."""
         make = application or self.application
         applications = None if make is None else Applications(make, groups.size)
         of_round = number, groups, self.rules, self.trees, whole_numbers(), applications
@@ -207,10 +201,7 @@ class LiveScribe(SystemOnBuckets):
         return Multicasts(rows.group, rows.publication, rows.source, *way)
 
     def _begun(self, taken: SentPublications, source: str) -> Begun:
-        """Return all publications that roots accepted in the round, as `Begun`.
-
-        With the `source` ``root``, they begin at the roots.
-        """
+        """Return all publications that roots accepted in the round, as `Begun`."""
         of = taken.group, taken.publication
         if source == "root":
             zero = np.zeros(len(taken), dtype=np.int64)
@@ -251,11 +242,7 @@ def _sizes(now: LivingRound) -> dict[str, np.ndarray]:
 
 
 def _with_times(now: LivingRound, found: Multicasts, begun: Begun) -> tuple[Multicasts, Begun]:
-    """Return the measured publications, and those that begin, with numbers, start times and sizes.
-
-    Publications of the round take them from the schedule. Publications of earlier rounds, which
-    roots accept only now, get time 0, the config's message size, and numbers after all others.
-    """
+    """Return measured publications, and those that begin, with numbers, times and sizes."""
     publish, names = now.publish, _names(now)
     order = np.lexsort((names, publish.group))
     of_round = Multicasts.from_start(publish.group[order], names[order], publish.node[order])
@@ -291,10 +278,7 @@ def _environment(now: LivingRound) -> Environment:
 
 
 def _publications(taken: Mapping[str, Columns]) -> Publications:
-    """Return the outcomes of publications whose deadline is now.
-
-    After the last round, these are all open publications.
-    """
+    """Return the outcomes of publications whose deadline is now."""
 
     def of(found: PublicationResults) -> Publications:
         counts: dict[str, Any] = {
@@ -303,15 +287,12 @@ def _publications(taken: Mapping[str, Columns]) -> Publications:
         }
         return Publications(found.publication >> SOURCE_BITS, found.group, **counts)
 
-    due, left = publication_results(taken), publication_results(taken, LEFT)
+    due, left = (PublicationResults.sum_of(taken.get(name, {})) for name in (DUE, LEFT))
     return Publications.join(of(due), of(left))
 
 
 def _extra_joins(taken: Columns, names: Names) -> pa.Table:
-    """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted.
-
-    Users' numbers of groups and nodes, and the ids of routers, replace indices and positions.
-    """
+    """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted."""
     rows = taken or dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
     batch = names.batch({**rows, "parent": rows[AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))
     table = pa.Table.from_batches([batch])

@@ -1,7 +1,5 @@
 """Scribe's measures of a round: its trees, the events of its groups, repairs, and watched trees.
 
-References
-----------
 docs/rules.md, "Measures, by round".
 """
 
@@ -26,7 +24,6 @@ from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.systems.scribe.duplicates import first_parts
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
-from scribe_spark.systems.scribe.events import FAILURES
 from scribe_spark.systems.scribe.figures import AT_ROOT
 from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.join import JOINS, REPAIRING
@@ -67,18 +64,17 @@ MEASURES: dict[str, str] = {
 #: The name of the table of a round's counts; see `Counts`.
 GROUPS_MEASURED = "scribe measured groups"
 
+#: The table of nodes that died in this round and had children: ``node``.
+FAILURES = "scribe failures"
+
 #: The message to a dead node's bucket: the node had children.
 _WAS_PARENT = "was a parent"
 
 
 class MeasureGroups(RoundProgram):
-    """Count a round's group events and the trees after it: the table :data:`GROUPS_MEASURED`.
-
-    The program is played after `EndOfRound`.
-    """
+    """Count a round's group events and trees: :data:`GROUPS_MEASURED`; after `EndOfRound`."""
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         counts = Counts()
         if not superstep:
             _count(scribe, tables, counts)
@@ -126,10 +122,7 @@ _ROWS = {
 
 
 def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
-    """Return the groups (indices) whose state no live node has.
-
-    `taken` has the table `HERE` of all buckets.
-    """
+    """Return the groups (indices) whose state no live node has, by the table `HERE`."""
     if HERE not in taken:
         return np.empty(0, dtype=np.int64)
     here, created = (
@@ -141,22 +134,11 @@ def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
 def group_measures(
     taken: Mapping[str, Columns], groups: int, has_limits: bool = False
 ) -> dict[str, float]:
-    """Return the values of measures after a round.
+    """Return the values of :data:`MEASURES` after a round; docs/measures_reference.md defines
+    them.
 
-    ``members``: of all groups.  ``forwarders``: tree nodes that are neither member nor root.
-    ``children``: entries of all children tables.  ``orphans``: tree nodes, not roots, without a
-    live parent that knows them as a child.  ``groups.created``.  ``groups.lost``: groups whose
-    state no live node has.  ``joins``, ``joins.CAUSE``: JOINs that were sent.  ``joins.at_root``:
-    JOINs that roots answered.  ``refused.KIND``.  ``failures``: nodes that died (failed or left)
-    and had children.  ``overloaded``: nodes with more children than their limit, if there are
-    limits.  ``repair.nodes``: nodes that took part in JOINs after a failure of a parent or root.
-    ``repaired``: failures after which, since this round, a root reaches all children of the failed
-    node again; ``repaired.N``: those that took N rounds.  ``deliveries.late``: deliveries of
-    publications of earlier rounds; ``deliveries.late.N``: of those sent N rounds before.
-    ``deliveries.out_of_order``: deliveries after a newer one (`out_of_order`).
-    ``publications.FATE``.  The outcomes of publications are known at their deadline.
-
-    `taken` has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
+    A node is an orphan if it is not the root and no live parent knows it as a child. `taken`
+    has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
     """
     found = Counted(taken.get(GROUPS_MEASURED, {}))
     joins, refused = found.by_value("joins"), found.by_value("refused")
@@ -215,10 +197,7 @@ class FindReached(RoundProgram):
 
 
 def _walk(scribe: Scribe, ways: Columns) -> None:
-    """Walk up the tree to a root, an orphan, the edge of the bucket, or the anchor (a cycle).
-
-    The anchor is a node on the way; it moves to a later node after 1, 2, 4, ... steps.
-    """
+    """Walk up the tree to a root, an orphan, the edge of the bucket, or the anchor (a cycle)."""
     entries = scribe.state.entries
     while len(ways[AT]):
         row = scribe.entry(ways["group"], ways[AT])
@@ -304,10 +283,7 @@ MOST_NODES = 64
 
 
 def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the numbers of the groups whose trees are watched, ascending.
-
-    `numbers` and `sizes` are those of all groups.
-    """
+    """Return the numbers of the groups whose trees are watched, ascending."""
     apart = np.abs(sizes - MEMBERS)
     return np.sort(numbers[np.argsort(apart, kind="stable")[:WATCHED]])
 
@@ -336,15 +312,11 @@ TREES_BEFORE = tuple(f"{name} before" for name in TREES_SEEN)
 
 @dataclass(frozen=True)
 class SeeTrees(RoundProgram):
-    """Record what a bucket's nodes know about watched trees: the tables :data:`TREES_SEEN`.
-
-    `watched` are the indices of the groups.
-    """
+    """Record what nodes know about watched trees (indices of groups): :data:`TREES_SEEN`."""
 
     watched: np.ndarray
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """See `RoundProgram`."""
         for name, before in zip(TREES_SEEN, TREES_BEFORE, strict=True):
             if name in tables:
                 tables[before] = tables.pop(name)
@@ -353,10 +325,7 @@ class SeeTrees(RoundProgram):
 
 
 def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Return what nodes know of watched groups' trees, as the tables :data:`TREES_SEEN`.
-
-    Trees that are too large are cut.
-    """
+    """Return what nodes know of watched groups' trees, as the tables :data:`TREES_SEEN`."""
     size, entries, children = state.size, state.entries, state.children
     first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
     small = last - first <= MOST_NODES
@@ -374,11 +343,7 @@ def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str,
 def trees_of(
     taken: Mapping[str, Columns], names: tuple[str, ...], watched: np.ndarray, size: int
 ) -> dict[int, Tree]:
-    """Return the watched trees by the index of the group; dead nodes are left out.
-
-    `taken` has the tables `names` (:data:`TREES_SEEN` or :data:`TREES_BEFORE`) of all buckets;
-    `size` is the number of nodes.
-    """
+    """Return the watched trees by the index of the group, from two tables of all buckets."""
     entries, edges = taken.get(names[0], _NO_ENTRIES), taken.get(names[1], _NO_EDGES)
     order = np.lexsort((entries["node"], entries["group"]))
     group, node, parent, member, root = (
@@ -406,11 +371,7 @@ def tree_rows(
     known: Ring,
     alive: np.ndarray,
 ) -> pa.Table:
-    """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
-
-    Trees before and after the round are by the index of the group, in the numbers `groups`; `alive`
-    (bool, shape (K,)) marks the nodes that are alive after it.
-    """
+    """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`."""
     parts = []
     for group, old in before.items():
         new, died = after[group], ~alive[old.node]
@@ -435,10 +396,7 @@ def tree_rows(
 
 
 def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Combine `schemas.WATCHED_TREES` of several rounds in one table.
-
-    A missing parent becomes None.
-    """
+    """Combine `schemas.WATCHED_TREES` of several rounds; a missing parent becomes None."""
     parts = [told.astype({"parent": "Int64"}) for told in rounds if len(told)]
     if not parts:
         return pd.DataFrame(columns=schemas.WATCHED_TREES.names)
@@ -447,10 +405,7 @@ def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _rows(number: int, moment: str, group: int, tree: Tree, alive: bool) -> dict[str, np.ndarray]:
-    """Return rows of `schemas.WATCHED_TREES` for one tree, before or after a round (`moment`).
-
-    Groups are indices and nodes are positions.
-    """
+    """Return rows of `schemas.WATCHED_TREES` for one tree, before or after a round (`moment`)."""
     n = len(tree.node)
     return {
         "round": np.full(n, number),

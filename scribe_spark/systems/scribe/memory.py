@@ -31,15 +31,7 @@ _NODE = ("group", "node")
 
 @dataclass
 class AtNodes(SortedTable):
-    """The memory of tree nodes, by (group, node); applications add columns.
-
-    Attributes
-    ----------
-    entered : ndarray of int64
-        The round in which the node entered the tree.
-    ring : ndarray of int64
-        The index of the node's ring buffer, see `rings`.
-    """
+    """The memory of tree nodes since round `entered`; applications add columns."""
 
     entered: np.ndarray = field(default_factory=whole_numbers)
     ring: np.ndarray = field(default_factory=whole_numbers)
@@ -61,10 +53,7 @@ class Remembering(Application):
         self._before: Mapping[str, Columns] = {}  # the tables as `restore` got them
 
     def rows(self, calls: Calls) -> np.ndarray:
-        """Return the rows in `at_nodes` of the nodes of an upcall.
-
-        Nodes that entered the tree anew get new rows.
-        """
+        """Return the rows in `at_nodes` of an upcall's nodes; nodes that entered get new ones."""
         pair, entered = self._pair(calls), calls.here["entered"]
         row = self.at_nodes.find(pair)
         stale = row >= 0
@@ -79,10 +68,7 @@ class Remembering(Application):
         return row
 
     def edges(self, calls: Calls, call: np.ndarray, child: np.ndarray) -> np.ndarray:
-        """Return the rows in `at_edges` of children of nodes, which get new rows if needed.
-
-        `call` is the row of the node in `calls.here`, `child` the child's position.
-        """
+        """Return the rows in `at_edges` of children, which get new rows if needed."""
         key = key_of([self._pair(calls)[call], child], self.nodes)
         row = self.at_edges.find(key)
         if (row < 0).any():
@@ -92,10 +78,7 @@ class Remembering(Application):
         return row
 
     def children(self, calls: Calls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return a row for each child of the nodes of an upcall.
-
-        The arrays are the row of the node in `calls.here`, the child, and its row in `at_edges`.
-        """
+        """Return each child: its node's row in `calls.here`, itself, its row in `at_edges`."""
         call, child = (calls.children[name] for name in ("call", "child"))
         return call, child, self.edges(calls, call, child)
 
@@ -183,10 +166,7 @@ class SharedRings:
     def leading_to(
         self, rows: np.ndarray, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the stored messages with consecutive numbers that end at `number`.
-
-        The result has the form of that of :meth:`between`.
-        """
+        """Return the stored messages with consecutive numbers that end at `number`."""
         return self.between(rows, number + 1 - self.run(rows, number, -1), number)
 
     def run(
@@ -196,10 +176,7 @@ class SharedRings:
         step: int,
         where: np.ndarray | Literal[True] = True,
     ) -> np.ndarray:
-        """Count the consecutive numbers in each row's ring, from `number` up or down.
-
-        `step` is 1 (up) or -1 (down). The count of rows outside of `where` is 0.
-        """
+        """Count consecutive numbers in rings, from `number` by steps of 1 or -1."""
         count = np.zeros(len(rows), dtype=np.int64)
         some = np.flatnonzero(np.broadcast_to(where, len(rows)))
         while len(some):
@@ -270,10 +247,7 @@ class SharedRings:
         return ring
 
     def _merge(self) -> None:
-        """Let rows with equal rings share one ring, and replace unused rings by new ones.
-
-        There are as many new rings as rings in use.
-        """
+        """Let rows with equal rings share one ring, and replace unused rings by new ones."""
         rows = np.flatnonzero(self.table.ring != NONE)
         ring = self._first_equal()[self.table.ring[rows]]
         is_kept = np.zeros(len(self.tops), dtype=bool)

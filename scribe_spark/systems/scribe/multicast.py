@@ -3,8 +3,6 @@
 Without an application (best effort) nodes forward publications themselves; with one, its upcalls
 decide what is sent.
 
-References
-----------
 JSAC 2002, Sections III.A.3 and III.B.2, Figure 4 (lines 5 to 8).
 """
 
@@ -33,7 +31,7 @@ from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_nu
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
-from scribe_spark.systems.scribe.replicas import receive_replicas, replicate_changed
+from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
 from scribe_spark.systems.scribe.sources import (
     FATE,
@@ -56,11 +54,7 @@ OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 @dataclass(frozen=True)
 class Payloads(Rows):
-    """Messages on tree edges; a root that sends itself a message is both sender and receiver.
-
-    Without an application, `message` is the publication.  `hops` and `delay_us` count from the
-    source; the delay is recorded only if `Scribe.timed`.
-    """
+    """Messages on tree edges; a root that sends itself a message is both sender and receiver."""
 
     message: np.ndarray
     group: np.ndarray
@@ -96,10 +90,7 @@ def _withholds(scribe: Scribe, publication: np.ndarray, sender: np.ndarray) -> n
 
 
 def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
-    """Deliver payloads at nodes and forward them to the children: one hop.
-
-    Return the payloads delivered to members, those sent to children, and those that nodes refused.
-    """
+    """Deliver payloads at nodes and forward them to the children: one hop."""
     entries, children = scribe.state.entries, scribe.state.children
     takes, row = accepted(scribe, payloads)
     refused, payloads = payloads.take(np.flatnonzero(~takes)), payloads.take(np.flatnonzero(takes))
@@ -127,10 +118,7 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
 
 
 def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray]:
-    """Find the messages that nodes accept: from their parents, and roots from themselves.
-
-    Return a mask of the messages, and for each accepted one the row of its node in `Entries`.
-    """
+    """Return a mask of the messages that nodes accept, and the rows of these nodes in `Entries`."""
     entries = scribe.state.entries
     row = scribe.entry(payloads.group, payloads.node)
     takes = row >= 0
@@ -256,10 +244,7 @@ class MessageStore:
         return index
 
     def add_publications(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-        """Add one message per publication, in order within a group; return their indices.
-
-        The number of such a message is its rank among the group's publications.
-        """
+        """Add one message per publication, numbered within a group; return their indices."""
         n = len(group)
         number = np.arange(n) - np.searchsorted(group, group)
         messages = {"number": number, "start": np.full(n, NOTHING), "floor": np.full(n, -1)}
@@ -267,19 +252,14 @@ class MessageStore:
         return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
-        """Add messages that came from other buckets; return their indices, row by row.
-
-        Columns ``origin`` (a bucket) and ``message`` identify a message, which is added once.
-        """
+        """Add messages that came from other buckets; return their indices, row by row."""
         if contents is None:
             nothing = np.empty(0, dtype=np.int64)
             columns = ("origin", "message", "number", "publication")
             contents = dict.fromkeys(columns, nothing)
         span = 1 + max(part["message"].max(initial=0) for part in (messages, contents))
         names, first, which = np.unique(
-            messages["origin"] * span + messages["message"],
-            return_index=True,
-            return_inverse=True,
+            messages["origin"] * span + messages["message"], return_index=True, return_inverse=True
         )
         of = index_sorted(names, contents["origin"] * span + contents["message"])
         own = {name: messages[name][first] for name in _OWN}
@@ -287,10 +267,7 @@ class MessageStore:
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
-        """Return the publications in messages: ``call`` (position in `index`), their number and id.
-
-        The columns are ``call, number, publication``.
-        """
+        """Return the publications in messages: ``call`` (position in `index`), number, id."""
         call, at = expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
 
@@ -379,10 +356,7 @@ class Emitter:
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
-        """Collect the messages of an application to children of the nodes `pair`.
-
-        `came` has the received message that each node handles, if any.
-        """
+        """Collect the messages of an application to children of the nodes `pair`."""
         new = self.messages.add(emitted.messages, emitted.contents)
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
         message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])
@@ -396,10 +370,7 @@ class Emitter:
         self.sent.append(Payloads(message, *ends, child, came.hops[call] + 1, delay_us))
 
     def _send(self, payloads: Payloads) -> None:
-        """Send messages to nodes that are still children; new roots send them to themselves.
-
-        A message counts as one transmission per publication in it, and as one if it is empty.
-        """
+        """Send messages to nodes that are still children; new roots send them to themselves."""
         scribe, children = self.scribe, self.scribe.state.children
         row = children.find(scribe.edge(payloads.group, payloads.sender, payloads.node))
         still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
@@ -431,10 +402,7 @@ class Emitter:
         self._send_away(payloads.take(np.flatnonzero(away)))
 
     def _sizes(self, payloads: Payloads, times: np.ndarray) -> np.ndarray:
-        """Return the sizes (bytes) of the publications in messages that are sent `times` times.
-
-        An empty message has size NONE.
-        """
+        """Return the sizes (bytes) of the publications in messages that are sent `times` times."""
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         sent = times[of] > 0
@@ -446,10 +414,7 @@ class Emitter:
         return found
 
     def _send_away(self, payloads: Payloads) -> None:
-        """Send messages to nodes of other buckets.
-
-        A bucket receives the publications in a message once, for all of its nodes.
-        """
+        """Send messages to nodes of other buckets."""
         scribe, messages, of = self.scribe, self.messages, payloads.message
         own = messages.own_columns(of)
         origin = np.full(len(of), scribe.first)
@@ -476,10 +441,7 @@ class Emitter:
     def _of_messages(
         self, test: Callable[[np.ndarray, Payloads], np.ndarray], payloads: Payloads
     ) -> np.ndarray:
-        """Return ``test(publication, sent)`` for messages with publications, False for others.
-
-        `sent` are the payloads of these messages; the first publication of a message decides.
-        """
+        """Return ``test(publication, sent)`` for messages with publications, False for others."""
         messages, found = self.messages, payloads.sender != payloads.node
         found &= messages.lengths[payloads.message] > 0
         sent = payloads.take(found)
@@ -487,10 +449,7 @@ class Emitter:
         return found
 
     def _note_payloads(self, payloads: Payloads, is_lost: np.ndarray) -> None:
-        """Record sender and receiver of each publication that payloads carry, if delays are timed.
-
-        `is_lost` marks the payloads that the network loses.
-        """
+        """Record the ends of each publication that payloads carry, if delays are timed."""
         if not self.scribe.timed:
             return
         inside = self.messages.contents(payloads.message)
@@ -544,10 +503,7 @@ class Emitter:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Return True for each JOIN that is the last one of its source to its receiver.
-
-    `at` has the receiver of each JOIN.  A dropped child may join the same parent again.
-    """
+    """Return True for each JOIN that is the last one of its source to its receiver."""
     edge = scribe.edge(joins.group, at, joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
     found = np.zeros(len(edge), dtype=bool)
@@ -556,10 +512,7 @@ def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
 
 
 def _take_questions(scribe: Scribe) -> list[Columns]:
-    """Return the questions of children after the last heartbeats, as rows of :data:`ADDED`.
-
-    The stored questions are deleted.
-    """
+    """Return the questions of children after the last heartbeats, as rows of :data:`ADDED`."""
     questions = scribe.state.questions
     if not len(questions):
         return []
@@ -574,11 +527,7 @@ def _take_questions(scribe: Scribe) -> list[Columns]:
 
 
 class FinishTrees(RoundProgram):
-    """Finish the trees: call joinHandler for added children, and update replicas.
-
-    The program plays after the round's JOINs.  Nodes at which publications were delivered may
-    become roots.  Roots that are new, or whose group state has changed, update their replicas.
-    """
+    """Call joinHandler for children added by the round's JOINs, and update replicas."""
 
     writes = ("entries", "children", "copies", "replicas", "values", "addresses", "questions")
     settled_writes = ()

@@ -1,7 +1,5 @@
 """The base class of a round's programs, which builds the Scribe nodes of a bucket; upcalls.
 
-References
-----------
 JSAC 2002, Sections III and III.B.2 (upcalls).
 """
 
@@ -17,8 +15,7 @@ from scribe_spark.core.arrays import NONE, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, append
 from scribe_spark.rounds.player import Environment
-from scribe_spark.systems.scribe.figures import deliver_leave
-from scribe_spark.systems.scribe.leave import LEAVE
+from scribe_spark.systems.scribe.figures import LEAVE, deliver_leave
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import NOTHING, BucketState
 from scribe_spark.systems.scribe.upcalls import Calls
@@ -110,10 +107,7 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
 
 
 def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
-    """Store new values of the application in the groups' states at the roots `pair`.
-
-    `values` has ``call`` (index in `pair`) and ``value``.
-    """
+    """Store new values of the application in the states at the roots ``pair[call]``."""
     call = values["call"]
     if not len(call):
         return

@@ -56,10 +56,7 @@ def _is_beginning(place: np.ndarray) -> np.ndarray:
 
 
 class Reliable(Remembering):
-    """The application of `nodes` nodes with buffers of `size` messages (B).
-
-    Sources keep a publication until a root has acknowledged it.
-    """
+    """The application of `nodes` nodes with buffers of `size` messages (B)."""
 
     acknowledged = True
 
@@ -68,11 +65,7 @@ class Reliable(Remembering):
         super().__init__(nodes, self.records, self.served, size)
 
     def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
-        """Return the place that a repair JOIN carries: the last number delivered.
-
-        The place is smaller if a child waits for older messages. A node without any message sends
-        the round of its join, if that was before this round.
-        """
+        """Return the last number delivered, less if a child waits, or the round of the join."""
         rows, joined = self.rows(calls), calls.here["joined"]
         end, first = self._end(calls, rows)
         call, _, edge = self.children(calls)
@@ -89,21 +82,14 @@ class Reliable(Remembering):
         return self._end(calls, self.rows(calls))[0]
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
-        """Return a place that precedes all messages that any of several places needs.
-
-        The order between a number and a round is unknown; then the result is the beginning of the
-        epoch.
-        """
+        """Return a place that precedes all messages that any of several places needs."""
         least = super().common_extra(of, extra, count)
         rounds = np.zeros(count, dtype=bool)
         rounds[of[_is_beginning(extra)]] = True
         return np.where(rounds, least >> _ROUND << _ROUND, least)
 
     def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
-        """Send missing messages to new children; ask the parent for those that are not here.
-
-        No question is sent if the node's own JOIN already asks for the messages.
-        """
+        """Send missing messages to new children; ask the parent for those that are not here."""
         rows, now = self.rows(calls), calls.round << _ROUND
         end, first = self._end(calls, rows)
         joins = take(joins, last_of_runs(joins["call"], joins["source"]))
@@ -119,12 +105,7 @@ class Reliable(Remembering):
         return replace(emitted, asks=dict(call=call[asks], extra=at[asks]))
 
     def _note_needs(self, calls, rows, edge, end, first, at, asks) -> np.ndarray:
-        """Record and return the places from which children need messages.
-
-        A question extends what a child waits for or has received, since messages after a round are
-        not comparable with messages after a number.  A child that has received everything so far is
-        simply sent the rest, if it is here.
-        """
+        """Record and return the places from which children need messages."""
         before, since = self.served.at[edge], np.where(_is_beginning(at), at >> _ROUND, calls.round)
         adds = asks & (before >= 0)
         since[adds] = np.minimum(since, self.served.since[edge])[adds]
@@ -137,10 +118,7 @@ class Reliable(Remembering):
         return at
 
     def forward_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Emitted:
-        """Number messages at the root, keep and forward them; split retransmissions.
-
-        From a retransmission, each child gets what it lacks.
-        """
+        """Number messages at the root, keep and forward them; split retransmissions."""
         number, start, floor, since = messages.values()
         of, numbers, names = contents.values()
         rows, fresh = self.rows(calls), start == NOTHING
@@ -180,19 +158,13 @@ class Reliable(Remembering):
         return passed.and_also(self._serve(calls, rows, *late, end, first))
 
     def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
-        """Return the publications that members deliver now: the next in order.
-
-        None is from before the member's join.
-        """
+        """Return the publications that members deliver now, in order, since their join."""
         call, publication = self.ready
         young = publication >> 32 >= calls.here["joined"][call]
         return dict(call=call[young], publication=publication[young])
 
     def _end(self, calls, rows, some=True) -> tuple[np.ndarray, np.ndarray]:
-        """Return the last number of each group, and the first number since which none is missing.
-
-        At the root, the last number comes from the group's state.
-        """
+        """Return each group's last number, and the first since which none is missing."""
         root, end = calls.here["root"] & some, self.records.last[rows]
         end[root] = calls.here["epoch"][root] << 32
         call, value = (one[root[calls.values["call"]]] for one in calls.values.values())
@@ -206,10 +178,7 @@ class Reliable(Remembering):
         return end, first
 
     def _take(self, rows: np.ndarray, of: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Keep messages, give up gaps too old for the buffer, and find deliverable messages.
-
-        Message i, a `number` and a `name`, came to the node in row ``rows[of[i]]``.
-        """
+        """Keep messages, give up gaps too old for the buffer, and find deliverable messages."""
         self.rings.write(rows[of], number, name)
         call = np.flatnonzero(self.records.last[rows] >= 0)
         rows = rows[call]
@@ -219,11 +188,7 @@ class Reliable(Remembering):
         self.ready = call[which], name
 
     def _start(self, calls, rows, edge, end, first) -> np.ndarray:
-        """Return the number after which messages for each child begin; NONE if some are missing.
-
-        Row i is about the child in row ``edge[i]`` of `served` and its parent in ``rows[i]`` of
-        `records`, whose messages from ``first[i]`` to ``end[i]`` are here without a gap.
-        """
+        """Return the number after which messages for each child begin; NONE if some are missing."""
         at, since, floor = self.served.at[edge], self.served.since[edge], self.records.floor[rows]
         since = np.where(at < 0, calls.round, since)
         start = np.maximum(at, floor)
@@ -240,11 +205,7 @@ class Reliable(Remembering):
         return np.where(here & (end >= 0), start, NONE)
 
     def _serve(self, calls, rows, call, child, edge, end, first) -> Emitted:
-        """Return retransmissions to children whose missing messages are all here.
-
-        `child` and `edge` (a row of `served`) have a row for each child of the node of ``call``;
-        `end` and `first` are those of :meth:`_end` by call.
-        """
+        """Return retransmissions to children whose missing messages are all here."""
         start = self._start(calls, rows[call], edge, end[call], first[call])
         at, end, row = self.served.at[edge], end[call], rows[call]
         answered = (start >= 0) & (

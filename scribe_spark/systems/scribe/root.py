@@ -1,36 +1,272 @@
-"""Roots: CREATE, failover, and the hand-over of a group to a nearer node.
+"""Roots: replicas of their state, CREATE, failover, and the hand-over to a nearer node.
 
-A CREATE is routed to the groupId; the node that it reaches becomes the root.
-
-References
-----------
-JSAC 2002, Sections III.A.1 and III.B.1.
+A CREATE is routed to the groupId; the node that it reaches becomes the root, which keeps copies of
+the group's state at its nearest leaves.  JSAC 2002, Sections III.A.1 and III.B.1.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
-from scribe_spark.engine import Inbox, Tables
+from scribe_spark.core.arrays import NONE, Rows, distinct, index_sorted, offsets_of, turns
+from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.figures import deliver_create
-from scribe_spark.systems.scribe.leave import send_leave
-from scribe_spark.systems.scribe.program import CHANGED, RoundProgram
-from scribe_spark.systems.scribe.replicas import (
-    SentStates,
-    join_themselves,
-    leaves_by_nearness,
-    rank,
-    receive_replicas,
-    receive_states,
-    replicate,
-    root_is_gone,
-    tell_states,
-)
-from scribe_spark.systems.scribe.scribe import Scribe
-from scribe_spark.systems.scribe.state import cause
+from scribe_spark.pastry.next_hop import RingDistances, distances
+from scribe_spark.systems.scribe.figures import ADDED, deliver_create, send_leave
+from scribe_spark.systems.scribe.program import CHANGED, RoundProgram, call_fault_handler
+from scribe_spark.systems.scribe.scribe import Joins, Scribe
+from scribe_spark.systems.scribe.state import Copies, cause
+
+#: Messages: a root's state; the acknowledgement of a replica; a replica that drops its copy.
+REPLICA, TAKEN, REPLICA_GOODBYE = "replica", "replica taken", "replica goodbye"
+
+#: The columns of `Copies` that are the group's state; the others are about the root.
+_STATE = ("epoch", "version", "creator", "value")
+
+
+@dataclass(frozen=True)
+class SentStates(Rows):
+    """Group states in messages between nodes; after `to` come the columns of `Copies`."""
+
+    group: np.ndarray
+    sender: np.ndarray
+    to: np.ndarray
+    epoch: np.ndarray
+    version: np.ndarray
+    creator: np.ndarray
+    value: np.ndarray
+    root: np.ndarray
+    incarnation: np.ndarray
+
+    def of_copies(self) -> dict[str, np.ndarray]:
+        """Return the states without group, sender and receiver: columns of the table `Copies`."""
+        way = ("group", "sender", "to")
+        return {name: one for name, one in self.to_columns().items() if name not in way}
+
+    @classmethod
+    def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
+        """Return the group states in the given rows of `copies`, addressed to the nodes `to`."""
+        group, sender = scribe.split(copies.key[rows])
+        return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
+
+    @classmethod
+    def received(cls, scribe: Scribe, came: Columns) -> SentStates:
+        """Return received states (:func:`tell_states`), and store the application's values."""
+        columns = dict(came)
+        numbers, lengths = columns.pop("numbers"), columns.pop("length")
+        value = np.full(len(lengths), -1)
+        there = np.flatnonzero(lengths >= 0)
+        # a sender has a single state for a group
+        key = scribe.key(columns["group"], columns["sender"])[there]
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        first = there[first]
+        inside = np.arange(numbers.shape[1]) < lengths[first][:, None]
+        value[there] = scribe.state.values.add(lengths[first], numbers[first][inside])[which]
+        return cls(to=columns.pop(AT), value=value, **columns)
+
+
+def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
+    """Send group states as messages of a kind, with the values of the application in them."""
+    columns = states.to_columns()
+    to, value = columns.pop("to"), columns.pop("value")
+    which, number = scribe.state.values.of(value)
+    lengths = np.bincount(which, minlength=len(to))
+    numbers = np.zeros((len(to), int(lengths.max(initial=0))), dtype=np.int64)
+    numbers[which, np.arange(len(which)) - offsets_of(lengths)[which]] = number
+    lengths[value < 0] = -1
+    scribe.tell(kind, to, **columns, length=lengths, numbers=numbers, **more)
+
+
+def receive_states(scribe: Scribe, states: SentStates) -> None:
+    """Store group states newer than the receiver's copy; a root stays the root and joins itself."""
+    copies = scribe.state.copies
+    states = states.take(nearness_order(scribe, states.group, states.sender))
+    for turn in turns(scribe.key(states.group, states.to)):
+        one = states.take(turn)
+        pair = scribe.key(one.group, one.to)
+        row = copies.find(pair)
+        there = row >= 0
+        newer = ~there
+        newer[there] = _is_newer(_age(one, there), _age(copies, row[there]))
+        root = newer & there & scribe.is_root(one.group, one.to)
+        for name in _STATE:
+            getattr(copies, name)[row[root]] = getattr(one, name)[root]
+        join_themselves(scribe, one.group[root], one.to[root])
+        other = newer & ~root
+        copies.put(pair[other], **one.take(other).of_copies())
+
+
+def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
+    """Return True for each state in `one` that is newer than the state in its row of `than`."""
+    same_epoch = one["epoch"] == than["epoch"]
+    return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
+
+
+def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the epochs and versions of states in some rows, by which states are compared."""
+    return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
+
+
+def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
+    """Deliver the repair JOINs of roots (group, node) at the roots themselves."""
+    if not len(group):
+        return
+    why = scribe.state.entries.cause[scribe.entry(group, node)]
+    joins = call_fault_handler(scribe, Joins.of(group, node, scribe.number, why))
+    scribe.note(ADDED, at=node, **joins.to_columns())
+
+
+def replicate(scribe: Scribe, pair: np.ndarray) -> None:
+    """Send the states of roots (sorted keys `pair`) to the k - 1 nearest leaves that lack them."""
+    own, leaf = _nearest_leaves(scribe, pair)
+    needs = ~_has_taken(scribe, own, leaf)
+    own, leaf = own[needs], leaf[needs]
+    copies = scribe.state.copies
+    arrives = scribe.send("replica", copies.key[own] % scribe.state.size, leaf)
+    tell_states(scribe, REPLICA, SentStates.of(scribe, copies, own[arrives], leaf[arrives]))
+
+
+def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs: a root of `pair` (its row of `Copies`), and one of its k - 1 nearest leaves."""
+    leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.replicas - 1]
+    at, column = np.nonzero(leaves >= 0)
+    return scribe.state.copies.find(pair)[at], leaves[at, column]
+
+
+def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
+    """Return True for live leaves that acknowledged the current state of a root."""
+    copies, replicas = scribe.state.copies, scribe.state.replicas
+    row = replicas.find(scribe.key(copies.key[own], leaf))
+    taken = (row >= 0) & scribe.is_alive(leaf)
+    row, own, leaf = row[taken], own[taken], leaf[taken]
+    same = replicas.incarnation[row] == scribe.state.incarnation[leaf]
+    for name in ("epoch", "version"):
+        same &= getattr(replicas, name)[row] == getattr(copies, name)[own]
+    taken[taken] = same
+    return taken
+
+
+def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Return True for roots without leaves, or with a nearest leaf that has their state."""
+    pair, which = np.unique(scribe.key(group, root), return_inverse=True)
+    own, leaf = _nearest_leaves(scribe, pair)
+    of = index_sorted(pair, scribe.state.copies.key[own])
+    found = np.bincount(of, minlength=len(pair)) == 0
+    found[of[_has_taken(scribe, own, leaf)]] = True
+    return found[which]
+
+
+def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
+    """Store states of roots at leaves without a newer one; roots note the answers."""
+    copies = scribe.state.copies
+    if REPLICA in inbox:
+        states = SentStates.received(scribe, inbox[REPLICA])
+        states = states.take(np.lexsort((states.sender, states.to, states.group)))
+        for turn in turns(scribe.key(states.group, states.to)):
+            one = states.take(turn)
+            pair = scribe.key(one.group, one.to)
+            row = copies.find(pair)
+            there = row >= 0
+            takes = ~scribe.is_root(one.group, one.to)
+            takes[there] &= ~_is_newer(_age(copies, row[there]), _age(one, there))
+            one = one.take(takes)
+            copies.put(pair[takes], **one.of_copies())
+            state = {name: getattr(one, name) for name in ("epoch", "version")}
+            scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
+    if TAKEN in inbox:
+        came = inbox[TAKEN]
+        edge = scribe.edge(came["group"], came[AT], came["leaf"])
+        state = {name: came[name] for name in ("epoch", "version")}
+        incarnation = scribe.state.incarnation[came["leaf"]]
+        scribe.state.replicas.put(edge, **state, incarnation=incarnation)
+
+
+def replicate_changed(scribe: Scribe, tables: Tables) -> None:
+    """Roots that are new, or whose state has changed, update their replicas."""
+    parts = scribe.notes.pop(CHANGED, [])
+    if CHANGED in tables:
+        parts = [tables[CHANGED], *parts]
+        del tables[CHANGED]
+    if parts:
+        pair = distinct(np.concatenate([part["pair"] for part in parts]))
+        replicate(scribe, pair[scribe.is_root(*scribe.split(pair))])
+
+
+def root_is_gone(scribe: Scribe) -> np.ndarray:
+    """Return True for rows of `Copies` whose root left the leaf set, or came back without state."""
+    copies, states = scribe.state.copies, scribe.states
+    leaves = states.leaves[copies.key % scribe.state.size - states.first]
+    there = (leaves == copies.root[:, None]).any(axis=1)
+    return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
+
+
+def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
+    """Nodes that know k nodes nearer to the groupId drop their copy, once that is safe.
+
+    The node tells the root of its copy.  If nobody answers, the root has died, perhaps without
+    handing its state over, and the node keeps the copy.  If the root is not in the node's leaf set
+    any more, the node keeps the copy until it has passed it on to a live node (`passed_on`).
+    """
+    copies = scribe.state.copies
+    group, node = scribe.split(copies.key)
+    far = np.flatnonzero(
+        (rank(scribe, group, node) >= scribe.rules.replicas) & ~scribe.is_root(group, node)
+    )
+    safe = np.isin(copies.key[far], passed_on)
+    asks = ~root_is_gone(scribe)[far]
+    asking = far[asks]
+    columns = {"group": group[asking], "leaf": node[asking]}
+    asked = node[asking], copies.root[asking]
+    safe[asks] = scribe.post(REPLICA_GOODBYE, "replica goodbye", *asked, **columns)
+    copies.drop(far[safe])
+
+
+def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
+    """Roots remove the leaves that have dropped their copies."""
+    scribe.state.replicas.discard(scribe.edge(came["group"], came[AT], came["leaf"]))
+
+
+# --- the nodes nearest to groupIds, as nodes know them from their leaf sets
+
+
+def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Count the leaves of each node that are nearer to the groupId than the node: int64."""
+    leaves, distance = _leaves(scribe, group, node)
+    own = _distances(scribe, group, node[:, None])
+    return np.count_nonzero((leaves >= 0) & distance.closer_than(own), axis=1)
+
+
+def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Return leaf sets sorted by distance to the groupId, :data:`NONE` last: int64, (n, l)."""
+    leaves, distance = _leaves(scribe, group, node)
+    order = np.lexsort((distance.position, distance.lo, distance.hi, leaves < 0), axis=1)
+    return np.take_along_axis(leaves, order, axis=1)
+
+
+def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Return the indices that sort (group, node) by group, then by distance to the groupId."""
+    distance = _distances(scribe, group, node[:, None])
+    return np.lexsort((node, distance.lo[:, 0], distance.hi[:, 0], group))
+
+
+def _leaves(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray
+) -> tuple[np.ndarray, RingDistances]:
+    states = scribe.states
+    leaves = states.distinct_leaves(node - states.first).astype(np.int64)
+    leaves[leaves < 0] = NONE
+    return leaves, _distances(scribe, group, leaves)
+
+
+def _distances(scribe: Scribe, group: np.ndarray, candidates: np.ndarray) -> RingDistances:
+    return distances(scribe.ring, scribe.groups.keys.take(group), candidates)
+
+
+# --- CREATE, failover and hand-over
+
 
 #: The message with a group's state from a node that is not the nearest to the nearest; ``hands`` is
 #: True if the sender is a root that steps down.
@@ -106,9 +342,8 @@ class Failover(RoundProgram):
 def become_root(scribe: Scribe, pair: np.ndarray) -> None:
     """Make nodes with a group's state (keys, each once) its roots; skip those that are roots.
 
-    A node that is in the tree sends its parent a LEAVE. If the node has sent a JOIN before, a
-    repair JOIN is delivered at the node itself: no child is added, but joinHandler is called with
-    it.
+    A node in the tree sends its parent a LEAVE. A node that has sent a JOIN gets a repair JOIN
+    of its own: no child is added, but joinHandler is called.
     """
     entries, copies = scribe.state.entries, scribe.state.copies
     pair = pair[~scribe.is_root(*scribe.split(pair))]
@@ -141,10 +376,7 @@ MADE = "scribe made"
 
 
 def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
-    """Handle the round's CREATEs at the nodes that they reached, and record the created groups.
-
-    If several nodes create the same group, the creator with the smallest nodeId counts.
-    """
+    """Handle the round's CREATEs where they arrived; the smallest creator of a group counts."""
     came = tables.pop(CREATED, None)
     if came is None:
         return

@@ -41,23 +41,9 @@ REFUSED_KINDS = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refre
 #: ``delay probe`` is a measurement by that child.  With ``collapse`` a node asks its parent, or
 #: tells its child, that it leaves.
 SCRIBE_KINDS = (
-    "CREATE",
-    "JOIN",
-    "MULTICAST",
-    "address",
-    "payload",
-    "retransmission",
-    "LEAVE",
-    "tree goodbye",
-    "heartbeat",
-    "refresh",
-    "replica",
-    "replica goodbye",
-    "acknowledgement",
-    "drop child",
-    "shed",
-    "delay probe",
-    "collapse",
+    *("CREATE", "JOIN", "MULTICAST", "address", "payload", "retransmission", "LEAVE"),
+    *("tree goodbye", "heartbeat", "refresh", "replica", "replica goodbye", "acknowledgement"),
+    *("drop child", "shed", "delay probe", "collapse"),
 )
 
 #: The kinds that are copies of publications, and all others.
@@ -291,10 +277,7 @@ class Scribe:
         is_lost: np.ndarray | bool = False,
         size: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Count a message of a kind to each node; return True for each that arrives.
-
-        `size` are the sizes of the messages in bytes, by default those of kinds.
-        """
+        """Count a message of a kind to each node; return True for each that arrives."""
         arrives = self.is_alive(to) & ~np.asarray(is_lost)
         lost = arrives.size - np.count_nonzero(arrives)
         sizes = None if size is None else lambda: size
@@ -302,20 +285,14 @@ class Scribe:
         return arrives
 
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Queue messages of a kind to live nodes `at`, uncounted.
-
-        They arrive in the next superstep.
-        """
+        """Queue messages to live nodes `at`, uncounted; they arrive in the next superstep."""
         if len(at):
             self.sent.setdefault(kind, []).append({AT: at, **columns})
 
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
     ) -> np.ndarray:
-        """Send a message of a kind, with columns, to each node; return True for each that arrives.
-
-        Messages to dead nodes are lost. All messages are counted as messages of the kind `counted`.
-        """
+        """Send messages of a kind, counted as `counted`; return True for each that arrives."""
         arrives = self.send(counted, sender, to)
         columns = {AT: to, **columns}
         if not arrives.all():
@@ -336,11 +313,7 @@ class Scribe:
     def hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the next hop of messages to groupIds, by Pastry's current tables; count hops.
-
-        A message at its last node gets that node, a message without a candidate NONE. Hops are
-        counted as messages of `kind` with `sizes`; those to dead nodes are lost.
-        """
+        """Return next hops of messages to groupIds; the node itself at the end, NONE if lost."""
         if not len(at):
             return at
         keys = self.groups.keys.take(group)
@@ -353,10 +326,7 @@ class Scribe:
     def randomised_hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
     ) -> np.ndarray:
-        """Return the next hop as :meth:`hop` does, with randomised routing.
-
-        `drawn_by` are further keys of the random draws, one of each row.
-        """
+        """Return the next hop as :meth:`hop` does, with randomised routing; draws by `drawn_by`."""
         if not len(at):
             return at
         keys = self.groups.keys.take(group)

@@ -4,8 +4,6 @@
 JOIN makes no forwarders; the first tree node that it reaches adopts the source.  A round of lazy
 growth plays :class:`DrawWaves`, and for each wave :class:`AskTree` and :class:`TakeIn`.
 
-References
-----------
 JSAC 2002, Section IV.F: "an alternative algorithm that grows trees less eagerly".  docs/rules.md,
 S30 and S32.
 """
@@ -24,7 +22,13 @@ from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe.figures import deliver_join, forward
+from scribe_spark.systems.scribe.figures import (
+    deliver_join,
+    forward,
+    lose_parent,
+    on_path,
+    send_leave,
+)
 from scribe_spark.systems.scribe.join import (
     REPAIRING,
     JoinProgram,
@@ -34,8 +38,6 @@ from scribe_spark.systems.scribe.join import (
     remember,
     send_directly,
 )
-from scribe_spark.systems.scribe.leave import lose_parent, send_leave
-from scribe_spark.systems.scribe.paths_to_root import on_path
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
@@ -162,10 +164,7 @@ def grow_lazily(player: RoundPlayer, round: RoundOfGroups) -> None:
 
 
 def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
-    """Return the rank of each row among the rows with equal `at`, by `order`.
-
-    The first array of `order` counts most.
-    """
+    """Return the rank of each row among the rows with equal `at`, by `order`."""
     rows = np.lexsort((*order[::-1], at))
     rank = np.empty(len(at), dtype=np.int64)
     rank[rows] = index_in_run(at[rows])
@@ -173,10 +172,7 @@ def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
 
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
-    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and have a parent.
-
-    Roots need none.
-    """
+    """Return True for nodes (rows of `Entries`, or NONE) that are in the tree and have a parent."""
     inside = row >= 0
     inside[inside] = ~scribe.state.entries.waits(row[inside])
     return inside
@@ -279,10 +275,7 @@ def _route(scribe: Scribe, moving: Columns) -> None:
 
 
 class TakeIn(JoinProgram):
-    """Tree nodes adopt sources of JOINs up to their limit of children.
-
-    Previous nodes on the routes adopt the others.
-    """
+    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)

@@ -3,8 +3,6 @@
 If the application acknowledges publications, a source also keeps each publication until a root and
 at least one of its replicas have it.
 
-References
-----------
 JSAC 2002, Sections III.A.3 and III.B.2; NGC 2001, Section 3.1.
 """
 
@@ -25,10 +23,9 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.leave import DIED_WITH_SOURCE
+from scribe_spark.systems.scribe.figures import DIED_WITH_SOURCE
 from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.replicas import has_replica
-from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe.root import become_root, has_replica
 from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
 from scribe_spark.systems.scribe.state import Unacknowledged
 
@@ -58,29 +55,19 @@ class SentPublications(Rows):
 
     @classmethod
     def of(cls, columns: Columns, nodes: int = 0) -> SentPublications:
-        """Return publications of a table with any order of rows.
-
-        `nodes` is `RoundOfGroups.nodes`.
-        """
+        """Return the publications of a table with any order of rows."""
         return cls(**columns).in_order(nodes) if columns else cls()
 
     @classmethod
     def of_buckets(cls, columns: Columns, nodes: int = 0) -> SentPublications:
-        """Return publications of a table in which every bucket has listed all of them.
-
-        `nodes` is `RoundOfGroups.nodes`.
-        """
+        """Return the publications of a table in which every bucket has listed all of them."""
         if not columns:
             return cls()
         names = np.column_stack([columns["group"], columns["publication"]])
         return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]), nodes)
 
     def in_order(self, nodes: int = 0) -> SentPublications:
-        """Return the publications sorted by group, round, turn and nodeId of the source.
-
-        Publications whose source died come after all others.  `nodes` is the number of nodes, from
-        which turns are read; 0 if no source publishes twice in a round.
-        """
+        """Sort by group, round, turn and nodeId; those whose source died come last."""
         died, turn = self.fate == _SOURCE_DIED, turns_of(self.publication, nodes)
         keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
@@ -168,10 +155,7 @@ def _all(n: int, fate: int) -> np.ndarray:
 
 
 def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
-    """Return the publications to send, in order: those of this round, and those kept by sources.
-
-    The columns are ``group, source, publication``.
-    """
+    """Return the publications to send, in order: those of this round, and those kept by sources."""
     kept, ring, nodes = scribe.state.kept, scribe.ring, scribe.round.nodes
     names = publication_ids(scribe.number, ring.node[new.node], new.turn, nodes)
     if scribe.settled:  # each group has one publication, which needs no id
@@ -199,10 +183,7 @@ def _in_order(sent: Columns, nodes: int) -> np.ndarray:
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
-    """Handle publications at nodes that they reached: check credentials, answer sources.
-
-    Roots tell sources their addresses.
-    """
+    """Check publications at the nodes that they reached, and answer sources."""
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
     if routed is not None:
@@ -260,12 +241,7 @@ def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
 
 
 def take_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications that roots accept, in order.
-
-    The result has the columns of `SentPublications` without the fate.
-
-    If publications are acknowledged, a root needs a live replica to accept one.
-    """
+    """Return the publications that roots accept, in order; acknowledged ones need a replica."""
     sent = tables.pop(_AT_ROOT, None)
     if sent is None:
         empty = np.empty(0, dtype=np.int64)
@@ -286,10 +262,7 @@ def _answer(scribe: Scribe, sent: Columns) -> None:
 
 
 def acknowledge(scribe: Scribe, tables: Tables) -> None:
-    """Count the acknowledgements of roots to sources.
-
-    A root acknowledges publications that replicas have, and publications that it refused.
-    """
+    """Count acknowledgements of roots: for what replicas have, and for what was refused."""
     answered = tables.pop(_ANSWERED, None)
     if answered is not None:
         root, source = answered["root"], answered["source"]
@@ -298,12 +271,7 @@ def acknowledge(scribe: Scribe, tables: Tables) -> None:
 
 
 def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
-    """Return the publications of the bucket's sources with their fates.
-
-    The result has the columns of `SentPublications`.
-
-    Sources keep those that no root has accepted until their deadline.
-    """
+    """Return the publications of the bucket's sources with fates; sources keep some."""
     sent = tables.pop(SENT, None)
     parts = [] if sent is None else [dict(sent)]
     if scribe.acknowledged:

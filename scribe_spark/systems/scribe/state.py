@@ -68,10 +68,7 @@ class Entries(SortedTable):
     heeded: np.ndarray = field(default_factory=flags)  # heard its parent in this round
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
-        """Add nodes (keys), which have no parent yet, to trees (Figure 3, line 4).
-
-        `number` is the round, `why` the cause of their JOINs.
-        """
+        """Add nodes (keys) to trees (Figure 3, line 4); `why` is the cause of their JOINs."""
         new: dict[str, Any] = dict.fromkeys(self.columns(), NONE)
         new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
         self.insert(keys, **new | dict.fromkeys(_FLAGS, False))
@@ -115,10 +112,7 @@ class Copies(SortedTable):
 
 @dataclass
 class Replicas(SortedTable):
-    """The group states that roots know to be at replicas; by (group, root, leaf).
-
-    See `Copies`.
-    """
+    """The group states that roots know to be at replicas; by (group, root, leaf)."""
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
     version: np.ndarray = field(default_factory=whole_numbers)
@@ -149,10 +143,7 @@ class DeadRoots(SortedTable):
 
 @dataclass(frozen=True)
 class Repairs(Rows):
-    """Children of dead nodes that no root has reached again.
-
-    A row has the round of the death, the dead node and the key (group, child).
-    """
+    """Children of dead nodes that no root has reached again: the key (group, child)."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
@@ -177,10 +168,7 @@ class StoredPublications(Rows):
 
 @dataclass(frozen=True)
 class Undelivered(Rows):
-    """Members that did not receive a publication in its round.
-
-    `late` is the round in which they received it later, or NONE.
-    """
+    """Members that lack a publication of its round; `late`: the round it came, or NONE."""
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
@@ -214,10 +202,7 @@ class Behind(SortedTable):
 
 @dataclass
 class Received(SortedTable):
-    """Received publications before their deadline, each a key, to count duplicates.
-
-    See the module `duplicates`.
-    """
+    """Received publications before their deadline, each a key, to count duplicates."""
 
 
 @dataclass
@@ -231,20 +216,14 @@ class Values:
         return len(self.lengths)
 
     def add(self, lengths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Add lists; return their indices.
-
-        `numbers` has the numbers of all lists, `lengths` the number of each list's.
-        """
+        """Add lists, one after the other in `numbers`; return their indices."""
         index = len(self.lengths) + np.arange(len(lengths))
         self.lengths = np.r_[self.lengths, lengths]
         self.numbers = np.r_[self.numbers, numbers]
         return index
 
     def of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers in the lists `index`: positions in `index`, and numbers.
-
-        NONE is an empty list.
-        """
+        """Return positions in `index`, and the numbers in these lists; NONE is an empty list."""
         first = offsets_of(self.lengths)
         there = np.flatnonzero(index >= 0)
         which, at = expand(first[index[there]], first[index[there] + 1])
@@ -332,16 +311,18 @@ def table_of(part: str) -> str:
     return f"{PREFIX}{part.replace('_', ' ')}"
 
 
+#: The names of the bucket's tables that store a `ScribeState`.
+STATE_TABLES = frozenset(
+    {table_of(part) for part in PARTS}
+    | {f"{table_of('values')} {column}" for column in ("lengths", "numbers")}
+)
+
+
 class BucketState(ScribeState):
     """A `ScribeState` whose parts are read from the tables of a bucket on first use."""
 
     def __init__(
-        self,
-        tables: Tables,
-        writes: Iterable[str],
-        size: int,
-        incarnation: np.ndarray,
-        groups: int,
+        self, tables: Tables, writes: Iterable[str], size: int, incarnation: np.ndarray, groups: int
     ) -> None:
         self.size, self.incarnation = size, incarnation
         self._tables, self._writes, self._groups = tables, frozenset(writes), groups

@@ -4,8 +4,6 @@ The cost of a node failure is computed from static trees.  A failed node breaks 
 parent and the links to its children.  Each child joins again, which costs at least one new link and
 one JOIN, and the parent drops the failed child.
 
-References
-----------
 JSAC 2002, Sections III.A and III.C.
 """
 
@@ -55,11 +53,10 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.scribe import multicast as payloads
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.events import PlayEvents, join_trees
 from scribe_spark.systems.scribe.figures import deliver_create
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE, become_root
-from scribe_spark.systems.scribe.round import growing, publishing
+from scribe_spark.systems.scribe.round import PlayEvents, growing, join_trees, publishing
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.systems.scribe.upcalls import Application
@@ -126,19 +123,16 @@ class Trees:
     def fork(
         self, called: str, round: RoundOfGroups, *, seed: int = 0, routes: bool = True
     ) -> Trees:
-        """Return a copy for programs that change the trees.
-
-        The names of its jobs begin with `called`; its random draws have the seed `seed`.
-        """
+        """Return a copy for programs that change the trees, with jobs called `called`."""
         engine = self.engine.fork(called, constant=routes)
         player = RoundPlayer(engine, replace(self.player.environment, seed=seed))
         return replace(self, player=player, round=round, delivered=None)
 
     def created(self) -> pa.Table:
-        """Return where each group's CREATE was delivered, on the driver.
+        """Return on the driver where each group's CREATE was delivered.
 
-        The columns are ``group, source, source_router, node, router, hops, delay_us, direct_us``.
-        `source` is the creator, `node` the root, and `direct_us` the delay D between them.
+        The columns are :data:`_CREATED_ROWS`: `source` is the creator, `node` the root,
+        `direct_us` the delay between them.
         """
         made, wanted = self.engine.gather(MADE).get(MADE), arrow_schema(_CREATED_ROWS)
         if made is None:
@@ -245,19 +239,10 @@ def build_trees(
 ) -> Trees:
     """Build the trees: CREATE every group; then every member sends a JOIN.
 
-    Parameters
-    ----------
-    groups : DataFrame or pyarrow.Table
-        ``group, key_hi, key_lo, creator``.
-    members : DataFrame, Batches or None
-        ``group, node``; None if no node joins.
-    in_tasks : bool
-        See `Trees`.
-    publishes : bool
-        True to let each root multicast one message afterwards, in the same job.
-    then : callable, optional
-        ``then(player, roots)``, picklable, is played afterwards in the same tasks; `roots` has the
-        position of the root of each group.
+    `groups` has ``group, key_hi, key_lo, creator``, `members` has ``group, node``, or is None.
+    If the roots publish, each multicasts one message in the same job; then ``then(player,
+    roots)``, which must be picklable, is played in the same tasks, with the positions of the
+    roots.
     """
     listed = rows_of(groups, ["group", "key_hi", "key_lo", "creator"]).sort_by("group")
     ring, unfilled = overlay.ring, overlay.unfilled if in_tasks else None
@@ -293,10 +278,7 @@ def _grow_in_task(
     joins: Callable[[int], Outbox] | None,
     grow: Callable[[RoundPlayer, RoundOfGroups], None],
 ) -> None:
-    """Fill the tables of the overlay's nodes, send members their joins, and grow the trees.
-
-    ``joins(bucket)`` are the messages that the bucket's task makes.
-    """
+    """Fill the tables of the overlay's nodes, send members their joins, and grow the trees."""
     engine = player.engine
     assert isinstance(engine, InTask)
     if fill is not None:
@@ -308,20 +290,7 @@ def _grow_in_task(
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
-    """Return trees with given edges, for example those of a user's variant.
-
-    MULTICAST reads the tables of buckets; therefore each edge is sent to the buckets of both ends,
-    which store it.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo, root``.
-    members : DataFrame
-        ``group, node``.
-    edges : DataFrame
-        ``group, parent, child``.
-    """
+    """Return trees with given edges, for example those of a user's variant."""
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
     ring, number = overlay.ring, listed.column("group").to_numpy()
 
@@ -374,28 +343,14 @@ class Plant(RoundProgram):
 
 
 def multicast(
-    trees: Trees,
-    groups: DataFrame | pa.Table,
-    source: str = "root",
-    progress: Progress | None = None,
+    trees: Trees, groups: DataFrame | pa.Table, source: str = "root"
 ) -> tuple[Batches, Trees]:
-    """Let the source of each group multicast one message.
+    """Let the source of each group multicast one message: ``group, node, hops, delay_us``, lazy.
 
-    Parameters
-    ----------
-    groups : DataFrame or pyarrow.Table
-        ``group, key_hi, key_lo, root, root_router, source, source_router``.
-    source : str
-        ``root``: the root is the source.  ``routed`` or ``direct``: the group's source first sends
-        the message to the root, routed by the overlay or directly (Section III.A.3: sources cache
-        the rendez-vous point's address).
-
-    Returns
-    -------
-    Batches
-        ``group, node, hops, delay_us``: a row for each member except the source; lazy.
-    Trees
-        The trees from which the rows are read; the caller must release them.
+    `groups` has ``group, root, source``. `source` is ``root``, or the way on which a source
+    sends the message to the root first: ``routed`` by the overlay, or ``direct``, since sources
+    cache the rendez-vous point's address (Section III.A.3). The result has a row for each member
+    but the source; the caller must release the trees from which the rows are read.
     """
     listed = rows_of(groups, ["group", "root", "source"])
     index = index_sorted(trees.number, listed.column("group").to_numpy())
@@ -445,11 +400,7 @@ def settled_round(
     rule: NextHop,
     lan_us: int,
 ) -> RoundOfGroups:
-    """Return the parameters of a settled round of groups, whose numbers ascend.
-
-    `size` is the number of nodes, `rule` the overlay's next hop; an InputError refuses more groups
-    than keys can number.
-    """
+    """Return the parameters of a settled round of groups, whose numbers ascend."""
     from scribe_spark.config import ScribeConfig, TreesConfig  # not on executors
 
     refuse_groups(len(number), size)
@@ -467,11 +418,7 @@ def grow_trees(
     publishes: bool = False,
     then: Callable[[Player, np.ndarray], None] | None = None,
 ) -> None:
-    """Create all groups at the creators' positions, and let their members join.
-
-    The joins may instead be sent to nodes as messages (`events.JOINING`).  If the roots are to
-    publish, each multicasts one message afterwards.
-    """
+    """Create all groups at the creators' positions, let members join, and perhaps publish."""
     created = replace(events, create=(np.arange(len(round.groups)), creator))
     play_in_turn(player, growing(player, round, Events(), created))
     if publishes:

@@ -5,8 +5,6 @@ An upcall takes and returns columns: it is called once for all nodes and groups 
 ``call``.  A publication is given by its id (`rounds.group_events.publication_ids`), which has no
 meaning for the application.
 
-References
-----------
 JSAC 2002, Section III.B.2: forwardHandler, joinHandler, faultHandler.
 """
 
@@ -21,17 +19,8 @@ from scribe_spark.rounds.applications import WorldApplication
 
 #: The causes of JOINs.
 CAUSES = (
-    "own",
-    "forwarder",
-    "parent failed",
-    "root failed",
-    "parent left",
-    "refused",
-    "hand-over",
-    "cycle",
-    "ask",
-    "shed",
-    "collapse",
+    *("own", "forwarder", "parent failed", "root failed", "parent left", "refused"),
+    *("hand-over", "cycle", "ask", "shed", "collapse"),
 )
 
 #: The index of the cause "ask": the JOIN is a question of a child.

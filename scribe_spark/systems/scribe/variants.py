@@ -3,8 +3,6 @@
 A variant takes a :class:`VariantContext` (Scribe's own trees and their inputs) and returns a
 :class:`Variant`: other edges for the same groups and members.
 
-References
-----------
 JSAC 2002, Section IV.E (bottleneck remover), IV.F (collapse; trees grown less eagerly).
 """
 

@@ -82,19 +82,7 @@ class Options:
 
 
 class Session:
-    """One group: its partitions, and what the nodes keep of it.
-
-    Attributes
-    ----------
-    roots : dict of partition to node
-    joined : dict of member to partition
-        Which partition each member has chosen.
-    answered : set of member
-        Whose JOIN has come to the root of that partition.
-    lists : dict of (partition, node) to dict of member to next hop
-    messages : Counter of (sender, receiver, kind)
-        JOIN, TREE and MULTICAST, a count for each transmission.
-    """
+    """One group: its partitions, and what the nodes keep of it."""
 
     def __init__(self, overlay: Overlay, key: int, options: Options) -> None:
         self.overlay, self.options = overlay, options
@@ -119,10 +107,7 @@ class Session:
                 self.lists.setdefault((partition, at), {})[member] = following
 
     def way_to_root(self, partition: int, start: int, kind: str) -> list[int] | None:
-        """Route a message to a root; None if it goes in a circle.
-
-        A root sends nothing to itself; any other node at which a message ends sends it on (B3).
-        """
+        """Route a message to a root; None if it goes in a circle."""
         root, key = self.roots[partition], self.keys[partition]
         if start == root:
             return [start]
@@ -145,11 +130,7 @@ class Session:
         )
 
     def transmit(self, start: int, kind: str, hop: Callable[[int], int | None]) -> list[int]:
-        """Route a message until nobody is next; return the nodes that it was at.
-
-        A node that it has been at ends it, and that transmission counts (P7): with right leaf sets
-        it does not happen. It is then the last node, and not the root or the member.
-        """
+        """Route a message until nobody is next; return the nodes that it was at."""
         visited = [start]
         while (following := hop(visited[-1])) is not None:
             self.messages[visited[-1], following, kind] += 1
@@ -227,10 +208,7 @@ def publish(session: Session, source: int, way: str = "root") -> Published:
 
 
 def way_to_root(session: Session, source: int, way: str) -> tuple[int, int] | None:
-    """Return (hops, delay) with which the root of partition 0 has the publication (B8).
-
-    None where a routed publication goes in a circle: nobody gets it.
-    """
+    """Return (hops, delay) with which the root of partition 0 has the publication (B8)."""
     overlay, root = session.overlay, session.roots[0]
     visited = [source, root] if source != root else [source]
     if way == "routed":

@@ -14,23 +14,7 @@ MAX_GROUPS = 3
 
 @dataclass(frozen=True)
 class Case:
-    """A random case.
-
-    Attributes
-    ----------
-    seed : int
-        What `random_case` was called with.
-    bits, children : int
-        m and c of the reference tree.
-    assignment : {"chord", "pastry"}
-    hosts : tuple of int
-        Ids of the hosts at the start, in random order.
-    events : tuple of tuple of Event
-        What happens at once, time after time; a host has one event at a time, and at least one
-        host is always there.
-    groups : tuple of (int, frozenset of int)
-        Source and members, of the hosts at the start; a source may or may not be a member.
-    """
+    """A random case."""
 
     seed: int
     bits: int

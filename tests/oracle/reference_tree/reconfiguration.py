@@ -18,17 +18,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a reconfiguration.
-
-    Attributes
-    ----------
-    computed : tuple of hosts
-        Who computes its neighbours anew, sorted.
-    notices : tuple of (host, host)
-        Sender and receiver, sorted.
-    parent_lookups, child_lookups : int
-        Look-ups of all that compute.
-    """
+    """One round of a reconfiguration."""
 
     computed: tuple[int, ...]
     notices: tuple[tuple[int, int], ...]
@@ -54,11 +44,7 @@ def first_to_compute(
     events: Iterable[Event],
     topmost_changed: bool = True,
 ) -> set[int]:
-    """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed.
-
-    Without the last of them (as docs/reference_tree.md has it) not
-    everybody who has to compute is reached: rule T1.
-    """
+    """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed."""
     events = list(events)
     gone = {event.host for event in events if event.kind != "join"}
     first = {event.host for event in events if event.kind == "join"}
@@ -72,16 +58,7 @@ def first_to_compute(
 def reconfigure(
     before: Dht, neighbours: Neighbours, events: Iterable[Event], topmost_changed: bool = True
 ) -> tuple[Dht, Neighbours, list[Round]]:
-    """Play the rounds that follow ``events``, which are one change of the DHT.
-
-    Parameters
-    ----------
-    neighbours : dict of host to its neighbours before the events
-
-    Returns
-    -------
-    The DHT after it, the neighbours that each host has then, and the rounds.
-    """
+    """Play the rounds that follow ``events``, which are one change of the DHT."""
     events = list(events)
     after = dht_after(before, events)
     computing = first_to_compute(before, after, neighbours, events, topmost_changed)

@@ -8,8 +8,8 @@ import random
 import pytest
 from seeds import seeds
 
-from .cases import BY_HAND, UNREACHED, random_case
-from .reconfiguration import KINDS, Event, Round, reconfigure
+from .cases import BY_HAND, UNREACHED
+from .reconfiguration import Round, reconfigure
 from .tree import (
     ASSIGNMENTS,
     Dht,
@@ -211,38 +211,3 @@ def test_those_whose_topmost_key_changed_have_to_compute(name: str) -> None:
     old = tree_from_nothing(case.dht()).neighbours()
     settled, wrong, _ = reconfigure(case.dht(), old, case.events[0], topmost_changed=False)
     assert wrong != tree_from_nothing(settled).neighbours()
-
-
-@pytest.mark.parametrize("seed", seeds(range(150), 10))
-def test_chord_reaches_all_for_one_event(seed: int) -> None:
-    """The rule without them is enough there, as the paper has it."""
-    rng = random.Random(seed)
-    bits, children = rng.randint(4, 10), rng.randint(2, 15)
-    hosts = rng.sample(range(2**bits), rng.randint(2, min(40, 2**bits - 1)))
-    last = hosts.pop()
-    dht = Dht(reference_tree(bits, children), hosts, "chord")
-    neighbours = tree_from_nothing(dht).neighbours()
-    for kind in ("join", "failure"):
-        dht, neighbours, _ = reconfigure(
-            dht, neighbours, [Event(kind, last)], topmost_changed=False
-        )
-        assert neighbours == tree_from_nothing(dht).neighbours()
-
-
-@pytest.mark.slow
-def test_cases_have_all_there_is() -> None:
-    """Sizes, trees, assignments and events of the cases."""
-    cases = [random_case(seed) for seed in range(320)]
-    assert cases[:20] == [random_case(seed) for seed in range(20)]
-    assert {case.assignment for case in cases} == {"chord", "pastry"}
-    assert {case.children for case in cases} == set(range(2, 16))
-    assert {4, 128} <= {case.bits for case in cases}
-    sizes = [len(case.hosts) for case in cases]
-    assert min(sizes) == 1
-    assert max(sizes) > 75
-    times = [events for case in cases for events in case.events]
-    assert all(times)
-    assert {event.kind for events in times for event in events} == set(KINDS)
-    assert {len(events) for events in times} >= {1, 2, 3, 4}
-    assert max(len(events) for events in times) > 12
-    assert any(len({event.kind for event in events}) == 3 for events in times)

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Subtree:
-    """A subtree: the keys from ``low`` to ``high``, and ``node``, the key that is its root.
-
-    Attributes
-    ----------
-    depth : int
-        Depth of ``node``; the root has 0.
-    parent : int or None
-        Parent key of ``node``.
-    """
+    """A subtree: the keys from ``low`` to ``high``, and ``node``, the key that is its root."""
 
     node: int
     low: int
@@ -104,17 +96,7 @@ def reference_tree(bits: int, children: int) -> ReferenceTree:
 
 @dataclass(frozen=True)
 class ExplicitTree:
-    """A tree written out.
-
-    Attributes
-    ----------
-    order : list of keys
-        All keys breadth first: by depth, then by key.
-    depth : dict of key to int
-    parent : dict of key to key
-        Without the root.
-    children : dict of key to list of keys
-    """
+    """A tree written out."""
 
     order: list[int]
     depth: dict[int, int]
@@ -206,14 +188,7 @@ class Answer:
 
 
 class Dht:
-    """A stable DHT over hosts, which are named by their ids.
-
-    Parameters
-    ----------
-    hosts : iterable of int
-        Ids, each below ``2**reference.bits``.
-    assignment : {"chord", "pastry"}
-    """
+    """A stable DHT over hosts, which are named by their ids."""
 
     def __init__(self, reference: ReferenceTree, hosts, assignment: str):
         self.reference, self.assignment = reference, assignment
@@ -270,15 +245,7 @@ Neighbours = dict[int, frozenset[int]]
 
 @dataclass(frozen=True)
 class HostTree:
-    """Each host's place.
-
-    Attributes
-    ----------
-    topmost : dict of host to key
-    depth : dict of host to int
-        The depth of its topmost key.
-    parent : dict of host to host or None
-    """
+    """Each host's place."""
 
     topmost: dict[int, int]
     depth: dict[int, int]
@@ -320,12 +287,7 @@ def parents_of_hosts(
 
 
 def topmost_key(reference: ReferenceTree, keyset: Keyset) -> int:
-    """The key of ``keyset`` with the least depth, and of those the least key.
-
-    Level by level, of each level only the subtrees that have keys of the keyset. At most four are
-    ever looked at: a subtree all of whose keys are in the keyset ends the search, and the others
-    have an end of the keyset, of which there are two, or four where it wraps around 0.
-    """
+    """The key of ``keyset`` with the least depth, and of those the least key."""
     level = [reference.root]
     while True:
         found = [tree.node for tree in level if tree.node in keyset]
@@ -349,13 +311,7 @@ def topmost_by_definition(explicit: ExplicitTree, keyset: Keyset) -> int:
 
 @dataclass(frozen=True)
 class Found:
-    """What a host finds.
-
-    Attributes
-    ----------
-    parent_asked, child_asked : tuple of keys
-        The keys it asked for, in that order: one look-up each.
-    """
+    """What a host finds."""
 
     parent: int | None
     children: frozenset[int]

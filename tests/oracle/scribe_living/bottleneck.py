@@ -197,11 +197,7 @@ class Removal:
         return message.path if status == DELIVERED else []
 
     def takes(self, join: Join, path: list[int]) -> bool:
-        """Whether a JOIN is accepted: it goes up the tree, from parent to parent.
-
-        It is refused if it comes to its source, or to a node for the second time.  Of two nodes
-        that wait the one with the greater number may hang below the other.
-        """
+        """Whether a JOIN is accepted: it goes up the tree, from parent to parent."""
         scribe, group, source, way = self.scribe, join.group, join.source, [path[-1]]
         while way[-1] != source and (entry := scribe.entry(group, way[-1])) is not None:
             if entry.parent is None:

@@ -13,10 +13,7 @@ from .state import Answer, Child, Join, Payload, Scribe
 def forward(
     scribe: Scribe, node: int, messages: Sequence[Join], route: Callable[[], object]
 ) -> None:
-    """Figure 3; `route` sends the node's own JOIN to the next node.
-
-    (7) "Stop routing the original message" is that the caller keeps none of the messages.
-    """
+    """Figure 3; `route` sends the node's own JOIN to the next node."""
     group = messages[0].group  # (2) switch msg.type is JOIN
     if scribe.entry(group, node) is None:  # (3) if !(msg.group in groups)
         scribe.enter(group, node, "forwarder")  # (4) groups = groups + msg.group
@@ -81,10 +78,7 @@ def deliver_multicast(scribe: Scribe, group: int, node: int, message: Payload) -
 
 
 def deliver_leave(scribe: Scribe, group: int, node: int, source: int, number: int) -> None:
-    """Figure 4, line 9; lines 10 and 11 are `leaving.leave_up`.
-
-    A LEAVE older than the JOIN by which the child was added last is ignored.
-    """
+    """Figure 4, line 9; lines 10 and 11 are `leaving.leave_up`."""
     entry = scribe.entry(group, node)
     if entry is None:
         return

@@ -132,11 +132,7 @@ def send_joins(scribe: Scribe, phase: Phase) -> None:
 
 
 def refuse_unknown_members(scribe: Scribe, phase: Phase) -> None:
-    """JOINs without the right credentials leave nothing behind (rule S13).
-
-    After the round's JOINs each goes to the first node of the tree, which refuses it. Where there
-    is no such group it is sent again in the next round.
-    """
+    """JOINs without the right credentials leave nothing behind (rule S13)."""
     for group, node in sorted(scribe.strangers):
         if knows_list(scribe, group, node):
             refused = True
@@ -162,10 +158,7 @@ def knows_list(scribe: Scribe, group: int, node: int) -> bool:
 def create_groups(
     scribe: Scribe, phase: Phase, creates: Iterable[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """All CREATEs (group, creator) of a round; those that came to something.
-
-    Of several for one group the creator with the least nodeId is the first.
-    """
+    """All CREATEs (group, creator) of a round; those that came to something."""
     idents = scribe.overlay.idents
     made = []
     for group, creator in sorted(creates, key=lambda pair: (pair[0], idents[pair[1]])):
@@ -178,10 +171,7 @@ def create_groups(
 
 
 def deliver_create(scribe: Scribe, group: int, creator: int, node: int) -> bool:
-    """Figure 4, line 3: groups = groups + msg.group, if the credentials permit it.
-
-    Where the group is there already nothing changes.
-    """
+    """Figure 4, line 3: groups = groups + msg.group, if the credentials permit it."""
     access = scribe.groups[group].access
     if (group, node) in scribe.copies or not access.allows("create", creator):
         scribe.refused["CREATE"] += 1

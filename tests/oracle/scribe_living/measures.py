@@ -14,10 +14,7 @@ from .world import Run, Snapshot, is_orphan
 
 
 def publications(run: Run) -> list[PublicationResult]:
-    """Of every publication that was not refused, and whose source did not die with it.
-
-    Its fate is the last one that it had; the source may be a member, too.
-    """
+    """Of every publication that was not refused, and whose source did not die with it."""
     seen = {snapshot.round: snapshot for snapshot in run.seen}
     fates = {publication: fate for one in run.seen for publication, fate in one.fates}
     results = []

@@ -89,10 +89,7 @@ def route_to_root(
 
 
 def keep(scribe: Scribe, sent: list[Sent]) -> None:
-    """What no root takes in this round is kept; up to its deadline, when it is given up.
-
-    A root takes a publication only if one of its replicas is there to take it, too.
-    """
+    """What no root takes in this round is kept; up to its deadline, when it is given up."""
     if not scribe.application.acknowledged:
         return
     replicate_changed(scribe)  # roots that are new know only then who of their leaves answers
@@ -185,11 +182,7 @@ def accepts(scribe: Scribe, group: int, sender: int, node: int) -> bool:
 
 
 def settle(scribe: Scribe) -> None:
-    """joinHandler for all children added; what it sends, until nothing is under way.
-
-    The trees are as the round's JOINs have left them (rule S17). For the questions of one node
-    and group in a superstep one is sent.
-    """
+    """joinHandler for all children added; what it sends, until nothing is under way."""
     added = [
         (node, join)
         for node, join in scribe.added

@@ -102,11 +102,7 @@ def step_down(scribe: Scribe, group: int, node: int, successor: int) -> None:
 
 
 def become_root(scribe: Scribe, group: int, node: int) -> Entry:
-    """A node that has the group's state is its root from now on.
-
-    One of the tree takes leave of its parent; if it has sent a JOIN before, one that repairs is
-    delivered at itself: no child is added, and joinHandler is called with it (rule S16).
-    """
+    """A node that has the group's state is its root from now on."""
     entry = scribe.entry(group, node)
     if entry is not None and entry.root:
         return entry

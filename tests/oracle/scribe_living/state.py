@@ -341,10 +341,7 @@ class Scribe:
         return (node, *entry.path) if entry is not None else (node,)
 
     def chain(self, group: int, node: int) -> list[int]:
-        """The node, its parent, and so on, as far as live nodes of the tree are met.
-
-        No node knows it: tests look at it.
-        """
+        """The node, its parent, and so on, as far as live nodes of the tree are met."""
         chain: list[int] = []
         at: int | None = node
         while at is not None and at not in chain:

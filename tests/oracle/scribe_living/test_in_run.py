@@ -98,35 +98,6 @@ def test_children_go_down_one_after_the_other():
     assert (overloaded(scribe), routed(removals)) == ([], [])
 
 
-def test_a_child_may_join_one_dropped_after_it():
-    delay = on_a_plane((0, 0), (9, 0), (5, 0), (1, 0))
-    scribe, removals = by_hand(star(0, [1, 2, 3]), delay, dict.fromkeys(range(4), 1))
-    assert chosen(removals) == [(1, 0, 1, 2, 2), (1, 0, 2, 3, 1)]
-    assert in_run.edges_of(scribe) == {(1, 0, 3), (1, 3, 2), (1, 2, 1)}
-
-
-def test_the_nearest_child_may_go_instead():
-    delay = on_a_plane((0, 0), (9, 0), (5, 0), (5, 0))
-    shed = ("largest", "nearest", "remaining")
-    _, removals = by_hand(star(0, [1, 2, 3]), delay, dict.fromkeys(range(4), 2), shed=shed)
-    assert chosen(removals) == [(1, 0, 2, 3, 2)]
-
-
-def test_random_choices_take_the_least_draw():
-    delay = on_a_plane((0, 0), *[(x, 0) for x in range(1, 7)])
-    edges = star(0, [1, 2], group=1) | star(0, [3, 4, 5, 6], group=2)
-    least = {("shed", 2, 0, 5), ("shed", 1, 0, 1)}
-    _, removals = by_hand(
-        edges,
-        delay,
-        dict.fromkeys(range(7), 4),
-        shed=("random", "random", "remaining"),
-        draw=lambda *key: -5 if key in least else 5,
-    )
-    # group 1 has but one child left
-    assert chosen(removals) == [(1, 0, 1, 2, 1), (2, 0, 5, 3, 3)]
-
-
 def test_groups_take_turns_and_a_limit_that_cannot_be_met_is_told():
     delay = on_a_plane((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0))
     edges = star(0, [1, 2], group=1) | star(0, [3, 4], group=2) | star(0, [5], group=3)
@@ -154,41 +125,6 @@ def test_two_children_that_choose_each_other():
     assert scribe.chain(1, 2) == [2, 1, 4, 3, 0]
     assert len(in_run.edges_of(scribe)) == 4
     assert overloaded(scribe) == []
-
-
-def test_without_whole_tables_they_cannot():
-    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-1, 0))
-    scribe, _ = by_hand(star(0, [1, 2, 3]), delay, dict.fromkeys(range(4), 1))
-    assert in_run.edges_of(scribe) == {(1, 0, 3), (1, 3, 1), (1, 1, 2)}
-
-
-def test_of_two_refused_children_the_greater_may_join_what_hangs_on_the_other():
-    # 1 and 2 choose each other, so do 3 and 4.  3 joins 2, which hangs on 1, which waits; so 1 may
-    # not join 4 at the same time.
-    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-10, 0), (-11, 0), (0, 1))
-    routes = {(1, 1, 0): [4, 0], (1, 3, 0): [2, 0], (1, 1, 1): [4, 0], (1, 1, 2): [0]}
-    limits = dict.fromkeys(range(6), 1)
-    scribe, removals = by_hand(star(0, [1, 2, 3, 4, 5]), delay, limits, routes, WHOLE)
-    assert [[(child, to) for _, _, child, to, _ in one.chosen()] for one in removals] == [
-        [(2, 1), (4, 3), (1, 2), (3, 4)],
-        [(1, 5)],
-    ]
-    assert routed(removals) == [
-        (1, [1, 4], False),
-        (1, [3, 2], True),
-        (1, [1, 4], False),  # 4 hangs on 3, 3 on 2, 2 on 1
-        (1, [1, 0], True),
-    ]
-    assert scribe.chain(1, 4) == [4, 3, 2, 1, 5, 0]
-
-
-def test_a_forwarder_on_two_routes_goes_by_that_of_the_smaller_child():
-    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-10, 0), (-11, 0), (0, 1), (0, 2), (0, 3))
-    routes = {(1, 1, 0): [6, 5, 0], (1, 3, 0): [7, 6, 0]}
-    limits = dict.fromkeys(range(8), 9) | {0: 1}
-    scribe, removals = by_hand(star(0, [1, 2, 3, 4, 5]), delay, limits, routes, WHOLE)
-    assert routed(removals) == [(1, [1, 6, 5], True), (1, [3, 7, 6, 0], True)]
-    assert [scribe.chain(1, node) for node in (1, 3)] == [[1, 6, 5, 0], [3, 7, 6, 5, 0]]
 
 
 # --- Collapse -----------------------------------------------------------------------------------
@@ -279,20 +215,3 @@ def test_lazy_growth_by_hand(lazily_by_hand):
     wave_2 = [(1, 3), (1, 4), (1, 8)]
     edges |= {(1, 3, 4), (1, 4, 8)}
     assert grow([wave_0, wave_1, wave_2]) == edges
-
-
-def test_lazy_growth_counts_the_children_of_all_groups(lazily_by_hand):
-    # One place at 0: of the JOINs that arrive together the smallest group's gets it.
-    assert lazily_by_hand([[(1, 5), (2, 6)]], {0: 1}) == {(1, 0, 5), (2, 0, 3), (2, 3, 6)}
-    # In the next wave 0 has two children, more than its limit, and q takes all.
-    edges = {(1, 0, 5), (2, 0, 3), (2, 3, 6), (1, 0, 3), (1, 3, 7), (2, 3, 8)}
-    assert lazily_by_hand([[(1, 5), (2, 6)], [(1, 7), (2, 8)]], {0: 1}) == edges
-
-
-def test_waves_do_not_see_their_own_joins(lazily_by_hand):
-    # 4 joins together with 5: 5's route passes 4, which is not yet in the tree.
-    assert lazily_by_hand([[(1, 4), (1, 5)]], {}) == {(1, 0, 4), (1, 0, 5)}
-    assert lazily_by_hand([[(1, 4)], [(1, 5)]], {}) == {(1, 0, 4), (1, 4, 5)}
-    # With no place at 3, both 4 and 1 are taken nevertheless: they are q of themselves.
-    full = {(1, 0, 3), (1, 3, 4), (1, 3, 1), (1, 4, 5)}
-    assert lazily_by_hand([[(1, 3)], [(1, 4), (1, 1), (1, 5)]], {3: 0}) == full

@@ -12,7 +12,6 @@ from .measures import attached, calm, publications, with_two_roots
 from .state import Publication
 from .world import Run, Snapshot
 
-FATES = ("sent", "refused", "no root", "kept", "source died")
 #: The first six were wrong once.
 SEEDS = [118, 257, 350, 640, 882, 979, *range(50)]
 
@@ -99,12 +98,7 @@ def replicas_are_right(run: Run, seen: Snapshot) -> None:
 
 @pytest.mark.parametrize("seed", seeds(SEEDS, 7))
 def test_reliable_mode(seed: int) -> None:
-    """Order is kept, and nothing is lost that a root took, however late it comes.
-
-    Unless the group was created again (rule S16), had two roots at once (each gives the same
-    numbers: only on a broken ring), or its tree is not repaired at the end. A member has all that
-    was published from the round of its join on (rule S31).
-    """
+    """Order is kept, and nothing is lost that a root took, however late it comes."""
     world = replace(random_world(seed), buffer=64)
     run = world.play()
     idents = run.scribe.overlay.idents
@@ -136,21 +130,3 @@ def test_reliable_mode(seed: int) -> None:
             last[group, node] = place
             missing.get((group, node), set()).discard((at, group, source))
     assert all(not left for (group, _), left in missing.items() if group in repaired)
-
-
-@pytest.mark.slow
-def test_worlds_are_of_many_kinds() -> None:
-    """The generator has what the other tests are about."""
-    worlds = [random_world(seed) for seed in SEEDS]
-    kinds = {event[2] for world in worlds for event in world.events}
-    assert kinds == {"arrive", "leave", "fail", "recover", "create", "join", "quit", "publish"}
-    assert max(world.count for world in worlds) <= 60
-    assert max(world.rounds for world in worlds) <= 30
-    assert {world.buffer for world in worlds} == {None, 4, 64}
-    rounds = [seen for world in worlds for seen in world.play().seen]
-    assert {fate for seen in rounds for _, fate in seen.fates} == {*FATES}
-    counted = {kind for seen in rounds for kind in seen.counts}
-    assert counted >= {"acknowledgement", "replica goodbye", "lost replica goodbye"}
-    causes = {cause for seen in rounds for *_, cause in seen.joins}
-    assert causes >= {"own", "forwarder", "parent failed", "root failed", "parent left"}
-    assert causes >= {"refused", "hand-over", "ask"}

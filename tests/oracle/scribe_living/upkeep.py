@@ -112,11 +112,7 @@ def expire(scribe: Scribe) -> None:
 
 
 def suspect(scribe: Scribe, roots_that_died: set[tuple[int, int, int]]) -> None:
-    """A node that heard nothing for `parent_timeout` rounds has no parent any more.
-
-    Whether that was the root (node and round of its death are known to the measurement only) is
-    the cause that is counted.
-    """
+    """A node that heard nothing for `parent_timeout` rounds has no parent any more."""
     for group, node, entry in scribe.all_entries():
         if entry.parent is None or scribe.round - entry.heard <= scribe.settings.parent_timeout:
             continue

@@ -1,25 +1,85 @@
-"""Roots, access lists and sources."""
+"""Rules of Scribe worked by hand in one group: the kernels beside the oracle."""
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
-from oracle.scribe_living.measures import attached, calm, publications
+from living_groups import LossyKernel
+from oracle.scribe_living.measures import (
+    attached,
+    calm,
+    joins_by_cause,
+    publications,
+    rounds_until_repaired,
+)
 from oracle.scribe_living.reliable import Reliable
 from oracle.scribe_living.state import Access, Settings
 from oracle.scribe_living.world import Run
-from small_worlds import COUNT, G, children_of, grown, quiet, world
+from small_worlds import COUNT, G, children_of, grown, inner_node, quiet, world
+
+# --- membership and repair: JOIN, LEAVE, heartbeats, soft state
 
 
-def test_the_last_member_that_quits_leaves_the_root_alone() -> None:
+def test_a_member_without_children_left_stays_and_so_does_the_root() -> None:
+    """The printed lines 9 to 11 of Figure 4 would take both out."""
     run = grown()
-    assert len(run.scribe.entries[G]) > 30
-    run.step(1, [(1, node, "quit", G) for node in range(30)])
-    root = run.scribe.roots(G)[0]
-    assert list(run.scribe.entries[G]) == [root]
-    assert run.seen[1].counts["LEAVE"] == len(run.seen[0].children)
+    member = next(
+        node
+        for node, entry in run.scribe.entries[G].items()
+        if entry.member and entry.children and not entry.root
+    )
+    under, front = set(), children_of(run, member)
+    while front:
+        under |= front
+        front = {child for node in front for child in children_of(run, node)}
+    run.step(1, [(1, node, "quit", G) for node in under if run.scribe.entries[G][node].member])
+    assert children_of(run, member) == set()
+    assert run.scribe.entries[G][member].parent is not None
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("timeout", [1, 2, 4])
+def test_children_of_a_failed_node_join_again_after_the_timeout(timeout: int) -> None:
+    run = grown(settings=Settings(parent_timeout=timeout))
+    node = inner_node(run)
+    children = children_of(run, node)
+    quiet(run, timeout + 2, ((1, node, "fail"),))
+    joined = {
+        (seen.round, one)
+        for seen in run.seen
+        for _, one, why in seen.joins
+        if why == "parent failed"
+    }
+    assert joined == {(1 + timeout, child) for child in children}
+    assert rounds_until_repaired(run) == {(1, node): timeout}
+    assert G in calm(run)
+    for seen in run.seen[1 : 1 + timeout]:
+        assert {child for _, child in seen.orphans} == children
+
+
+def test_children_of_a_departed_node_join_in_the_same_round() -> None:
+    run = grown()
+    node = inner_node(run)
+    children, parent = children_of(run, node), run.scribe.entries[G][node].parent
+    run.step(1, [(1, node, "leave")])
+    assert joins_by_cause(run.seen[1])["parent left"] == len(children)
+    assert run.seen[1].orphans == []
+    assert node not in children_of(run, parent)
+    assert G in calm(run)
+
+
+def test_an_edge_has_a_heartbeat_or_a_payload_in_each_round() -> None:
+    run = grown()
+    edges = len(run.seen[0].children)
+    quiet(run, 2, ((1, 40, "publish", G), (1, 41, "publish", G)))
+    assert run.seen[1].counts["payload"] == 2 * edges
+    assert "heartbeat" not in run.seen[1].counts
+    assert run.seen[2].counts["heartbeat"] == edges
+
+
+# --- roots, access lists and sources
+
+
+@pytest.mark.parametrize("seed", range(2))
 def test_only_the_roots_children_join_again_when_it_fails(seed: int) -> None:
     """Costa and Frey say that all members must."""
     run = grown(seed, members=50)
@@ -33,37 +93,6 @@ def test_only_the_roots_children_join_again_when_it_fails(seed: int) -> None:
     assert run.scribe.roots(G) == [next_root]
     assert len(children) < 50
     assert attached(run.seen[-1]) >= {(G, node) for node in run.seen[-1].members[G]}
-
-
-def test_the_next_root_enforces_the_list() -> None:
-    access = Access(join=frozenset(range(30)), multicast=frozenset({3, 4}))
-    run = grown(access=access)
-    quiet(run, 3, ((1, run.scribe.roots(G)[0], "fail"),))
-    strangers = [node for node in sorted(run.scribe.overlay.live) if node >= 30][:20]
-    events = [(4, node, "join", G) for node in strangers]
-    live = sorted(run.scribe.overlay.live)
-    seen = run.step(4, [*events, *((4, node, "publish", G) for node in live)])
-    allowed = sum(node in (3, 4) for node in live)
-    assert seen.refused == {"JOIN": 20, "MULTICAST": len(live) - allowed}
-    assert {source for (_, _, source), _ in seen.deliveries} <= {3, 4}
-    assert not seen.members[G] & set(strangers)
-    assert {one for one in seen.entries if one[1] in strangers} <= {
-        one for one in run.seen[3].entries if one[1] in strangers
-    }
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_group_survives_all_but_one_of_its_holders(seed: int) -> None:
-    run = grown(seed)
-    holders = sorted({node for _, node, *_ in run.seen[0].copies})
-    assert len(holders) == 5
-    for survivor in holders:
-        run = grown(seed)
-        quiet(run, 5, tuple((1, node, "fail") for node in holders if node != survivor))
-        assert run.scribe.roots(G) == [survivor]
-        assert run.seen[-1].lost_groups == []
-        assert len({node for _, node, *_ in run.seen[-1].copies}) == 5
-        assert G in calm(run)
 
 
 def test_a_group_whose_holders_all_fail_is_lost_and_can_be_created_again() -> None:
@@ -86,7 +115,7 @@ def test_a_group_whose_holders_all_fail_is_lost_and_can_be_created_again() -> No
     assert G in calm(run)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_finds_no_root_is_kept_and_sent_again(seed: int) -> None:
     run, newcomer, root = grown_without_nearest(seed, application=Reliable(8))
     source = next(node for node in range(30, COUNT) if node not in (newcomer, root))
@@ -100,15 +129,6 @@ def test_what_finds_no_root_is_kept_and_sent_again(seed: int) -> None:
     assert result.expected > 20
     delivered = [one for seen in run.seen for one in seen.ordered]
     assert len(delivered) == len(set(delivered))
-
-
-def test_what_is_kept_is_given_up_at_its_deadline() -> None:
-    run = world(application=Reliable(8), settings=Settings(deadline=2))
-    run.step(0, [(0, 3, "publish", G)])  # there is no such group
-    quiet(run, 3)
-    fates = [[fate for _, fate in seen.fates] for seen in run.seen]
-    assert fates == [["kept"], ["kept"], ["no root"], []]
-    assert run.scribe.kept == set()
 
 
 def test_what_is_kept_dies_with_its_source() -> None:
@@ -130,24 +150,7 @@ def test_a_root_without_a_live_replica_takes_nothing() -> None:
     assert not any("acknowledgement" in seen.counts for seen in run.seen)  # it is its own
 
 
-def test_a_refused_publication_is_not_sent_again() -> None:
-    run = grown(application=Reliable(8), access=Access(multicast=frozenset({3})))
-    source = next(node for node in range(40, COUNT) if node != run.scribe.roots(G)[0])
-    quiet(run, 2, ((1, source, "publish", G),))
-    assert [[fate for _, fate in seen.fates] for seen in run.seen[1:]] == [["refused"], []]
-    assert run.seen[1].counts["acknowledgement"] == 1
-
-
-def test_best_effort_keeps_and_acknowledges_nothing() -> None:
-    run = world()
-    run.step(0, [(0, 3, "publish", G)])
-    run.step(1, [(1, 4, "create", G)])
-    run.step(2, [(2, 3, "publish", G)])
-    assert [fate for seen in run.seen for _, fate in seen.fates] == ["no root", "sent"]
-    assert not any("acknowledgement" in seen.counts for seen in run.seen)
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_newcomers_do_not_push_out_the_copies_of_a_root_that_has_died(seed: int) -> None:
     """k newcomers arrive nearer than all replicas in the round in which the root fails."""
     nearest = sorted(range(COUNT), key=nearness_of(world(seed)))
@@ -162,14 +165,6 @@ def test_newcomers_do_not_push_out_the_copies_of_a_root_that_has_died(seed: int)
     assert all(seen.lost_groups == [] for seen in run.seen)
     assert run.scribe.roots(G) == newcomers[:1]
     assert {node for _, node, *_ in run.seen[-1].copies} == set(newcomers)
-
-
-def test_a_replica_that_is_far_says_goodbye_to_the_root() -> None:
-    run, newcomer, root = grown_without_nearest(0, settings=Settings(replicas=2))
-    run.step(1, [(1, newcomer, "arrive")])
-    assert run.seen[1].counts["replica goodbye"] == 1
-    assert "lost replica goodbye" not in run.seen[1].counts
-    assert {node for _, node, *_ in run.seen[1].copies} == {newcomer, root}
 
 
 def nearness_of(run: Run) -> Callable[[int], tuple[int, int]]:
@@ -192,25 +187,10 @@ def grown_without_nearest(seed: int, **others: object) -> tuple[Run, int, int]:
     return run, newcomer, root
 
 
-def test_creating_a_group_twice_or_without_permission_changes_nothing() -> None:
-    access = Access(create=frozenset({5}))
-    run = world(access=access)
-    run.step(0, [(0, 4, "create", G)])
-    assert run.seen[0].refused == {"CREATE": 1}
-    assert run.seen[0].copies == []
-    run.step(1, [(1, 5, "create", G)])
-    copies = run.seen[1].copies
-    run.step(2, [(2, 5, "create", G)])
-    assert run.seen[2].copies == copies
-    assert run.seen[2].refused == {"CREATE": 1}
-
-
 def test_a_nearer_newcomer_takes_over_and_the_old_root_keeps_its_subtree() -> None:
-    for seed in range(40):
-        run = grown(seed, present=COUNT - 1)
-        newcomer, root = COUNT - 1, run.scribe.roots(G)[0]
-        if run.scribe.nearness(G, newcomer) < run.scribe.nearness(G, root):
-            break
+    run = grown(33, present=COUNT - 1)
+    newcomer, root = COUNT - 1, run.scribe.roots(G)[0]
+    assert run.scribe.nearness(G, newcomer) < run.scribe.nearness(G, root)
     children = children_of(run, root)
     state = run.scribe.copies[G, root].state
     run.step(1, [(1, newcomer, "arrive"), (1, 40, "publish", G)])
@@ -220,13 +200,6 @@ def test_a_nearer_newcomer_takes_over_and_the_old_root_keeps_its_subtree() -> No
     assert children_of(run, root) == children
     assert [why for *_, why in run.seen[1].joins] == ["hand-over"]
     assert {node for _, node in run.seen[1].deliveries} == set(range(30))
-
-
-def test_the_creator_can_be_the_root() -> None:
-    run = world(near=17)
-    run.step(0, [(0, 17, "create", G), (0, 3, "join", G)])
-    assert run.scribe.roots(G) == [17]
-    assert run.seen[0].counts.get("CREATE", 0) == 0
 
 
 def test_sources_keep_the_address_of_the_root() -> None:
@@ -253,3 +226,54 @@ def test_a_departing_root_hands_on_the_state_even_without_replicas() -> None:
     assert run.scribe.copies[G, new_root].state.access == access
     assert G in calm(run)
     assert run.seen[1].lost_groups == []
+
+
+# --- reliable delivery
+
+
+def test_a_member_that_was_cut_off_gets_what_it_missed_in_order() -> None:
+    run = grown(application=Reliable(32))
+    node = inner_node(run)
+    child = next(n for n in sorted(children_of(run, node)) if run.scribe.entries[G][n].member)
+    source = next(n for n in range(30) if n not in (node, child))
+    quiet(run, 6, ((2, node, "fail"), *((at, source, "publish", G) for at in range(1, 7))))
+    got = [(seen.round, p[0]) for seen in run.seen for p, n in seen.ordered if n == child]
+    assert got == [(1, 1), (4, 2), (4, 3), (4, 4), (5, 5), (6, 6)]
+
+
+def test_what_nobody_keeps_any_more_is_given_up() -> None:
+    run = grown(application=Reliable(2))
+    node = inner_node(run)
+    child = next(n for n in sorted(children_of(run, node)) if run.scribe.entries[G][n].member)
+    sources = [n for n in range(30) if n not in (node, child)][:3]
+    publish = tuple((at, source, "publish", G) for at in (1, 2, 3, 4) for source in sources)
+    quiet(run, 5, ((2, node, "fail"), *publish))
+    got = [(seen.round, p[0]) for seen in run.seen for p, n in seen.ordered if n == child]
+    assert got == [(1, 1)] * 3 + [(4, 3)] * 2 + [(4, 4)] * 3
+
+
+@pytest.mark.parametrize(
+    ("lost", "got"),
+    [
+        ({2}, [(1, 1), (3, 2)]),
+        # a retransmission is lost, too
+        ({2, 3}, [(1, 1), (4, 2)]),
+        ({1, 2, 3}, [(4, 1), (4, 2)]),
+    ],
+)
+def test_a_lost_copy_comes_in_the_next_round(lost: set[int], got: list[tuple[int, int]]) -> None:
+    """In these rounds an inner node gets no copy; nothing is published after round 2."""
+    run = grown(application=Reliable(32))
+    node = inner_node(run)
+    beside = run.kernels.pastry
+    run.scribe.is_lost = lambda publication, sender, to: to == node and run.scribe.round in lost
+    for at in range(1, 6):
+        to = np.full((COUNT, COUNT), np.arange(COUNT) == node) & (at in lost)
+        beside.kernel = LossyKernel(beside.kernel.delay_us, np.arange(COUNT), to.astype(float))
+        run.step(at, [(at, 3, "publish", G)] if at < 3 else [])
+    below = [child for child in children_of(run, node) if run.scribe.entries[G][child].member]
+    assert below
+    for member in below:
+        assert [(s.round, p[0]) for s in run.seen for p, n in s.ordered if n == member] == got
+    asked = [(seen.round, of) for seen in run.seen for _, of, why in seen.joins if why == "ask"]
+    assert asked == [(at, node) for at in sorted(lost)]
