@@ -1,17 +1,9 @@
 """Systems that play a kernel of the clock in each round: of a world, or the round 0 of a run.
 
 Each group is a room of the clock, and each member is a place.  A round has two plays, each from
-time 0 until nothing is due:
-
-1. members fail, leave and quit, newcomers arrive in waves, and members refresh what they know
-   (:class:`_Begin`, :class:`_Enter`; K8, K9);
-2. sources publish (:class:`_LetPublish`; K10).
-
-The state of the members stays in the buckets (`clock.STATE`).  Buckets count the messages of each
-play and the receivers of publications (:class:`_CountMessages`, :class:`_CountPublications`,
-:class:`_EndClockedRound`; K11).
-
-Rules: docs/rules.md, K8 to K11.
+time 0 until nothing is due: first members fail, leave and quit, newcomers arrive in waves, and
+members refresh what they know (K8, K9); then sources publish (K10).  The state of the members stays
+in the buckets (`clock.STATE`), which count messages and receivers (K11).
 """
 
 from __future__ import annotations
@@ -165,7 +157,7 @@ class ClockedSystem(SystemOnBuckets):
         return tuple(name for name in self.kernel.messages if name not in self.payload)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play one round of the system; see `SystemOnBuckets.play_round`."""
+        """See `SystemOnBuckets.play_round`."""
         published = read_table(Published, kept, PUBLISHED)
         round = _ClockedRound.of(self, player, now)
         if round.has_events:
@@ -268,11 +260,7 @@ class _ClockedRound:
         return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
     def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
-        """Play the commands in the tables of buckets until no event is due.
-
-        `room` (P,) has the index of the group of each publication.  Messages take at least
-        `least_us` microseconds.
-        """
+        """Play the commands in buckets' tables; `room` (P,) has the group of each publication."""
         links, wires, ring, validation_us = self.links, None, self.facts.ring, None
         if links is not None:
             up, down, validation_us = links.rates(ring.node, ring.router, links.validation_us)
@@ -297,10 +285,7 @@ class _ClockedRound:
 
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
-    """Return a lower bound of the delays between different nodes, at least 1 us.
-
-    `router` has the index of each node's router, and `network` answers queries of routes.
-    """
+    """Return a lower bound of the delays between different nodes, at least 1 us."""
     distinct_routers, least = distinct(np.sort(router)), 2 * lan_us + network.least_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
@@ -339,10 +324,7 @@ class _Newcomers:
 
     @classmethod
     def of(cls, round: _ClockedRound, members: np.ndarray) -> Self:
-        """Return the newcomers, in waves, each with a drawn contact.
-
-        `members` are the keys (group, node) of the members that stay, ascending.
-        """
+        """Return the newcomers, in waves, each with a contact among `members` (keys) or others."""
         key, size, groups = round.join, round.size, len(round.number)
         group = key // size
         waiting, there = (np.bincount(one, minlength=groups) for one in (group, members // size))
@@ -405,20 +387,14 @@ class _ClockedProgram:
         raise NotImplementedError
 
     def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
-        """Append commands called `name` to the table of commands, for the places in `key`.
-
-        `key` has keys (group, node); `columns` are ``time_us`` and ``value``, by default 0.
-        """
+        """Append commands for the places in `key`; their time and value are 0 by default."""
         rows = {"time_us": key * 0, "value": key * 0, **columns}
         room, node = np.divmod(key, self.round.size)
         kind = np.full(len(key), COMMANDS_OF_GROUPS.index(name))
         append(tables, COMMANDS, {"node": node, "room": room, "kind": kind, **rows})
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
-        """Write the table of the clock's places: all members, and the keys in `key`.
-
-        Keys are (group, node).
-        """
+        """Write the table of the clock's places: all members, and the keys in `key`."""
         room, node = np.divmod(distinct(np.r_[_members(tables), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
 
@@ -527,12 +503,10 @@ def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
 def _choices(
     round: _ClockedRound, key: np.ndarray, group: tuple[int, int], some: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the links that some members of a group choose (rule Z8).
+    """Return the links that `some` members (rows in `key`) of a group choose (rule Z8).
 
-    `key` has the numbers of all members, group by group; `group` has the first row of the group
-    there, and the row after its last one; `some` has the rows of the members that choose.  Each
-    array of the result has three rows and a column for each link: the row in `key` of the member,
-    that of the neighbour, and 1 for a lazy link, else 0.
+    Each array has a column for each link: the rows in `key` of both ends, and 1 for a lazy link.
+    `group` has the first row of the group in `key`, and the row after its last one.
     """
     first, end = group
     count = end - first

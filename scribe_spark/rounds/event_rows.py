@@ -82,15 +82,8 @@ class Extent:
 
 @dataclass(frozen=True)
 class EventRows(Rows):
-    """E rows of a table of events, in any order.
-
-    Attributes
-    ----------
-    rounds, nodes : ndarray of int64, shape (E,)
-    events : ndarray of int8, shape (E,)
-        The codes of events; -1 for an unknown name.
-    groups : ndarray of int64, shape (E,)
-        The groups; `NO_GROUP` for node events.  By default all are `NO_GROUP`.
+    """E rows of a table of events, in any order; `events` has codes (int8, -1: unknown), and
+    `groups` is `NO_GROUP` for node events, the default.
     """
 
     rounds: np.ndarray
@@ -185,10 +178,7 @@ class Lifetimes:
         return without(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
 
     def by_round(self) -> Iterator[np.ndarray]:
-        """Yield an array that marks the live nodes after each round: bool, shape (N,).
-
-        The same array is changed and yielded again.
-        """
+        """Yield one array, shape (N,), again and again: True for the live nodes of each round."""
         alive = self._before.is_alive(np.arange(self._before.nodes))
         order = np.argsort(self._rows.rounds, kind="stable")
         ends = np.searchsorted(self._rows.rounds[order], np.arange(self._before.rounds), "right")
@@ -199,10 +189,7 @@ class Lifetimes:
             yield alive
 
     def _play(self, alive: np.ndarray, which: np.ndarray) -> None:
-        """Apply the events in the rows `which` to the mask `alive`; later rounds win.
-
-        The rows of a node are sorted by round, and numpy writes in order.
-        """
+        """Apply the events in the rows `which`, ascending for each node, to the mask `alive`."""
         alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
 
     def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
@@ -234,9 +221,8 @@ def first_bad_cell(
 ) -> str | None:
     """Describe the first row of events with an impossible value; None if all rows are good.
 
-    `names` are the names of the events in the table, to report unknown ones; `extent` has the
-    numbers of nodes and rounds, and `groups` are the numbers of the groups, ascending, or None in a
-    world without groups.
+    `names` are the events' names in the table, to report unknown ones; `groups` are the numbers of
+    the groups, ascending, or None in a world without groups.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
@@ -288,7 +274,7 @@ def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
 
 
 def _row(rows: EventRows, at: int, name: str | None = None) -> str:
-    """Return words for the row `at` of an events table, for an error message."""
+    """Return words for the row `at` of an events table."""
     name = EVENT_NAMES[rows.events[at]] if name is None else name
     group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
     return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"

@@ -45,14 +45,8 @@ def note_rest(
 ) -> None:
     """Note the events and the changes of the own round `number`.
 
-    Parameters
-    ----------
-    events : ndarray of int64
-        The groups with joins or quits, perhaps repeated.
-    died : ndarray of int64
-        The nodes that died, ascending.
-    before, now : Columns
-        The rows of the overlay before and after the own round: ``group``, ``node`` and others.
+    `events` are the groups with joins or quits, `died` the nodes that died, ascending; `before` and
+    `now` are the rows of the overlay: ``group``, ``node`` and others.
     """
     rest = read_table(Rest, tables, REST)
     hit = before["group"][find_sorted(died, before["node"]) >= 0]

@@ -194,10 +194,7 @@ class _Churn:
         self.events: list[EventRows] = []
 
     def play_round(self, at: int, alive: np.ndarray) -> None:
-        """Play round `at`: quits, and joins of replacements.
-
-        `alive` marks the live nodes after the round's node events.
-        """
+        """Play round `at`, after whose node events `alive` nodes live: quits and replacements."""
         members = self._members.take(alive[self._members.nodes])
         going = members.ends < at + 1
         quits, members = members.take(going), members.take(~going)
@@ -217,10 +214,7 @@ class _Churn:
             self.events.append(EventRows.of_groups(at, pairs.nodes, event, numbers))
 
     def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
-        """Return the new members of round `at` with the ends of their memberships.
-
-        Each stays for at least one round. `places` are indices of groups.
-        """
+        """Return new members, who stay for at least one round, with their ends."""
         raw = draws.bits_np(self._seed, "membership times", at, self._groups.numbers[places], nodes)
         uniform = (raw >> np.uint64(11)) * 2.0**-53
         return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
@@ -228,11 +222,7 @@ class _Churn:
     def _drawn(
         self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw live nodes that fill vacancies; return indices of groups, and nodes.
-
-        `missing` (G,) has the number of vacancies of each group; `live` are the live nodes, `taken`
-        the sorted keys of pairs that are not allowed.
-        """
+        """Draw live nodes that fill vacancies (G,), but no `taken` key; return groups and nodes."""
         found = [np.empty(0, dtype=np.int64)]
         numbers = self._groups.numbers
         sizes = np.bincount(taken // 2**31, minlength=len(missing))
@@ -259,11 +249,7 @@ class _Churn:
     def _listed(
         self, place: int, count: int, live: np.ndarray, taken: np.ndarray, at: int
     ) -> np.ndarray:
-        """Draw `count` nodes that join the group at `place` in round `at`: keys (place, node).
-
-        `live` are the numbers of live nodes, `taken` the keys of those that are members or join
-        already.
-        """
+        """Draw `count` live nodes that join the group at `place`, but no `taken` key: keys."""
         number = int(self._groups.numbers[place])
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))

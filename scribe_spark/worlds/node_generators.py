@@ -63,10 +63,7 @@ class Weibull:
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     def lifetimes(self, uniform: np.ndarray) -> np.ndarray:
-        """Return lifetimes of new nodes in rounds (not whole) from uniform numbers in [0, 1).
-
-        The result is float64.
-        """
+        """Return lifetimes of new nodes in rounds from uniform numbers in [0, 1): float64."""
         return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
 
     def remaining(self, uniform: np.ndarray) -> np.ndarray:
@@ -80,10 +77,7 @@ class Weibull:
 
 
 def refuse_many_events(field: str, value: float, expected: float, what: str = "events") -> None:
-    """Refuse the value of a field with which a generator is `expected` to make too many events.
-
-    `what` names these events in the message.
-    """
+    """Refuse the value of a field with which a generator is `expected` to make too many events."""
     if expected > MOST_EVENTS:
         remedy = f"makes about {expected:,.0f} {what}; must be at most {MOST_EVENTS:,}"
         raise InputError(field, value, remedy)
@@ -181,11 +175,7 @@ def share_of(nodes: int, share: float) -> int:
 
 
 def flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
-    """Let all nodes that are not alive at the start arrive in the round of the event.
-
-    These are the nodes with the largest numbers; that is no restriction, because nodeIds and
-    routers are drawn independently for each node.
-    """
+    """Let all nodes that are not alive at the start arrive in the round of the event."""
     late = np.arange(extent.initial, extent.nodes)
     return EventRows.at_once(event_round(config), late, ARRIVE)
 
@@ -246,10 +236,7 @@ def check_roots(config: WorldConfig, extent: Extent) -> None:
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
-    """Return the positions of the `count` live nodes nearest to each key, nearest first.
-
-    The shape is (m, count).
-    """
+    """Return the positions of the `count` live nodes nearest to each key: shape (m, count)."""
     after = np.empty(len(keys), dtype=np.int64)
     for place in range(len(keys)):  # there are few keys: one per group whose root fails
         below = (ring.hi[live] < keys.hi[place]) | (

@@ -204,7 +204,6 @@ class _WriteViews:
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the tables of views, and drop all others; send nothing."""
         mine = self.of.in_bucket(tables, self.size)
         copies = self._copies(mine)
         made = {

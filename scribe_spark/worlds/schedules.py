@@ -57,10 +57,7 @@ class TimedRows(Rows):
 
 
 def round_times(config: WorldConfig, groups: int) -> RoundTimes:
-    """Return the limits of times (us) and sizes (bytes) of publications in a config's world.
-
-    `groups` is the number of groups.
-    """
+    """Return the limits of times (us) and sizes (bytes) of publications in a config's world."""
     turns = most_turns(groups, config.overlay.nodes, config.scribe.deadline)
     given = config.bandwidth
     return RoundTimes(round_us(config), given.size, given.has_sizes, turns, Parts.of(given))
@@ -85,10 +82,7 @@ def of_schedule(config: WorldConfig, schedule: Schedule) -> TimedRows:
 def of_events(
     times: RoundTimes, path: str, frame: pd.DataFrame, publishes: np.ndarray
 ) -> tuple[TimedRows, np.ndarray]:
-    """Return the publications with a time or a size in a table of events, and their mask.
-
-    `frame` is the table that was read from `path`; `publishes` (E,) marks its publications.
-    """
+    """Return the publications with a time or a size in a table of events, and their mask."""
     none = np.full(len(frame), NONE)
     at_us, size = (
         amounts(frame, "events", path, name, optional=True) if name in frame else none
@@ -113,10 +107,7 @@ def of_events(
 def refuse_many(
     times: RoundTimes, rows: TimedRows, groups: WorldGroups, field: str, value: object
 ) -> None:
-    """Refuse too many publications: in all, or of one node and group in a round.
-
-    The error is about the setting `field` with its `value`.
-    """
+    """Refuse too many publications: in all, or of one node and group in a round."""
     if len(rows) > MOST_PUBLICATIONS:
         remedy = f"makes {len(rows):,} publications; must be at most {MOST_PUBLICATIONS:,}"
         raise InputError(field, value, f"{remedy}; give fewer")

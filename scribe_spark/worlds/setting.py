@@ -1,9 +1,4 @@
-"""The data from which generators make events: lengths of rounds, earlier events, groups, nodes.
-
-References
-----------
-docs/rules.md, "Rounds".
-"""
+"""The data from which generators make events: lengths of rounds, earlier events, groups, nodes."""
 
 from __future__ import annotations
 
@@ -132,10 +127,7 @@ def mean_rounds(config: WorldConfig, name: str) -> float:
 
 
 def event_round(config: WorldConfig) -> int:
-    """Return the round of the event that a generator makes, such as a mass failure.
-
-    A time in seconds is converted to the round that contains it.
-    """
+    """Return the round of the event that a generator makes, by its number or a time in seconds."""
     seconds, at, rounds = config.world.event_seconds, config.world.event_round, config.world.rounds
     there = f"rounds are 0 to {rounds - 1}"
     if seconds is None:
