@@ -1,6 +1,6 @@
 """Worlds of the oracle's cases, played by `WorldState` without Spark, on any buckets."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,8 +56,12 @@ def protocols_of(
     stress: LinkStress = _NEVER,
     measures: MulticastMeasures = _MEASURES,
     more: Mapping[str, SystemOnBuckets] | None = None,
+    only: Collection[str] = (),
 ) -> Protocols:
-    """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree."""
+    """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree.
+
+    With names in `only`, there are no other systems.
+    """
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe.deadline),
@@ -74,6 +78,7 @@ def protocols_of(
         "bayeux": LiveBayeux(),
         **(more or {}),
     }
+    beside = {name: one for name, one in beside.items() if name in only or not only}
     systems = LiveSystems(beside, limits=None if limits is None else limits.capacities)
     config = world.config.replace(lookups=5)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
@@ -84,7 +89,7 @@ class Played:
     """A world of the oracle's cases, played by `WorldState`.
 
     With an `exchange`, a task has one of the buckets; else a player of type `engine` has all.
-    `more` are systems beside GossipSub and Bayeux.
+    `more` are systems beside Scribe, GossipSub and Bayeux; with names in `only`, no others play.
     """
 
     def __init__(
@@ -96,10 +101,11 @@ class Played:
         measures: MulticastMeasures = _MEASURES,
         more: Mapping[str, SystemOnBuckets] | None = None,
         engine: type[InTask | Jobs] = InTask,
+        only: Collection[str] = (),
     ) -> None:
         self.world, self.exchange, self._engine = world, exchange, engine
         self.known = world.overlay.states.known
-        self.protocols = protocols_of(world, stress, measures, more)
+        self.protocols = protocols_of(world, stress, measures, more, only)
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)

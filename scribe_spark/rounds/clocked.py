@@ -49,7 +49,6 @@ from scribe_spark.core.arrays import (
     distinct,
     find_sorted,
     index_in_run,
-    read_table,
     run_starts,
     whole_numbers,
 )
@@ -60,13 +59,11 @@ from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.pending import (
     CAME,
-    DUE,
     EXPECTED,
     PUBLISHED,
-    Published,
     count_due,
-    last_counted,
     note_received,
+    play_account,
 )
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
@@ -78,7 +75,6 @@ from scribe_spark.rounds.system import (
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
-    count_messages,
     notes_copies,
 )
 from scribe_spark.underlay.protocol import Kernel as Network
@@ -158,18 +154,11 @@ class ClockedSystem(SystemOnBuckets):
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `SystemOnBuckets.play_round`."""
-        published = read_table(Published, kept, PUBLISHED)
         round = _ClockedRound.of(self, player, now)
         if round.has_events:
             player.keep(partial(_play, round), "clock")
-        if len(round.publish.node):
-            published.add_came(now, player.take(CAME)[CAME])
-        last = last_counted(now)
-        player.play(_EndClockedRound(round, last, now.is_last))
-        taken = player.take(DUE, _SUMS)
-        due = published.take_counted(last, len(round.number), taken)
-        kept[PUBLISHED] = published.to_columns()
-        count_messages(player, now)
+        end = partial(_EndClockedRound, round, is_last=now.is_last)
+        due, taken = play_account(player, kept, now, end, _SUMS)
         sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
         members = sums.pop("members", 1)
         measures = {name: total / members for name, total in sums.items()}

@@ -251,31 +251,26 @@ _KINDS = ("create", "join", "quit", "publish")
 JOINING, QUITTING = "joins of the round", "quits of the round"
 
 #: The events that members may do or not: a member cannot join, another node cannot quit.
-OF_MEMBERS = ("join", "quit")
+_OF_MEMBERS = ("join", "quit")
+
+#: The table of a bucket with its members: sorted keys ``group * K + node``.
+MEMBERS = "members of the world"
+
+#: The table of impossible events: ``kind`` (an index of `_OF_MEMBERS`), ``group``, ``node``.
+_REFUSED = "refused events of members"
 
 
-def refuse_impossible(
-    player: RoundPlayer,
-    number: int,
-    groups: Groups,
-    events: Events,
-    of_groups: GroupEvents,
-    check: Program,
-    refused_table: str,
+def check_group_events(
+    player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Raise `ImpossibleRound` for impossible events of groups, before round `number` is played.
-
-    `events` are those of nodes, `of_groups` those of groups.  The program `check` writes joins of
-    members and quits of nodes that are no members into `refused_table`: ``kind`` (an index of
-    :data:`OF_MEMBERS`), ``group``, ``node``.
-    """
+    """Raise `ImpossibleRound` for impossible events of groups, before round `number` is played."""
     ring, wrong = player.environment.facts.ring, dict[str, np.ndarray]()
     if len(of_groups.join[0]) + len(of_groups.quit[0]):
-        player.play(check)
-        if player.has(refused_table):
-            refused = player.take(refused_table)[refused_table]
+        player.play(_CheckMembers(player.environment.bounds, groups, of_groups))
+        if player.has(_REFUSED):
+            refused = player.take(_REFUSED)[_REFUSED]
             pair = refused["group"] * len(ring) + refused["node"]
-            wrong = {kind: pair[refused["kind"] == at] for at, kind in enumerate(OF_MEMBERS)}
+            wrong = {kind: pair[refused["kind"] == at] for at, kind in enumerate(_OF_MEMBERS)}
     alive = player.lives.alive.copy()
     alive[np.r_[events.fail, events.leave]] = False
     alive[events.entering] = True
@@ -303,24 +298,6 @@ def refuse_impossible(
     )
     assert fault is not None
     raise ImpossibleRound(number, fault[-1])
-
-
-#: The table of a bucket with its members: sorted keys ``group * K + node``.
-MEMBERS = "members of the world"
-
-#: The table of impossible events: ``kind`` (an index of `OF_MEMBERS`), ``group``, ``node``.
-_REFUSED = "refused events of members"
-
-
-def check_group_events(
-    player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
-) -> None:
-    """Raise `ImpossibleRound` for impossible events of groups, by the members in :data:`MEMBERS`.
-
-    The parameters are those of :func:`refuse_impossible`.
-    """
-    check = _CheckMembers(player.environment.bounds, groups, of_groups)
-    refuse_impossible(player, number, groups, events, of_groups, check, _REFUSED)
 
 
 def change_memberships(
@@ -364,7 +341,7 @@ class _CheckMembers(_OfMembers):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table of refused events; send nothing."""
         members, wrong = self.members(tables), []
-        for index, kind in enumerate(OF_MEMBERS):
+        for index, kind in enumerate(_OF_MEMBERS):
             keys = self.keys(bucket, getattr(self.events, kind))
             is_member = find_sorted(members, keys) >= 0
             keys = keys[is_member if kind == "join" else ~is_member]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,6 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_in_run,
     index_sorted,
-    read_table,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of, mixed_key
@@ -56,13 +56,11 @@ from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.pending import (
     CAME,
-    DUE,
     EXPECTED,
     PUBLISHED,
-    Published,
     count_due,
-    last_counted,
     note_received,
+    play_account,
 )
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
@@ -75,7 +73,6 @@ from scribe_spark.rounds.system import (
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
-    count_messages,
     notes_copies,
 )
 from scribe_spark.underlay.protocol import Kernel, node_delays
@@ -330,20 +327,13 @@ class GroupOverlays(SystemOnBuckets):
         self, player: SystemPlayer, kept: Tables, round: OverlayRound, now: LivingRound
     ) -> SystemRound:
         """Let publications spread; in a world, also count messages and due publications."""
-        published = read_table(Published, kept, PUBLISHED)
         measured = round.multicasts if now.measures else None
         if len(now.publish):
             self.spread(player, round, now)
             player.play(CountOverlayCopies(round, now.measures, now.in_run))
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
-        if len(now.publish):
-            published.add_came(now, player.take(CAME)[CAME])
-        last = last_counted(now)
-        player.play(CountDue(round, last))
-        due = published.take_counted(last, len(now.group), player.take(DUE))
-        kept[PUBLISHED] = published.to_columns()
-        count_messages(player, now)
+        due, _ = play_account(player, kept, now, partial(CountDue, round))
         return SystemRound({}, due, multicasts=measured, begun=self.begun)
 
     @property

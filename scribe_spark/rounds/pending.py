@@ -5,7 +5,7 @@ Systems use this module if their publications arrive in their own round or never
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +18,13 @@ from scribe_spark.core.arrays import (
     sums_at,
     whole_numbers,
 )
-from scribe_spark.engine import Columns, Tables
-from scribe_spark.rounds.system import LivingRound, Publications
+from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.rounds.system import (
+    LivingRound,
+    Publications,
+    SystemPlayer,
+    count_messages,
+)
 
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
 EXPECTED, DUE = "expected", "due"
@@ -129,3 +134,27 @@ def count_due(tables: Tables, last: int, groups: int, size: int, members: np.nda
     tables[DUE] = {"key": key, **sums}
     expected.keep(~due)
     tables[EXPECTED] = expected.to_columns()
+
+
+def play_account(
+    player: SystemPlayer,
+    kept: Tables,
+    now: LivingRound,
+    end: Callable[[int], Program],
+    *tables: str,
+) -> tuple[Publications, Mapping[str, Columns]]:
+    """Play the end of a round: count the publications that are due, and messages by kind.
+
+    ``end(last)`` is the program that writes :data:`DUE` for publications up to round `last`, and
+    perhaps other `tables`, which are returned, too.
+    """
+    published = read_table(Published, kept, PUBLISHED)
+    if len(now.publish):
+        published.add_came(now, player.take(CAME)[CAME])
+    last = last_counted(now)
+    player.play(end(last))
+    taken = player.take(DUE, *tables)
+    due = published.take_counted(last, len(now.group), taken)
+    kept[PUBLISHED] = published.to_columns()
+    count_messages(player, now)
+    return due, taken

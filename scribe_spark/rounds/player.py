@@ -375,25 +375,14 @@ class RoundPlayer:
 
 @dataclass(frozen=True)
 class _LivesInFiles(KnowsLives):
-    """A read-only snapshot of the lives of all nodes in files that tasks map; picklable."""
+    """The lives of all nodes in files of each machine, for jobs on Spark."""
 
     shared: SharedInFiles
 
-    @property
-    def alive(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["alive"]
-
-    @property
-    def died(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["died"]
-
-    @property
-    def wait(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["wait"]
-
-    @property
-    def entered(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["entered"]
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in KnowsLives.__annotations__:
+            raise AttributeError(name)
+        return self.shared[name]
 
     @functools.lru_cache(maxsize=4)  # noqa: B019  (there are few handles)
     def known_dead(self, number: int) -> np.ndarray:

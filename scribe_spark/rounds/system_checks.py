@@ -38,16 +38,8 @@ class CheckedSystem(SystemOnBuckets):
             kind = type(self.system).__name__
             raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
         names = (
-            "kept_in_buckets",
-            "kept",
-            "reads",
-            "member_table",
-            "merged",
-            "building",
-            "state",
-            "recodes",
-            "notes_failures",
-            "sources_join",
+            *("kept_in_buckets", "kept", "reads", "member_table", "merged", "building", "state"),
+            *("recodes", "notes_failures", "sources_join", "trees_of", "stays"),
         )
         for name in names:
             if not hasattr(self.system, name):
@@ -84,12 +76,6 @@ class CheckedSystem(SystemOnBuckets):
     @property
     def rounds_before(self) -> int | None:
         return self.system.rounds_before
-
-    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-        return self.system.trees_of(number, group, source)
-
-    def stays(self, name: str) -> bool:
-        return self.system.stays(name)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         done, where = self.system.play_round(player, kept, now), f"round {now.number}"

@@ -59,7 +59,33 @@ MANY = 2**16
 _MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 
 
-class InTasks:
+class _Driver:
+    """A driver of a world; its queries leave the world as it is."""
+
+    _facts: Facts
+
+    def route(self, messages: pa.Table) -> DataFrame:
+        """Route messages ``node, key_hi, key_lo`` through the current tables: `schemas.LOOKUPS`."""
+        node, keys = lookups_of(messages)
+        lookups = Lookups(self._facts.positions(node), keys)
+
+        def route(state: WorldState) -> pa.Table:
+            return lookup_table(try_routes(state.player, lookups), state.ring.node)
+
+        return self._ask(route, "routes")
+
+    def anycast(
+        self, number: int, messages: pa.Table, application: Application | None
+    ) -> DataFrame:
+        """Send anycasts ``group, node, number`` after a round: `schemas.ANYCASTS`."""
+        return self._ask(lambda state: state.anycast(number, messages, application), "anycasts")
+
+    def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
+        """Return the table that an orchestrator returns; `called` is the name of its Spark job."""
+        raise NotImplementedError
+
+
+class InTasks(_Driver):
     """A driver of a world whose rounds are played in tasks that keep their buckets."""
 
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols) -> None:
@@ -141,26 +167,6 @@ class InTasks:
         self._fill = None
         self._release_start()
         return _take_results(self._tables)
-
-    def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages ``node, key_hi, key_lo`` through the current tables: `schemas.LOOKUPS`."""
-        node, keys = lookups_of(messages)
-        lookups = Lookups(self._facts.positions(node), keys)
-
-        def route(state: WorldState) -> pa.Table:
-            return lookup_table(try_routes(state.player, lookups), state.ring.node)
-
-        return self._ask(route, "routes")
-
-    def anycast(
-        self, number: int, messages: pa.Table, application: Application | None
-    ) -> DataFrame:
-        """Send anycasts ``group, node, number`` after a round: `schemas.ANYCASTS`."""
-
-        def anycast(state: WorldState) -> pa.Table:
-            return state.anycast(number, messages, application)
-
-        return self._ask(anycast, "anycasts")
 
     def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
         """Play an orchestrator on a copy of the tables, and return the table that it returns."""
@@ -249,11 +255,12 @@ def _take_results(tables: BucketTables) -> Any:
 # --- a job for each superstep
 
 
-class OnDriver:
+class OnDriver(_Driver):
     """A world whose rounds are played from the driver; executors hold its tables."""
 
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols, number: int) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
+        self._facts, self._spark = ring.facts, ring.layout.spark
         tables = BucketTables(ring.layout, start.rows)
         tables.settle()
         self._engine = OnSpark(tables)
@@ -265,7 +272,7 @@ class OnDriver:
     def rows(self) -> DataFrame:
         """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
-        return self._engine.tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
+        return self._engine.tables.rows().unionByName(local_frame(self._spark, own))
 
     def play(
         self,
@@ -316,19 +323,8 @@ class OnDriver:
         )
         return joins.unionByName(quits)
 
-    def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages through the current tables; see `InTasks.route`."""
-        node, keys = lookups_of(messages)
-        found = try_routes(self._state.player, Lookups(self._ring.facts.positions(node), keys))
-        table = lookup_table(found, self._state.ring.node)
-        return local_frame(self._ring.layout.spark, table)
-
-    def anycast(
-        self, number: int, messages: pa.Table, application: Application | None
-    ) -> DataFrame:
-        """Send anycasts after a round; see `InTasks.anycast`."""
-        table = self._state.anycast(number, messages, application)
-        return local_frame(self._ring.layout.spark, table)
+    def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
+        return local_frame(self._spark, ask(self._state))
 
     def release(self) -> None:
         """Free the tables on the executors."""

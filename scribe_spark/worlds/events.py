@@ -361,21 +361,14 @@ def check_rows(
     impossible = first_impossible(rows, extent)
     if impossible is not None:
         raise InputError(field, value, impossible[-1])
-    _refuse_empty(live_after(rows, extent), field, value)
+    empty = live_after(rows, extent) < 1
+    if empty.any():
+        at = int(np.argmax(empty))
+        raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
     if groups is not None:
         impossible = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
         if impossible is not None:
             raise InputError(field, value, impossible[-1])
-
-
-def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
-    """Refuse events after which no node is alive; `live` has the number of live nodes by round.
-
-    The message names the setting `field` and its `value`.
-    """
-    if (live < 1).any():
-        at = int(np.argmax(live < 1))
-        raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
 
 
 def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:

@@ -46,12 +46,14 @@ from scribe_spark.worlds.events import (
 )
 from scribe_spark.worlds.generators import (
     Generator,
+    Weibull,
+    churn,
     generators,
     register_generator,
+    share_of,
     unregister_generator,
 )
 from scribe_spark.worlds.groups import group_keys, rejoins, world_groups
-from scribe_spark.worlds.node_generators import Weibull, churn, share_of
 
 DATA = Path(__file__).parents[2] / "data"
 

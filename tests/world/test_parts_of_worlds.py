@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from in_tasks import Jobs
+from clock_worlds import ROUNDS, SLOW, Scheduled, begin, case_of, schedule_of
 
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import Execution, WorldConfig
@@ -21,14 +21,6 @@ from scribe_spark.systems.gossipsub.gossip import Held
 from scribe_spark.systems.gossipsub.mesh import Subscribers
 from scribe_spark.systems.gossipsub.round import CountRound
 from tests.world.conftest import Left
-from tests.world.test_round_clock import ROUNDS, SLOW, case_of, compare_gossipsub, sparse
-from tests.world.test_schedules_of_worlds import (
-    RECODED,
-    Scheduled,
-    begin,
-    often_useless,
-    schedule_of,
-)
 
 #: What is counted in messages, parts or not.
 OF_MESSAGES = ("first_copies", "duplicates")
@@ -177,34 +169,6 @@ def test_publications_are_those_with_enough_parts(parts: Parts, delivery: str, l
         assert (sums["beyond"] > 5) == (name != "ip_multicast")
     assert seen["flooding"]["open"] > 1
     assert (seen["scribe"]["late"] > 0) == (delivery == "reliable")
-
-
-@pytest.mark.parametrize(
-    "buckets", [1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 7))]
-)
-def test_recoded_gossipsub_is_an_event_queue(buckets: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times and hops of the parts that nodes make of useful copies, while nodes fail and arrive."""
-    monkeypatch.setattr(Parts, "useful", often_useless)
-    given: dict[str, Any] = {"parts": RECODED, "buckets": buckets}
-    worlds = ((begin(seed, more=sparse(seed), **given), bool(seed % 2)) for seed in range(2))
-    compared, dead, _ = compare_gossipsub(monkeypatch, worlds, RECODED)
-    assert compared > 200
-    assert dead
-
-
-def test_recoding_worlds_are_alike_on_all_engines_and_buckets() -> None:
-    def play(rounds: int = 2, **given: Any) -> list:
-        """What the systems leave that recode in worlds."""
-        played = begin(5, parts=RECODED, **given).play(saves=False, rounds=rounds)
-        return [
-            ({n: v for n, v in measures.items() if not n.startswith(("scribe.", "bayeux."))}, *rest)
-            for measures, *rest in played
-        ]
-
-    one = play()
-    assert any("sparse.parts.beyond.mean" in measures for measures, *_ in one)
-    assert play(buckets=7) == one
-    assert play(1, buckets=2, engine=Jobs) == one[:1]
 
 
 def test_late_parts_complete_late_publications() -> None:
