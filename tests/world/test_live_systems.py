@@ -228,17 +228,6 @@ def test_deliveries_are_open_before_their_deadline_for_every_system(spark, tmp_p
     assert control == {"scribe", "gossipsub", "bayeux"}
 
 
-def test_scribe_is_what_it_is_alone(spark, tmp_path, world):
-    alone = play(spark, tmp_path / "alone", systems="scribe")
-    beside = world["rounds"]
-    beside = beside[beside["system"] != "direct"]
-    keys = ["round", "measure"]
-    pd.testing.assert_frame_equal(
-        beside.sort_values(keys, ignore_index=True),
-        alone["rounds"].sort_values(keys, ignore_index=True),
-    )
-
-
 def test_what_lives_in_no_world_is_refused(tmp_path):
     out = Execution(out=str(tmp_path / "out"))
 

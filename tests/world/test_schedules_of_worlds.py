@@ -23,8 +23,8 @@ from clock_worlds import (
     systems_of,
 )
 from in_tasks import Jobs
-from in_threads import play_in_threads
 from oracle import bandwidth as oracle
+from world_states import assert_alike
 
 from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL, Parts
 from scribe_spark.config import WorldConfig
@@ -59,16 +59,11 @@ ALIKE = {
 def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets(name: str) -> None:
     world, way = ALIKE[name]
 
-    def play(exchange: Any = None, **given: Any) -> list:
-        return begin(5, exchange=exchange, **world, **given).play(saves=False, rounds=2)
+    def play(**given: Any) -> list:
+        return begin(5, **world, **given).play(saves=False, rounds=2)
 
-    one = play()
+    one = assert_alike(play, way)
     assert any("latency.p99" in measure for measures, *_ in one for measure in measures)
-    if "exchange" in way:
-        first, other = play_in_threads(2, lambda exchange: play(exchange, buckets=2))
-        assert first == other == one
-    else:
-        assert play(**way) == one
 
 
 def test_a_schedule_at_the_begin_of_rounds_changes_nothing() -> None:

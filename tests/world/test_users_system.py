@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,10 @@ from click.testing import CliRunner
 from extending import run_example
 from identifiers import parts
 from in_tasks import Jobs
-from in_threads import play_in_threads
 from living_groups import world_of
 from oracle.group_overlays import OverlaysCase, World, random_overlays
 from oracle.scribe_living.cases import random_world
-from world_states import Played
+from world_states import Played, assert_alike
 
 from scribe_spark import RunConfig, WorldConfig, experiments
 from scribe_spark.config import Execution
@@ -39,47 +39,38 @@ def random_tree():
     unregister_system("random_tree")
 
 
+#: The way in which each of two tasks has a bucket.
+WITH_TASKS = {"exchange": True, "buckets": 2}
+
 # --- worlds
 
 
-def rounds_of(
-    tree: SystemOnBuckets,
-    buckets: int,
-    engine: type = InTask,
-    exchange: Any = None,
-    rounds: int = 3,
-    units: Any = None,
-):
+def rounds_of(tree: SystemOnBuckets, units: Any = None, rounds: int = 3, **given: Any) -> list:
     """What each round of a small world leaves."""
-    world = world_of(replace(random_world(5, most=20, rounds=3)))
+    world = world_of(random_world(5, most=20, rounds=3))
     more = {"random_tree": CheckedSystem("random_tree", tree, units or {})}
-    played = Played(world, buckets, exchange, more=more, engine=engine)
-    return played.play(saves=engine is InTask, rounds=rounds)
+    played = Played(world, more=more, only=more.keys(), **given)
+    return played.play(saves="engine" not in given, rounds=rounds)
 
 
 def test_its_rounds_are_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
-    one = rounds_of(random_tree(2), 1)
+    ways = {"buckets": 7}, {"buckets": 2, "engine": Jobs, "rounds": 2}, WITH_TASKS
+    one = assert_alike(partial(rounds_of, random_tree(2)), *ways)
     measures = [name for measures, *_ in one for name in measures if name.startswith("random_")]
     assert {"random_tree.rad.median", "random_tree.children_entries.max"} <= {*measures}
-    for buckets in (2, 7):
-        assert rounds_of(random_tree(2), buckets) == one
-    assert rounds_of(random_tree(2), 2, Jobs, rounds=2) == one[:2]
-    tasks = play_in_threads(2, lambda exchange: rounds_of(random_tree(2), 2, exchange=exchange))
-    assert all(other == one for other in tasks)
 
 
 def test_a_system_with_memory_keeps_its_tables_on_any_buckets():
     """The elders of the page: a parent is drawn once, and again only if it fails."""
     elders = run_example("elders")["Elders"]()
     unregister_system("elders")
-    one = rounds_of(elders, 1, units={"repairs": "events"})
+    one = assert_alike(partial(rounds_of, elders, {"repairs": "events"}), {"buckets": 7})
     drawn, sent = (
         [measures.get(f"random_tree.messages.{kind}", 0) for measures, *_ in one]
         for kind in ("join", "payload")
     )
     assert min(sent) > 0
     assert drawn[0] > 2 * max(drawn[1:])
-    assert rounds_of(elders, 7, units={"repairs": "events"}) == one
 
 
 # --- round 0 in a run
@@ -114,8 +105,13 @@ class RunOf:
         self.sources = dict(enumerate(first))
 
     def tables(
-        self, system: SystemOnBuckets, buckets: int, is_mesh: bool, engine=InTask, exchange=None
-    ):
+        self,
+        system: SystemOnBuckets,
+        is_mesh: bool,
+        buckets: int = 1,
+        engine: type = InTask,
+        exchange: Any = None,
+    ) -> dict[str, list[tuple]]:
         """The rows that views are made of, by the name of the table."""
         bounds = bucket_bounds(self.ring, buckets, 8)
         wanted = round_of_run.Wanted(is_mesh, not is_mesh)
@@ -145,7 +141,7 @@ def test_round_0_in_a_run_is_the_oracles(name: str):
         oracle = World(given, name, draw_of(case.seed))
         oracle.alive = {*case.ids}
         oracle.members = {group: {*members} for group, members in case.members.items()}
-        found = run.tables(system_of(name, given), (1, 2, 7)[seed % 3], is_mesh=True)
+        found = run.tables(system_of(name, given), True, (1, 2, 7)[seed % 3])
         copies, deliveries = [], []
         for index, group in enumerate(run.number.tolist()):
             source = run.nodes[run.sources[index]]
@@ -171,17 +167,10 @@ def test_round_0_in_a_run_is_the_oracles(name: str):
 
 def test_a_run_is_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
     run = RunOf(random_overlays(3))
+    ways = {"buckets": 2}, {"buckets": 7}, {"buckets": 2, "engine": Jobs}, WITH_TASKS
     for system, is_mesh in ((random_tree(2), False), (system_of("can", random_overlays(3)), True)):
-        one = run.tables(system, 1, is_mesh)
+        one = assert_alike(partial(run.tables, system, is_mesh), *ways)
         assert {*one} >= {"copies" if is_mesh else "edges", "deliveries", "state"}
-        for buckets in (2, 7):
-            assert run.tables(system, buckets, is_mesh) == one
-        assert run.tables(system, 2, is_mesh, Jobs) == one
-        tasks = play_in_threads(
-            2,
-            lambda exchange: run.tables(system, 2, is_mesh, exchange=exchange),  # noqa: B023
-        )
-        assert all(other == one for other in tasks)
 
 
 def test_its_tree_has_all_members_and_its_limits(random_tree):
@@ -190,7 +179,7 @@ def test_its_tree_has_all_members_and_its_limits(random_tree):
     size = len(free.nodes)
     for capacity in (None, np.random.default_rng(1).integers(1, 4, size)):
         run = RunOf(given, capacity)
-        copies = run.tables(random_tree(2), 1, is_mesh=False)["edges"]
+        copies = run.tables(random_tree(2), False)["edges"]
         limit = np.full(size, 2) if capacity is None else capacity
         for index, source in run.sources.items():
             edges = [(row[4], row[6]) for row in copies if row[1] == index]
@@ -238,13 +227,13 @@ class Hello:
 def test_control_messages_are_counted_by_kind_sender_and_receiver():
     run = RunOf(random_overlays(3))
     for buckets in (1, 3):
-        found = run.tables(Chatty(), buckets, is_mesh=False)["control"]
+        found = run.tables(Chatty(), False, buckets)["control"]
         often = Counter(node for _, node in run.members)
         size = len(run.nodes)
         # group, kind, messages, receiver, sender
         assert found == sorted((-1, 1, n, (at + 1) % size, at) for at, n in often.items())
     with pytest.raises(InputError, match="systems = 'it': returns no multicasts in round 0"):
-        run.tables(Unmeasured(), 1, is_mesh=False)
+        run.tables(Unmeasured(), False)
 
 
 def test_a_mesh_without_columns_of_its_copies_is_refused():
@@ -266,7 +255,7 @@ def test_a_mesh_without_columns_of_its_copies_is_refused():
 
     words = "systems = 'it': leaves copies without the column first, which the run needs"
     with pytest.raises(InputError, match=words):
-        RunOf(random_overlays(3)).tables(Short(), 1, is_mesh=True)
+        RunOf(random_overlays(3)).tables(Short(), True)
 
 
 # --- its section of the config

@@ -13,10 +13,12 @@ from living_worlds import World, measured_round, state_of, world
 from oracle.scribe_living.cases import random_world
 from poisoned import PoisonedPlayer
 from seeds import seeds
+from split_states import tables_of
 from traffic import Traffic
 from world_states import Played
 
 from scribe_spark.engine import packing
+from scribe_spark.engine.packing import count_rows
 from scribe_spark.measures.multicasts import MeasureMulticasts
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
@@ -60,6 +62,21 @@ def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None
     assert in_one_process(seed, 3) == one
     for buckets in (2, 7):
         assert in_tasks(seed, buckets) == one
+
+
+@pytest.mark.parametrize("seed", [0, 8])
+def test_scribe_in_a_world_leaves_what_its_kernels_leave(seed: int) -> None:
+    """Other tests compare the kernels with the oracle."""
+    kernels, world = (world_of(random_world(seed, most=40, rounds=ROUNDS)) for _ in range(2))
+    played = Played(world, only=("scribe",), lookups=0)
+    for number in range(ROUNDS - 1):  # the last one counts all publications
+        played.step(number)
+        kernels.play(number, [event for event in kernels.case.events if event[0] == number])
+        for name, columns in tables_of(kernels.state).items():
+            left = played.engine.tables[0].get(f"scribe/{name}", {})
+            for one, column in columns.items() if left or count_rows(columns) else ():
+                np.testing.assert_array_equal(left[one], column, err_msg=f"{number} {name} {one}")
+    assert len(kernels.state.children) > 10
 
 
 # --- an overlay without groups

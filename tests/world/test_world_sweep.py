@@ -161,24 +161,6 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        (REPAIR, "exists; use --resume to continue or --overwrite to replace it"),
-        ([*flags("repair=lazy"), "--resume"], "repair = ['lazy']: "),
-        ([*flags("leaf_set=8"), "--resume"], "sweep = ['leaf_set']: "),
-        ([*flags("repair=lazy,none", lookups=31), "--resume"], "lookups = 31: "),
-    ],
-)
-def test_an_out_of_something_else_is_refused(call, finished, capsys, given, error):
-    before = (finished / "manifest.json").read_text()
-    assert call("world", *given, "--out", finished) == 2
-    told = capsys.readouterr().err
-    assert error in told
-    assert told.count("\n") == 1
-    assert (finished / "manifest.json").read_text() == before
-
-
-@pytest.mark.parametrize(
     ("values", "error"),
     [
         ("generator=mass-failure,churns", "generator = 'churns': is unknown; give one of "),
@@ -192,17 +174,6 @@ def test_a_point_that_cannot_be_leaves_no_trace(call, tmp_path, capsys, values, 
     assert told.startswith(f"scribe-spark: error: {error}")
     assert told.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_overwrite_replaces_the_points(call, finished, tmp_path):
-    out = tmp_path / "out"
-    shutil.copytree(finished, out)
-    assert call("world", *flags("lookups=0"), "--out", out, "--overwrite") == 0
-    assert {path.name for path in out.iterdir() if path.name[0] != "."} == {
-        "manifest.json", "lookups=0", "sweep", "sweep.html", "figures",
-    }  # fmt: skip
-    absent = "lookups.hops, lookups.hops.last, lookups.delivered.least, lookups.lost."
-    assert f"Without a value at any point: {absent}" in (out / "sweep.html").read_text()
 
 
 # --- without Spark
