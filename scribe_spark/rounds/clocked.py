@@ -99,40 +99,27 @@ _FEW_ROUTERS = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClockedSystem(SystemOnBuckets):
-    """A system whose members play a kernel of the clock that reacts (`clock.ClockKernel`).
+    """A system whose members play a kernel of the clock that reacts (`clock.ClockKernel`); K8 to
+    K11.
 
-    Rules: docs/rules.md, K8 to K11.
+    ``kernel(rules, seed, room)`` makes the kernel of a bucket for a play; `seed` keys the draws of
+    the round, and `room` (P,) are the rooms of the publications.  It has the commands
+    `clock.COMMANDS_OF_GROUPS`; ``kernel.sums(state)`` returns sums over the rows of `clock.STATE`
+    by the names of world measures, whose values are means.  A name in `state` is also a column of
+    `clock.STATE` that has nodes.  A wave of newcomers increases a group by the factor `growth`;
+    None: the first newcomer of an empty group is a wave, and all others are one.
 
-    Attributes
-    ----------
-    kernel : type
-        The class of the kernel.  ``kernel(rules, seed, room)`` makes the kernel of a bucket for a
-        play; `seed` keys the draws of the round, and `room` (P,) are the rooms of the publications.
-        It has the commands `clock.COMMANDS_OF_GROUPS`.  ``kernel.sums(state)`` returns sums over
-        the rows of `clock.STATE` by the names of world measures, whose values are means.
-    rules : object
-        The settings of the kernel; picklable.
-    least_wait_us : int
-        A lower bound of the waits of the kernel's timers.
-    growth : float or None
-        The factor by which a wave of newcomers increases a group; None: the first newcomer of an
-        empty group is a wave, and all others are one.
-    refresh_us : int
-        The time between two commands `clock.REFRESH` of a member; 0: none.
-    links : callable or None
-        ``links(round, key)`` returns drawn neighbours of members, in the order of their keys: the
-        columns of `clock.LINKED` but ``key``.  If it is not None, newcomers do not arrive by
-        commands; all members of their groups begin anew with such neighbours, and members fail
-        instead of leaving.
-    state : mapping of str to str
-        As in `SystemOnBuckets`; a name is also a column of `clock.STATE` that has nodes.
+    ``links(round, key)`` returns drawn neighbours of members, in the order of their keys: the
+    columns of `clock.LINKED` but ``key``.  If it is not None, newcomers do not arrive by commands;
+    all members of their groups begin anew with such neighbours, and members fail instead of
+    leaving.
     """
 
     kernel: Any = field(kw_only=False)
-    rules: Any = field(kw_only=False)
-    least_wait_us: int
+    rules: Any = field(kw_only=False)  # the settings of the kernel; picklable
+    least_wait_us: int  # a lower bound of the waits of the kernel's timers
     growth: float | None
-    refresh_us: int
+    refresh_us: int  # the time between two commands `clock.REFRESH` of a member; 0: none
     links: DrawLinks | None
     state: Mapping[str, str] = field(default_factory=dict)  # type: ignore[misc]
 

@@ -64,13 +64,6 @@ class OwnRounds:
     Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
     own rounds that begin in it; the rest of the last one belongs to the next round.
 
-    Attributes
-    ----------
-    world_us : int
-        The length of a round of the world.
-    own_us : int
-        The length of a round of the system; at most `world_us`.
-
     Examples
     --------
     >>> own = OwnRounds(world_us=2_000_000, own_us=700_000)
@@ -262,28 +255,16 @@ class LivingRound:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """The publications that are due in a round, with the numbers of their receivers.
+    """The publications that are due in a round, with the numbers of their receivers: arrays (p,).
 
     At the end of a round of the world, the publications of `deadline` rounds before are due, and a
     system counts them.  At the end of the last round, the system also counts all remaining ones,
     which are *open*.  The world, not the system, decides which members have lost a publication.
 
-    Attributes
-    ----------
-    round : ndarray of int64, shape (p,)
-        The round of the world of each publication.
-    group : ndarray of int64, shape (p,)
-        The index of its group; publications of the same group and round may be one row or several.
-    expected : ndarray of int64, shape (p,)
-        The number of nodes that are members at the end of each round from the publication to the
-        deadline, including the source.
-    in_time, late : ndarray of int64, shape (p,)
-        The numbers of expected members that received it in its round of the world (as the source
-        does), or later.
-    first_copies, duplicates : ndarray of int64, shape (p,)
-        The numbers of copies that arrived until the deadline at nodes without the publication, and
-        at nodes that already had it.  All nodes count, also those that are no member at the
-        deadline.
+    `round` and `group` (an index) may repeat.  `expected` members stay members from the publication
+    to the deadline, the source included; `in_time` or `late` of them received it in its round of
+    the world (as the source does), or later.  `first_copies` and `duplicates` are copies that
+    arrived until the deadline at nodes without or with the publication; all nodes count.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -321,26 +302,16 @@ def notes_copies(measures: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Multicasts(Rows):
-    """The measured publications of a round: arrays of shape (p,); rule S25.
+    """The measured publications of a round, sorted by group and name: arrays of shape (p,); rule
+    S25.
 
-    In a world without a schedule, each group has one measured publication at most.
-
-    Attributes
-    ----------
-    group : ndarray of int64
-        The indices of the groups, ascending; publications of a group are ascending by name.
-    publication : ndarray of int64
-        The names of the publications in :data:`DELIVERED` and :data:`CARRIED`.
-    start : ndarray of int64
-        The node at which each begins.
-    hops, delay_us : ndarray of int64
-        The hops and the delay in microseconds from there to the node where deliveries count from 0.
-    number, size : ndarray of int64
-        With a schedule, the index in `LivingRound.publish` and the size in bytes; by default, the
-        name is the index, and the size is the one of that publication.
-    root : ndarray of int64
-        The node that has the publication before its first copy; by default the start, or NONE if
-        there are hops.
+    `publication` has their names in :data:`DELIVERED` and :data:`CARRIED`, and `start` the node at
+    which each begins; `hops` and `delay_us` are those from there to the node where deliveries count
+    from 0.  With a schedule, `number` and `size` are the index in `LivingRound.publish` and the
+    size in bytes; by default, the name is the index, and the size is the one of that publication.
+    `root` is the node that has the publication before its first copy; by default the start, or NONE
+    if there are hops.  In a world without a schedule, each group has one measured publication at
+    most.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)

@@ -248,11 +248,11 @@ _ORDERS = {"tree_edges": ("group", "parent", "child"), "deliveries": ("group", "
 def multicasts_view(
     measures: MulticastMeasures, of: SystemTables, name: str, schema: StructType
 ) -> View:
-    """Return the view ``tree_edges`` or ``deliveries`` of a system's publications of a round.
+    """Return the view ``tree_edges`` or ``deliveries`` (`schemas.WRITTEN`) of publications of a
+    round.
 
-    The views have the schemas of runs (`schemas.WRITTEN`), and also the rows of the baselines.  If
-    publications have a size, there are no deliveries by naive unicast, since the clock has not
-    played its copies.
+    It has the rows of the baselines, too.  If publications have a size, there are no deliveries by
+    naive unicast, since the clock has not played its copies.
     """
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
