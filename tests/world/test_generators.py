@@ -417,65 +417,40 @@ def test_a_node_that_fails_by_one_generator_does_not_fail_by_another_too():
 # --- what a config asks for
 
 
+CROWD, TWO = {"generator": "group-crowd"}, "churn+flash-crowd"
 REFUSALS = {
-    "unknown": (
-        {"generator": "chrun"},
-        "generator = 'chrun': is unknown; give one of mass-failure, adjacent-failure, churn, "
-        "flash-crowd, root-failure, group-crowd, group-churn, publications",
-    ),
-    "no round": (
-        {"generator": "mass-failure", "rounds": 5, "event_round": 5},
-        "event_round = 5: is not a round; rounds are 0 to 4",
-    ),
-    "nobody fails": (
-        {"generator": "mass-failure", "nodes": 9},
-        "share = 0.1: is less than one node of 9; give more",
-    ),
-    "all adjacent nodes": (
-        {"generator": "adjacent-failure", "nodes": 8},
-        "adjacent = 8: leaves none of 8 nodes alive; give less",
-    ),
-    "crowd given twice": (
-        {"generator": "flash-crowd", "initial": 5},
-        "initial = 5: contradicts share of flash-crowd, which decides it; leave it out",
-    ),
-    "none waiting": (
-        {"generator": "churn", "nodes": 50, "initial": 50, "lifetime": 5.0},
-        "initial = 50: leaves 0 of 50 nodes as replacements, but ",
-    ),
-    "too many events": (
-        {"generator": "churn", "nodes": 2_000_000, "rounds": 10_000},
-        "lifetime = 100.0: makes about 360,000,000 events; must be at most 50,000,000",
-    ),
+    "unknown": ({"generator": "chrun"}, "generator = 'chrun': is unknown; give one of mass-failure"
+                ", adjacent-failure, churn, flash-crowd, root-failure, group-crowd, group-churn, "),
+    "no round": ({"generator": "mass-failure", "rounds": 5, "event_round": 5},
+                 "event_round = 5: is not a round; rounds are 0 to 4"),
+    "nobody fails": ({"generator": "mass-failure", "nodes": 9},
+                     "share = 0.1: is less than one node of 9; give more"),
+    "all adjacent nodes": ({"generator": "adjacent-failure", "nodes": 8},
+                           "adjacent = 8: leaves none of 8 nodes alive; give less"),
+    "crowd given twice": ({"generator": "flash-crowd", "initial": 5}, "initial = 5: contradicts "
+                          "share of flash-crowd, which decides it; leave it out"),
+    "none waiting": ({"generator": "churn", "nodes": 50, "initial": 50, "lifetime": 5.0},
+                     "initial = 50: leaves 0 of 50 nodes as replacements, but "),
+    "too many events": ({"generator": "churn", "nodes": 2_000_000, "rounds": 10_000},
+                        "lifetime = 100.0: makes about 360,000,000 events; must be at most 50,000"),
     "no table": ({"events": "none.csv"}, "events = 'none.csv': does not exist; give a CSV or Parq"),
-}
+}  # fmt: skip
 GROUP_REFUSALS = {
     "unknown": ({"generator": "churn+publication"}, "generator = 'publication': is unknown; give"),
     "empty": ({"generator": "churn+"}, "generator = '': is unknown; give one of mass-failure"),
     "twice": ({"generator": "churn+churn"}, "generator = 'churn+churn': names churn twice"),
-    "two starts": (
-        {"generator": "churn+flash-crowd", "initial": None},
-        "generator = 'churn+flash-crowd': churn and flash-crowd both decide which nodes live",
-    ),
-    "no groups": (
-        {"generator": "churn+publications", "groups": 0},
-        "generator = 'churn+publications': publications needs groups; give groups",
-    ),
+    "two starts": ({"generator": TWO, "initial": None}, f"generator = '{TWO}': churn and flash-cro"
+                   "wd both decide which nodes live"),
+    "no groups": ({"generator": "churn+publications", "groups": 0},
+                  "generator = 'churn+publications': publications needs groups; give groups"),
     "too large": ({"group_size": 51}, "group_size = 51: a group cannot have more members than the"),
-    "no such group": (
-        {"generator": "group-crowd", "crowd_group": 6},
-        "crowd_group = 6: is not a group; groups are 1 to 5",
-    ),
-    "too many": (
-        {"generator": "group-crowd", "crowd": 44},
-        "crowd = 44: is more than the 43 live nodes outside group 5 in round 1",
-    ),
-    "nobody left": ({"generator": "group-crowd", "crowd_group": 1}, "crowd = 0: is more than"),
+    "no such group": (CROWD | {"crowd_group": 6}, "crowd_group = 6: is not a group; groups are 1 "),
+    "too many": (CROWD | {"crowd": 44}, "crowd = 44: is more than the 43 live nodes outside group"),
+    "nobody left": (CROWD | {"crowd_group": 1}, "crowd = 0: is more than"),
     "too many publications": (
         {"generator": "publications", "publish_rate": 1000.0, "groups": 50_000, "group_size": 1},
-        "publish_rate = 1000.0: makes about 600,000,000 publications; must be at most 50,000,000",
-    ),
-}
+        "publish_rate = 1000.0: makes about 600,000,000 publications; must be at most 50,000,000"),
+}  # fmt: skip
 CASES = {
     **{f"node {name}": case for name, case in REFUSALS.items()},
     **{f"group {name}": (BASE | given, says) for name, (given, says) in GROUP_REFUSALS.items()},

@@ -139,8 +139,8 @@ CASES = {
     "plumtree": World("plumtree", {}, "jobs seven", of_plumtree),
     "plumtree, sizes": World("plumtree", SIZES, "tasks", of_plumtree),
     "plumtree, several": World("plumtree", SEVERAL, "tasks", of_plumtree),
-    "plumtree, schedule": World("plumtree", SCHEDULED, "jobs", of_plumtree, slow=False),
-    "plumtree, schedule, all ways": World("plumtree", SCHEDULED, "tasks stopped", of_plumtree),
+    "plumtree, schedule": World("plumtree", SCHEDULED, "tasks", of_plumtree, slow=False),
+    "plumtree, schedule, all ways": World("plumtree", SCHEDULED, "jobs stopped", of_plumtree),
     "splitstream": World("splitstream", {}, "tasks jobs seven stopped", of_splitstream),
     "splitstream, matched": World(
         "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
