@@ -59,9 +59,8 @@ def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None
     for system in ("scribe", "gossipsub", "bayeux"):
         assert any(f"{system}.rad.median" in measures for measures, *_ in one[0])
         assert any(f"{system}.children_entries.max" in measures for measures, *_ in one[0])
-    assert in_one_process(seed, 3) == one
-    for buckets in (2, 7):
-        assert in_tasks(seed, buckets) == one
+    assert in_one_process(seed, 7) == one
+    assert in_tasks(seed, 2) == one
 
 
 def test_scribe_in_a_world_leaves_what_its_kernels_leave() -> None:
@@ -103,7 +102,7 @@ def overlay_played(case: World, rounds: int, buckets: int) -> list:
     return seen
 
 
-@pytest.mark.parametrize("seed", [3, 5, 8, 13, 21, 34])
+@pytest.mark.parametrize("seed", [3, 8, 21])
 def test_measures_and_messages_do_not_depend_on_buckets(seed: int) -> None:
     case = world(seed, rounds=4, most=50, busy=0.2)
     one = overlay_played(case, 4, 1)
@@ -131,7 +130,7 @@ def quiet_world(seed: int):
     return replace(case, events=start + sent, buffer=None)
 
 
-@pytest.mark.parametrize("seed", [3, 8, 21])
+@pytest.mark.parametrize("seed", [8, 21])
 def test_a_round_with_the_same_trees_is_not_measured_again(seed: int, monkeypatch) -> None:
     steps: list[int] = []
     step = MeasureMulticasts.step

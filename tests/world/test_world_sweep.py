@@ -19,7 +19,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Sweep, run_world, stages
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+from scribe_spark.worlds.summary import measures_by_round, summary_units
 
 pytestmark = pytest.mark.slow
 
@@ -220,31 +220,3 @@ def test_the_config_of_the_base_says_what_points_are():
     assert worlds.shown[0] == "lookups.hops"
     with pytest.raises(InputError, match="sweep field = 'lookups'"):
         Sweep(RunConfig(nodes=50), {"lookups": (10, 20)})
-
-
-def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
-    told = {
-        0: {"nodes.live": 3.0, "lookups.hops": 2.0, "hops.1": 0.5, "hops.3": 0.5},
-        1: {"nodes.live": 1.0, "messages.join message": 6.0, "scribe.repaired.2": 3.0},
-        2: {"nodes.live": 2.0, "lookups.hops": 1.0, "hops.1": 1.0},
-    }
-    table = pd.DataFrame(
-        [(number, name, value) for number, of in told.items() for name, value in of.items()],
-        columns=["round", "measure", "value"],
-    )
-    found = summarise(measures_by_round(table))
-    assert found == {
-        "nodes.live": 2.0, "nodes.live.first": 3.0, "nodes.live.last": 2.0,
-        "nodes.live.least": 1.0, "nodes.live.most": 3.0,
-        "lookups.hops": 1.5, "lookups.hops.first": 2.0, "lookups.hops.last": 1.0,
-        "lookups.hops.least": 1.0, "lookups.hops.most": 2.0,
-        "hops.1": 0.75, "hops.1.first": 0.5, "hops.1.last": 1.0,
-        "hops.1.least": 0.5, "hops.1.most": 1.0,
-        "hops.3": 0.25, "hops.3.first": 0.5, "hops.3.last": 0.0,
-        "hops.3.least": 0.0, "hops.3.most": 0.5,
-        "messages.join message": 2.0, "messages.join message.first": 0.0,
-        "messages.join message.last": 0.0, "messages.join message.least": 0.0,
-        "messages.join message.most": 6.0,
-        "scribe.repaired.2": 1.0, "scribe.repaired.2.first": 0.0, "scribe.repaired.2.last": 0.0,
-        "scribe.repaired.2.least": 0.0, "scribe.repaired.2.most": 3.0,
-    }  # fmt: skip
