@@ -1,7 +1,7 @@
 """Publications with times and sizes in the rounds of worlds; rules W9 to W12."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,63 +91,6 @@ def test_a_saved_world_goes_on_with_its_schedule() -> None:
     """Reliable delivery keeps publications, whose sources send them again in later rounds."""
     given = {"delivery": "reliable", "buckets": 2}
     assert begin(8, **given).play(saves=True) == begin(8, **given).play(saves=False)
-
-
-# --- parts of publications
-
-
-@pytest.mark.parametrize(
-    ("parts", "seeds"),
-    [
-        (Parts(2, 4), (0,)),
-        pytest.param(Parts(3, 3), range(3), marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_a_member_has_a_publication_with_enough_parts(
-    parts: Parts, seeds: Iterable[int], left: Left
-) -> None:
-    """Latencies are those of the k-th part of each publication at each member."""
-    compared: Counter[str] = Counter()
-    for seed in seeds:
-        played = begin(seed, parts=parts)
-        for number in range(ROUNDS):
-            done = played.step(number)
-            for name, system in played.protocols.systems.systems.items():
-                table = f"{name}/{system.member_table}"
-                members = played.engine.gather(table).get(table)
-                if members is None or not left[name][1]:
-                    continue
-                multicasts, got, _ = left[name]
-                of = got, members["key"], len(played.known), parts
-                times = times_of_messages(multicasts, *of)
-                waits = sorted(
-                    sorted(of)[parts.needed - 1] for of in times.values() if len(of) >= parts.needed
-                )
-                if not waits:
-                    continue
-                for q in (50, 99):
-                    nearest = waits[-(-q * len(waits) // 100) - 1]
-                    assert done.measures[f"{name}.latency.p{q}"] == nearest / 1000, (seed, number)
-                publications = {n // parts.sent for n in done.multicasts[name].number.tolist()}
-                assert done.measures[f"{name}.multicasts"] == len(publications)
-                compared[name] += len(waits)
-    assert min(compared[name] for name in systems_of(case_of(0))) > 20, compared
-
-
-def times_of_messages(
-    of: Multicasts, got: Mapping[str, np.ndarray], members: np.ndarray, size: int, parts: Parts
-) -> dict[tuple[int, int], list[int]]:
-    """(publication, member) -> the delays of its parts, in microseconds since the start."""
-    names = zip(of.group.tolist(), of.publication.tolist(), strict=True)
-    row, known = {name: at for at, name in enumerate(names)}, set(members.tolist())
-    found = defaultdict(list)
-    columns = (got[name].tolist() for name in ("group", "publication", "node", "delay_us"))
-    for group, publication, node, delay_us in zip(*columns, strict=True):
-        at = row.get((group, publication))
-        if at is not None and node != of.start[at] and group * size + node in known:
-            found[int(of.number[at]) // parts.sent, node].append(int(of.delay_us[at]) + delay_us)
-    return found
 
 
 # --- refusals, before Spark
