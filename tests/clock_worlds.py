@@ -114,7 +114,7 @@ def schedule_of(seed: int, world: Any, most: int = 5) -> list[tuple[int, ...]]:
 def begin(
     seed: int, source: str = "routed", delivery: str = "best-effort", buckets: int = 1,
     links: Mapping[str, Any] | None = SLOW, schedule: list | None = None, parts: Parts = WHOLE,
-    loses: bool = False, scheduled: bool = True, **given: Any,
+    loses: bool = False, scheduled: bool = True, most: int = 5, **given: Any,
 ) -> Played:  # fmt: skip
     """A world whose publications are measured; its network may lose copies.
 
@@ -129,7 +129,7 @@ def begin(
     given = {"more": systems_of(world), "measures": measures, **given}
     if not scheduled:
         return Played(world, buckets, **given)
-    schedule = schedule_of(seed, world) if schedule is None else schedule
+    schedule = schedule_of(seed, world, most) if schedule is None else schedule
     return Scheduled(schedule, world, buckets, parts=parts, **given)
 
 

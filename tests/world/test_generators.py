@@ -448,8 +448,8 @@ GROUP_REFUSALS = {
     "too many": (CROWD | {"crowd": 44}, "crowd = 44: is more than the 43 live nodes outside group"),
     "nobody left": (CROWD | {"crowd_group": 1}, "crowd = 0: is more than"),
     "too many publications": (
-        {"generator": "publications", "publish_rate": 1000.0, "groups": 50_000, "group_size": 1},
-        "publish_rate = 1000.0: makes about 600,000,000 publications; must be at most 50,000,000"),
+        {"generator": "publications", "publish_rate": 1000.0, "groups": 5_000, "group_size": 1},
+        "publish_rate = 1000.0: makes about 60,000,000 publications; must be at most 50,000,000"),
 }  # fmt: skip
 CASES = {
     **{f"node {name}": case for name, case in REFUSALS.items()},

@@ -48,7 +48,7 @@ FLOODS = ("flooding", "naive_unicast")
 
 #: Worlds, and how these are played beside in one task.
 ALIKE = {
-    "sizes": ({"scheduled": False, "loses": True}, {"buckets": 2, "engine": Jobs}),
+    "sizes": ({"scheduled": False, "loses": True}, {"buckets": 2, "engine": Jobs, "rounds": 1}),
     "sizes, tasks": ({"scheduled": False}, {"exchange": True, "buckets": 2}),
     "reliable, parts": ({"delivery": "reliable", "parts": Parts(2, 4)}, {"buckets": 7}),
     "recoded": ({"parts": RECODED, "only": ("gossipsub", "flooding", "can")}, {"buckets": 7}),
@@ -59,8 +59,8 @@ ALIKE = {
 def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets(name: str) -> None:
     world, way = ALIKE[name]
 
-    def play(**given: Any) -> list:
-        return begin(5, **world, **given).play(saves=False, rounds=2)
+    def play(rounds: int = 2, **given: Any) -> list:
+        return begin(5, most=2, **world, **given).play(saves=False, rounds=rounds)
 
     one = assert_alike(play, way)
     assert any("latency.p99" in measure for measures, *_ in one for measure in measures)
