@@ -47,7 +47,7 @@ SLOW = (
     "test_systems_on_spark", "test_kernel", "test_rounds_combine", "test_extending_rule",
     "test_parts_of_worlds", "test_extending", "test_handed_over", "test_interrupts", "test_bench",
     "test_supersteps", "test_exchange_between_tasks", "test_world_on_buckets", "test_asked_for",
-    "test_live_systems", "test_protocols", "test_rounds", "test_equals_oracle",
+    "test_protocols", "test_rounds", "test_equals_oracle",
     "test_round_clock_on_spark", "test_arrivals", "test_world_state", "test_package", "test_runs",
     "test_watched_trees", "test_sweep", "test_docs", "test_users_system",
     "test_reference_multicast", "test_mesh_links", "test_group_numbers", "test_barrier",

@@ -24,7 +24,7 @@ from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.systems.scribe.groups import group_sizes
 from scribe_spark.topology.registry import load
 from scribe_spark.worlds.events import check_world
-from scribe_spark.worlds.node_generators import Weibull, share_of
+from scribe_spark.worlds.generators import Weibull, share_of
 
 NUMBERS = [
     *(0, 1, -1, 30, 2**31, 2**53 + 1, 2**63, -(2**63), 10**400, -0.0, 5e-324, 1e-6, 1e308),

@@ -23,7 +23,6 @@ from scribe_spark.systems.registry import (
     TREE,
     System,
     all_systems,
-    baseline,
     find_system,
     register_system,
     systems_of_run,
@@ -62,15 +61,6 @@ def test_a_run_may_name_its_systems():
 def test_a_variant_that_nothing_is_registered_for_is_refused():
     with pytest.raises(InputError, match=r"variants = 'colapse': is unknown; did you mean 'colla"):
         names(["lazy", "colapse"])
-
-
-def test_trees_are_those_of_variants():
-    trees = {system.variant for system in all_systems() if system.trees is not None}
-    assert trees == {"bottleneck", "collapse", "lazy"}
-
-
-def test_delays_are_compared_with_ip_multicast():
-    assert baseline().name == "ip_multicast"
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """Worlds of the oracle's cases, played by `WorldState` without Spark, on any buckets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from in_tasks import Jobs
+from in_threads import play_in_threads
 from living_groups import World, access_of
 
 from scribe_spark.can.config import CanConfig
@@ -55,9 +57,14 @@ def protocols_of(
     world: World,
     stress: LinkStress = _NEVER,
     measures: MulticastMeasures = _MEASURES,
-    more: Mapping[str, SystemOnBuckets] | None = None,
+    more: Mapping[str, SystemOnBuckets] = MappingProxyType({}),
+    only: Collection[str] = (),
+    lookups: int = 5,
 ) -> Protocols:
-    """Groups, GossipSub, Bayeux and more beside Scribe, lookups; in some the reference tree."""
+    """Scribe, GossipSub, Bayeux and `more` systems (or `only` some of these), and lookups.
+
+    In odd worlds, there is the reference tree, too.
+    """
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.config.scribe.deadline),
@@ -72,10 +79,11 @@ def protocols_of(
         "scribe": LiveScribe(world.config.scribe, trees),
         "gossipsub": live_gossipsub(GossipSubConfig()),
         "bayeux": LiveBayeux(),
-        **(more or {}),
+        **more,
     }
+    beside = {name: one for name, one in beside.items() if name in only or not only}
     systems = LiveSystems(beside, limits=None if limits is None else limits.capacities)
-    config = world.config.replace(lookups=5)
+    config = world.config.replace(lookups=lookups)
     of_pastry = config.overlay, config.world, config.seed, world.pastry.kernel
     return Protocols(*of_pastry, tree, live, systems)
 
@@ -84,22 +92,19 @@ class Played:
     """A world of the oracle's cases, played by `WorldState`.
 
     With an `exchange`, a task has one of the buckets; else a player of type `engine` has all.
-    `more` are systems beside GossipSub and Bayeux.
     """
 
     def __init__(
         self,
         world: World,
-        buckets: int,
+        buckets: int = 1,
         exchange: Any = None,
-        stress: LinkStress = _NEVER,
-        measures: MulticastMeasures = _MEASURES,
-        more: Mapping[str, SystemOnBuckets] | None = None,
         engine: type[InTask | Jobs] = InTask,
+        **of_protocols: Any,
     ) -> None:
         self.world, self.exchange, self._engine = world, exchange, engine
         self.known = world.overlay.states.known
-        self.protocols = protocols_of(world, stress, measures, more)
+        self.protocols = protocols_of(world, **of_protocols)
         self.bounds = np.linspace(0, len(self.known), buckets + 1).astype(np.int64)
         self.own = range(buckets) if exchange is None else [exchange.rank]
         never = np.full(len(self.known), -1)
@@ -186,3 +191,19 @@ def name_of(row: pa.RecordBatch) -> str:
 def rows_of(bucket: int, tables: dict) -> list[pa.RecordBatch]:
     """The tables of a bucket as rows."""
     return [row for name in tables for row in pack_rows(bucket, bucket, True, name, tables[name])]
+
+
+def assert_alike(play: Callable[..., Any], *ways: Mapping[str, Any]) -> Any:
+    """Assert that ``play(**way)`` is ``play()``, or its beginning; return the latter.
+
+    With `exchange` in a way, each of its buckets has a task.
+    """
+    one = play()
+    for way in ways:
+        if "exchange" in way:
+            count = way["buckets"]
+            found = play_in_threads(count, lambda own: play(exchange=own, buckets=count))  # noqa: B023
+        else:
+            found = [play(**way)]
+        assert all(each == (one if isinstance(one, dict) else one[: len(each)]) for each in found)
+    return one

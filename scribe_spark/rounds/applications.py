@@ -1,11 +1,8 @@
-"""Users' applications of the systems of a world: their memory, and the upcall of failures.
+"""Users' applications of the systems of a world: their memory, and the upcall of failures
+(docs/rules.md, O14).
 
-A system notes the failures that nodes notice (:func:`note_failures`); at the end of a round of the
-world, the application of each bucket is told those of its nodes (:class:`TellApplication`).
-
-References
-----------
-docs/rules.md, O14.
+A system notes the failures that nodes notice; at the end of a round of the world, the application
+of each bucket is told those of its nodes.
 """
 
 from __future__ import annotations

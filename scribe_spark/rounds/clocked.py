@@ -1,17 +1,9 @@
 """Systems that play a kernel of the clock in each round: of a world, or the round 0 of a run.
 
 Each group is a room of the clock, and each member is a place.  A round has two plays, each from
-time 0 until nothing is due:
-
-1. members fail, leave and quit, newcomers arrive in waves, and members refresh what they know
-   (:class:`_Begin`, :class:`_Enter`; K8, K9);
-2. sources publish (:class:`_LetPublish`; K10).
-
-The state of the members stays in the buckets (`clock.STATE`).  Buckets count the messages of each
-play and the receivers of publications (:class:`_CountMessages`, :class:`_CountPublications`,
-:class:`_EndClockedRound`; K11).
-
-Rules: docs/rules.md, K8 to K11.
+time 0 until nothing is due: first members fail, leave and quit, newcomers arrive in waves, and
+members refresh what they know (K8, K9); then sources publish (K10).  The state of the members stays
+in the buckets (`clock.STATE`), which count messages and receivers (K11).
 """
 
 from __future__ import annotations
@@ -57,7 +49,6 @@ from scribe_spark.core.arrays import (
     distinct,
     find_sorted,
     index_in_run,
-    read_table,
     run_starts,
     whole_numbers,
 )
@@ -68,13 +59,11 @@ from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
 from scribe_spark.rounds.pending import (
     CAME,
-    DUE,
     EXPECTED,
     PUBLISHED,
-    Published,
     count_due,
-    last_counted,
     note_received,
+    play_account,
 )
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
@@ -86,7 +75,6 @@ from scribe_spark.rounds.system import (
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
-    count_messages,
     notes_copies,
 )
 from scribe_spark.underlay.protocol import Kernel as Network
@@ -111,40 +99,27 @@ _FEW_ROUTERS = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClockedSystem(SystemOnBuckets):
-    """A system whose members play a kernel of the clock that reacts (`clock.ClockKernel`).
+    """A system whose members play a kernel of the clock that reacts (`clock.ClockKernel`); K8 to
+    K11.
 
-    Rules: docs/rules.md, K8 to K11.
+    ``kernel(rules, seed, room)`` makes the kernel of a bucket for a play; `seed` keys the draws of
+    the round, and `room` (P,) are the rooms of the publications.  It has the commands
+    `clock.COMMANDS_OF_GROUPS`; ``kernel.sums(state)`` returns sums over the rows of `clock.STATE`
+    by the names of world measures, whose values are means.  A name in `state` is also a column of
+    `clock.STATE` that has nodes.  A wave of newcomers increases a group by the factor `growth`;
+    None: the first newcomer of an empty group is a wave, and all others are one.
 
-    Attributes
-    ----------
-    kernel : type
-        The class of the kernel.  ``kernel(rules, seed, room)`` makes the kernel of a bucket for a
-        play; `seed` keys the draws of the round, and `room` (P,) are the rooms of the publications.
-        It has the commands `clock.COMMANDS_OF_GROUPS`.  ``kernel.sums(state)`` returns sums over
-        the rows of `clock.STATE` by the names of world measures, whose values are means.
-    rules : object
-        The settings of the kernel; picklable.
-    least_wait_us : int
-        A lower bound of the waits of the kernel's timers.
-    growth : float or None
-        The factor by which a wave of newcomers increases a group; None: the first newcomer of an
-        empty group is a wave, and all others are one.
-    refresh_us : int
-        The time between two commands `clock.REFRESH` of a member; 0: none.
-    links : callable or None
-        ``links(round, key)`` returns drawn neighbours of members, in the order of their keys: the
-        columns of `clock.LINKED` but ``key``.  If it is not None, newcomers do not arrive by
-        commands; all members of their groups begin anew with such neighbours, and members fail
-        instead of leaving.
-    state : mapping of str to str
-        As in `SystemOnBuckets`; a name is also a column of `clock.STATE` that has nodes.
+    ``links(round, key)`` returns drawn neighbours of members, in the order of their keys: the
+    columns of `clock.LINKED` but ``key``.  If it is not None, newcomers do not arrive by commands;
+    all members of their groups begin anew with such neighbours, and members fail instead of
+    leaving.
     """
 
     kernel: Any = field(kw_only=False)
-    rules: Any = field(kw_only=False)
-    least_wait_us: int
+    rules: Any = field(kw_only=False)  # the settings of the kernel; picklable
+    least_wait_us: int  # a lower bound of the waits of the kernel's timers
     growth: float | None
-    refresh_us: int
+    refresh_us: int  # the time between two commands `clock.REFRESH` of a member; 0: none
     links: DrawLinks | None
     state: Mapping[str, str] = field(default_factory=dict)  # type: ignore[misc]
 
@@ -165,19 +140,12 @@ class ClockedSystem(SystemOnBuckets):
         return tuple(name for name in self.kernel.messages if name not in self.payload)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play one round of the system; see `SystemOnBuckets.play_round`."""
-        published = read_table(Published, kept, PUBLISHED)
+        """See `SystemOnBuckets.play_round`."""
         round = _ClockedRound.of(self, player, now)
         if round.has_events:
             player.keep(partial(_play, round), "clock")
-        if len(round.publish.node):
-            published.add_came(now, player.take(CAME)[CAME])
-        last = last_counted(now)
-        player.play(_EndClockedRound(round, last, now.is_last))
-        taken = player.take(DUE, _SUMS)
-        due = published.take_counted(last, len(round.number), taken)
-        kept[PUBLISHED] = published.to_columns()
-        count_messages(player, now)
+        end = partial(_EndClockedRound, round, is_last=now.is_last)
+        due, taken = play_account(player, kept, now, end, _SUMS)
         sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
         members = sums.pop("members", 1)
         measures = {name: total / members for name, total in sums.items()}
@@ -268,11 +236,7 @@ class _ClockedRound:
         return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
 
     def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
-        """Play the commands in the tables of buckets until no event is due.
-
-        `room` (P,) has the index of the group of each publication.  Messages take at least
-        `least_us` microseconds.
-        """
+        """Play the commands in buckets' tables; `room` (P,) has the group of each publication."""
         links, wires, ring, validation_us = self.links, None, self.facts.ring, None
         if links is not None:
             up, down, validation_us = links.rates(ring.node, ring.router, links.validation_us)
@@ -297,10 +261,7 @@ class _ClockedRound:
 
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
-    """Return a lower bound of the delays between different nodes, at least 1 us.
-
-    `router` has the index of each node's router, and `network` answers queries of routes.
-    """
+    """Return a lower bound of the delays between different nodes, at least 1 us."""
     distinct_routers, least = distinct(np.sort(router)), 2 * lan_us + network.least_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
@@ -339,10 +300,7 @@ class _Newcomers:
 
     @classmethod
     def of(cls, round: _ClockedRound, members: np.ndarray) -> Self:
-        """Return the newcomers, in waves, each with a drawn contact.
-
-        `members` are the keys (group, node) of the members that stay, ascending.
-        """
+        """Return the newcomers, in waves, each with a contact among `members` (keys) or others."""
         key, size, groups = round.join, round.size, len(round.number)
         group = key // size
         waiting, there = (np.bincount(one, minlength=groups) for one in (group, members // size))
@@ -405,20 +363,14 @@ class _ClockedProgram:
         raise NotImplementedError
 
     def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
-        """Append commands called `name` to the table of commands, for the places in `key`.
-
-        `key` has keys (group, node); `columns` are ``time_us`` and ``value``, by default 0.
-        """
+        """Append commands for the places in `key`; their time and value are 0 by default."""
         rows = {"time_us": key * 0, "value": key * 0, **columns}
         room, node = np.divmod(key, self.round.size)
         kind = np.full(len(key), COMMANDS_OF_GROUPS.index(name))
         append(tables, COMMANDS, {"node": node, "room": room, "kind": kind, **rows})
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
-        """Write the table of the clock's places: all members, and the keys in `key`.
-
-        Keys are (group, node).
-        """
+        """Write the table of the clock's places: all members, and the keys in `key`."""
         room, node = np.divmod(distinct(np.r_[_members(tables), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
 
@@ -527,12 +479,10 @@ def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
 def _choices(
     round: _ClockedRound, key: np.ndarray, group: tuple[int, int], some: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the links that some members of a group choose (rule Z8).
+    """Return the links that `some` members (rows in `key`) of a group choose (rule Z8).
 
-    `key` has the numbers of all members, group by group; `group` has the first row of the group
-    there, and the row after its last one; `some` has the rows of the members that choose.  Each
-    array of the result has three rows and a column for each link: the row in `key` of the member,
-    that of the neighbour, and 1 for a lazy link, else 0.
+    Each array has a column for each link: the rows in `key` of both ends, and 1 for a lazy link.
+    `group` has the first row of the group in `key`, and the row after its last one.
     """
     first, end = group
     count = end - first

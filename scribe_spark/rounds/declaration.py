@@ -73,19 +73,10 @@ def _call(place: str, *given: Any) -> Any:
 class Picture:
     """The words and colours of the picture of a group's overlay (`multicast.PICTURE`).
 
-    Attributes
-    ----------
-    heading : str
-        The heading of the legend, such as ``edges by layer``.
-    name : callable
-        ``name(rank)`` returns the name of the edges of a rank.  Those of the least rank are the
-        widest.
-    words : str
-        What a reader should see, in sentences.
-    value : str
-        What the numbers at nodes mean, with their unit; empty if no edge has a value.
-    root : str
-        What the node without a parent is.
+    The `heading` is that of the legend, such as ``edges by layer``; ``name(rank)`` returns the name
+    of the edges of a rank, of which the least has the widest edges.  `words` say what a reader
+    should see, `value` what the numbers at nodes mean (empty without numbers), and `root` what the
+    node without a parent is.
     """
 
     heading: str

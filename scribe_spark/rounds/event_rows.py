@@ -82,15 +82,8 @@ class Extent:
 
 @dataclass(frozen=True)
 class EventRows(Rows):
-    """E rows of a table of events, in any order.
-
-    Attributes
-    ----------
-    rounds, nodes : ndarray of int64, shape (E,)
-    events : ndarray of int8, shape (E,)
-        The codes of events; -1 for an unknown name.
-    groups : ndarray of int64, shape (E,)
-        The groups; `NO_GROUP` for node events.  By default all are `NO_GROUP`.
+    """E rows of a table of events, in any order; `events` has codes (int8, -1: unknown), and
+    `groups` is `NO_GROUP` for node events, the default.
     """
 
     rounds: np.ndarray
@@ -185,10 +178,7 @@ class Lifetimes:
         return without(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
 
     def by_round(self) -> Iterator[np.ndarray]:
-        """Yield an array that marks the live nodes after each round: bool, shape (N,).
-
-        The same array is changed and yielded again.
-        """
+        """Yield one array, shape (N,), again and again: True for the live nodes of each round."""
         alive = self._before.is_alive(np.arange(self._before.nodes))
         order = np.argsort(self._rows.rounds, kind="stable")
         ends = np.searchsorted(self._rows.rounds[order], np.arange(self._before.rounds), "right")
@@ -199,10 +189,7 @@ class Lifetimes:
             yield alive
 
     def _play(self, alive: np.ndarray, which: np.ndarray) -> None:
-        """Apply the events in the rows `which` to the mask `alive`; later rounds win.
-
-        The rows of a node are sorted by round, and numpy writes in order.
-        """
+        """Apply the events in the rows `which`, ascending for each node, to the mask `alive`."""
         alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
 
     def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
@@ -234,9 +221,8 @@ def first_bad_cell(
 ) -> str | None:
     """Describe the first row of events with an impossible value; None if all rows are good.
 
-    `names` are the names of the events in the table, to report unknown ones; `extent` has the
-    numbers of nodes and rounds, and `groups` are the numbers of the groups, ascending, or None in a
-    world without groups.
+    `names` are the events' names in the table, to report unknown ones; `groups` are the numbers of
+    the groups, ascending, or None in a world without groups.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
@@ -288,7 +274,7 @@ def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
 
 
 def _row(rows: EventRows, at: int, name: str | None = None) -> str:
-    """Return words for the row `at` of an events table, for an error message."""
+    """Return words for the row `at` of an events table."""
     name = EVENT_NAMES[rows.events[at]] if name is None else name
     group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
     return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
@@ -390,8 +376,17 @@ def first_impossible_in_groups(
     alive, life = lifetimes.at(rows.nodes, rows.rounds)
     is_twice = _same_as_before(rows.groups, rows.nodes, rows.rounds, rows.events)
     members = np.zeros(len(rows), dtype=bool) if members is None else members[order]
-    faults = _MembershipFaults(rows, life, may_join, members)
-    bad = np.flatnonzero(~alive | is_twice | faults.both | faults.wrong)
+    # joins and quits follow the last one of the node in its life
+    places = np.flatnonzero((rows.events == JOIN) | (rows.events == QUIT))
+    few = rows.take(places)
+    has_previous = _same_as_before(few.groups, few.nodes, life[places])
+    last = np.arange(len(few)) - has_previous
+    joined = np.where(has_previous, few.events[last] == JOIN, members[places])
+    permitted = may_join(few.groups, few.nodes)
+    both, wrong = np.zeros((2, len(rows)), dtype=bool)
+    both[places] = _same_as_before(few.groups, few.nodes, few.rounds)
+    wrong[places] = np.where(few.events == QUIT, ~(joined & permitted), joined)
+    bad = np.flatnonzero(~alive | is_twice | both | wrong)
     if not len(bad):
         return None
     first = np.lexsort((rows.groups[bad], rows.nodes[bad], rows.rounds[bad]))[0]
@@ -402,8 +397,13 @@ def first_impossible_in_groups(
         what = f"{_row(rows, at)} is impossible: {reason}"
     elif is_twice[at]:
         what = _twice(rows, at, bool(is_start[at - 1]))
+    elif both[at]:
+        what = f"{_place(rows, at)} has two events, join and quit; {_move_later(rows.rounds[at])}"
     else:
-        what = faults.in_words(at, is_start)
+        one = int(np.searchsorted(places, at))
+        previous = int(places[one - 1]) if has_previous[one] else None
+        reason = _membership(rows, at, previous, bool(permitted[one]), is_start)
+        what = f"{_row(rows, at)} is impossible: {reason}"
     return number, node, what
 
 
@@ -414,52 +414,24 @@ def _same_as_before(*columns: np.ndarray) -> np.ndarray:
     return same
 
 
-class _MembershipFaults:
-    """Finds joins of members and quits of other nodes, in rows by group, node, round, event.
-
-    `both` marks rows of nodes that join and quit in a round, and `wrong` rows with other faults.
-    """
-
-    def __init__(
-        self, rows: EventRows, life: np.ndarray, may_join: MayJoin, members: np.ndarray
-    ) -> None:
-        self._rows = rows
-        places = np.flatnonzero((rows.events == JOIN) | (rows.events == QUIT))
-        few = rows.take(places)
-        has_previous = _same_as_before(few.groups, few.nodes, life[places])
-        before = np.arange(len(few)) - has_previous
-        joined = np.where(has_previous, few.events[before] == JOIN, members[places])
-        permitted = may_join(few.groups, few.nodes)
-        self.both, self.wrong = np.zeros((2, len(rows)), dtype=bool)
-        self.both[places] = _same_as_before(few.groups, few.nodes, few.rounds)
-        self.wrong[places] = np.where(few.events == QUIT, ~(joined & permitted), joined)
-        self._previous = np.full(len(rows), -1)
-        self._previous[places[has_previous]] = places[before[has_previous]]
-        self._may_join = np.ones(len(rows), dtype=bool)
-        self._may_join[places] = permitted
-
-    def in_words(self, at: int, is_start: np.ndarray) -> str:
-        """Describe the fault of the impossible row `at`; `is_start` marks joins before round 0."""
-        rows = self._rows
-        if self.both[at]:
-            both = f"{_place(rows, at)} has two events, join and quit"
-            return f"{both}; {_move_later(rows.rounds[at])}"
-        row = f"{_row(rows, at)} is impossible"
-        previous = int(self._previous[at])
-        if rows.events[at] == QUIT and not self._may_join[at]:
-            return f"{row}: the access list does not let the node join"
-        if rows.events[at] == QUIT:
-            since = "" if previous < 0 else f" since its quit in round {rows.rounds[previous]}"
-            return f"{row}: the node is no member{since}; let it join before"
-        when, since = "at the start", " from the start"
-        if previous < 0:
-            since = ""
-        elif not is_start[previous]:
-            when = f"in round {rows.rounds[previous]}"
-            since = f" since its join {when}"
-        if not self._may_join[at]:
-            return f"{row}: the access list does not let the node join, which it tried {when}"
-        return f"{row}: the node is a member{since}; let it quit before"
+def _membership(
+    rows: EventRows, at: int, previous: int | None, may_join: bool, is_start: np.ndarray
+) -> str:
+    """Say why the join or quit in the row `at` is impossible after the one in row `previous`."""
+    if rows.events[at] == QUIT:
+        if not may_join:
+            return "the access list does not let the node join"
+        since = "" if previous is None else f" since its quit in round {rows.rounds[previous]}"
+        return f"the node is no member{since}; let it join before"
+    when, since = "at the start", " from the start"
+    if previous is None:
+        since = ""
+    elif not is_start[previous]:
+        when = f"in round {rows.rounds[previous]}"
+        since = f" since its join {when}"
+    if not may_join:
+        return f"the access list does not let the node join, which it tried {when}"
+    return f"the node is a member{since}; let it quit before"
 
 
 def _place(rows: EventRows, at: int) -> str:

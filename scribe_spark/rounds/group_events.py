@@ -1,12 +1,8 @@
-"""The groups of a world with their access lists, and their events: create, join, quit, publish.
+"""The groups of a world with their access lists, and their events: create, join, quit, publish
+(W12).
 
 Buckets keep the pairs (group, node) of the members, whatever systems a world plays, so that
 impossible events are refused before a round.
-
-References
-----------
-JSAC 2002, Sections III, III.A and III.A.1 (credentials); docs/rules.md, "Rounds" and
-W12 (times and sizes of publications).
 """
 
 from __future__ import annotations
@@ -44,11 +40,7 @@ SOURCE_BITS = 32
 def publication_ids(
     number: int | np.ndarray, source: np.ndarray, turn: np.ndarray | int = 0, nodes: int = 0
 ) -> np.ndarray:
-    """Return the ids of publications of a round: round << 32 | turn * nodes + source.
-
-    `number` is the round, `source` are the node numbers of the sources, `nodes` is the number after
-    the greatest one.  Turns are those of `group_events.Publishing`; without a schedule, they are 0.
-    """
+    """Return the ids of publications: round << 32 | turn * `nodes` + source (a node's number)."""
     return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | (turn * nodes + source)
 
 
@@ -77,19 +69,8 @@ class Groups:
         known: Ring,
         lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None,
     ) -> Groups:
-        """Return groups from their numbers and keys, in any order.
-
-        Parameters
-        ----------
-        number : ndarray of int64, shape (G,)
-            The numbers of the groups.
-        keys : Keys, shape (G,)
-            Their groupIds.
-        known : Ring
-            The nodes.
-        lists : mapping, optional
-            Operation -> its access lists, as three arrays: the numbers of the groups that have a
-            list (which may be empty), and the group and the node number of each entry.
+        """Return groups; an operation's `lists` have the listed groups, and group and node of each
+        entry.
         """
         order = np.argsort(number)
         number, size = number[order], len(known)
@@ -101,10 +82,7 @@ class Groups:
         return cls(number, keys.take(order), size, allowed)
 
     def allows(self, operation: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return True where the access lists allow an operation to a node in a group: bool.
-
-        `group` are indices of groups, and `node` positions of nodes.
-        """
+        """Return True where access lists allow an operation to a node in a group (an index)."""
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]
@@ -135,17 +113,9 @@ def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
 class Publishing(Rows):
     """The publications that begin in a round; a publication's name is its index; arrays (p,).
 
-    Attributes
-    ----------
-    group, node : ndarray of int64
-        The index of the group, and the position of the source.
-    at_us : ndarray of int64
-        The time since the begin of the round, in microseconds.
-    size : ndarray of int64
-        The size in bytes; 0 if publications have no size.
-    turn : ndarray of int64
-        Of the publications of a group in the round, those with one turn have different sources, and
-        turns ascend with time; all are 0 without a schedule.
+    `at_us` is the time since the begin of the round, and `size` is 0 if publications have no size.
+    Of the publications of a group in the round, those with one `turn` have different sources, and
+    turns ascend with time; all are 0 without a schedule.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -204,10 +174,9 @@ class Publishing(Rows):
 
 @dataclass(frozen=True)
 class GroupEvents:
-    """The events of groups in a round: for each kind, pairs of a group and a node.
+    """The events of groups in a round: for each kind, different pairs of a group and a node.
 
-    Groups are indices, nodes are positions in the ring.  The nodes are alive after Pastry's events.
-    For each kind, a pair occurs at most once.  In a world with a schedule, `schedule` has all
+    The nodes are alive after Pastry's events.  In a world with a schedule, `schedule` has all
     publications, and `publish` has their pairs.
     """
 
@@ -228,12 +197,7 @@ class GroupEvents:
         at_us: np.ndarray | None = None,
         size: np.ndarray | None = None,
     ) -> GroupEvents:
-        """Return the group events among events that are given by numbers of nodes and groups.
-
-        `event` has the name of each event, and `known` is the ring of all nodes.  In a world with a
-        schedule, `at_us` and `size` are the times (us) and sizes (bytes) of publications; a
-        negative time means that none is given, which is 0.
-        """
+        """Return the group events among `event` (names); a negative time is 0."""
         some = np.isin(event, _KINDS)
         event, number = event[some], node[some]
         position, index = known.positions(number), index_sorted(groups.number, group[some])
@@ -268,10 +232,7 @@ class GroupEvents:
         return replace(self, schedule=self.schedule.in_parts(parts))
 
     def by_kind(self) -> dict[str, Pairs]:
-        """Return, for each kind (create, join, quit, publish), its pairs (group, node).
-
-        Groups are indices, and nodes positions in the ring.
-        """
+        """Return, for each kind (create, join, quit, publish), its pairs (group, node)."""
         return {kind: getattr(self, kind) for kind in _KINDS}
 
     def published(self, size: int = 0) -> Publishing:
@@ -290,31 +251,26 @@ _KINDS = ("create", "join", "quit", "publish")
 JOINING, QUITTING = "joins of the round", "quits of the round"
 
 #: The events that members may do or not: a member cannot join, another node cannot quit.
-OF_MEMBERS = ("join", "quit")
+_OF_MEMBERS = ("join", "quit")
+
+#: The table of a bucket with its members: sorted keys ``group * K + node``.
+MEMBERS = "members of the world"
+
+#: The table of impossible events: ``kind`` (an index of `_OF_MEMBERS`), ``group``, ``node``.
+_REFUSED = "refused events of members"
 
 
-def refuse_impossible(
-    player: RoundPlayer,
-    number: int,
-    groups: Groups,
-    events: Events,
-    of_groups: GroupEvents,
-    check: Program,
-    refused_table: str,
+def check_group_events(
+    player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> None:
-    """Raise `ImpossibleRound` for impossible events of groups, before round `number` is played.
-
-    `events` are those of nodes, `of_groups` those of groups.  The program `check` writes joins of
-    members and quits of nodes that are no members into `refused_table`: ``kind`` (an index of
-    :data:`OF_MEMBERS`), ``group``, ``node``.
-    """
+    """Raise `ImpossibleRound` for impossible events of groups, before round `number` is played."""
     ring, wrong = player.environment.facts.ring, dict[str, np.ndarray]()
     if len(of_groups.join[0]) + len(of_groups.quit[0]):
-        player.play(check)
-        if player.has(refused_table):
-            refused = player.take(refused_table)[refused_table]
+        player.play(_CheckMembers(player.environment.bounds, groups, of_groups))
+        if player.has(_REFUSED):
+            refused = player.take(_REFUSED)[_REFUSED]
             pair = refused["group"] * len(ring) + refused["node"]
-            wrong = {kind: pair[refused["kind"] == at] for at, kind in enumerate(OF_MEMBERS)}
+            wrong = {kind: pair[refused["kind"] == at] for at, kind in enumerate(_OF_MEMBERS)}
     alive = player.lives.alive.copy()
     alive[np.r_[events.fail, events.leave]] = False
     alive[events.entering] = True
@@ -344,24 +300,6 @@ def refuse_impossible(
     raise ImpossibleRound(number, fault[-1])
 
 
-#: The table of a bucket with its members: sorted keys ``group * K + node``.
-MEMBERS = "members of the world"
-
-#: The table of impossible events: ``kind`` (an index of `OF_MEMBERS`), ``group``, ``node``.
-_REFUSED = "refused events of members"
-
-
-def check_group_events(
-    player: RoundPlayer, number: int, groups: Groups, events: Events, of_groups: GroupEvents
-) -> None:
-    """Raise `ImpossibleRound` for impossible events of groups, by the members in :data:`MEMBERS`.
-
-    The parameters are those of :func:`refuse_impossible`.
-    """
-    check = _CheckMembers(player.environment.bounds, groups, of_groups)
-    refuse_impossible(player, number, groups, events, of_groups, check, _REFUSED)
-
-
 def change_memberships(
     player: RoundPlayer,
     groups: Groups,
@@ -369,11 +307,7 @@ def change_memberships(
     of_groups: GroupEvents,
     by_messages: bool = False,
 ) -> list[Program]:
-    """Return the program that changes :data:`MEMBERS` in a round, in a list; empty without changes.
-
-    Members join and quit, and dead nodes are removed.  A join without the right changes nothing.
-    With `by_messages`, more joins and quits come as messages.
-    """
+    """Return the program that changes :data:`MEMBERS` in a round, in a list, if it changes."""
     gone = np.sort(np.r_[events.fail, events.leave])
     if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone) + by_messages:
         return []
@@ -407,7 +341,7 @@ class _CheckMembers(_OfMembers):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table of refused events; send nothing."""
         members, wrong = self.members(tables), []
-        for index, kind in enumerate(OF_MEMBERS):
+        for index, kind in enumerate(_OF_MEMBERS):
             keys = self.keys(bucket, getattr(self.events, kind))
             is_member = find_sorted(members, keys) >= 0
             keys = keys[is_member if kind == "join" else ~is_member]
@@ -420,10 +354,7 @@ class _CheckMembers(_OfMembers):
 
 @dataclass(frozen=True)
 class ChangeMembers(_OfMembers):
-    """Change the table of members in a bucket; the nodes `gone` (ascending) have died or left.
-
-    Joins and quits may also come as messages.
-    """
+    """Change the table of members in a bucket; the nodes `gone` (ascending) have died or left."""
 
     gone: np.ndarray
 
@@ -439,10 +370,7 @@ class ChangeMembers(_OfMembers):
         return {}
 
     def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the keys (group, node) of a bucket's nodes that join, or quit, ascending.
-
-        These are `pairs` of the round's events, and nodes that received a message of a `kind`.
-        """
+        """Return the keys of a bucket's nodes in `pairs` and in messages, ascending."""
         keys = self.keys(bucket, pairs)
         return np.sort(np.r_[keys, keys_sent(inbox, kind, self.groups.size)])
 
@@ -465,11 +393,7 @@ class RoundTimes:
     def first_fault(
         self, publishes: np.ndarray, at_us: np.ndarray, size: np.ndarray
     ) -> tuple[int, str] | None:
-        """Return the first row of events with an impossible time or size, and the fault in words.
-
-        `at_us` are times since the begin of the round, and `size` bytes; NONE means that the row
-        has no time or no size.  `publishes` is True for publications.
-        """
+        """Return the first row with an impossible time or size (NONE: none), and the fault."""
         has_time, has_size = at_us != NONE, size != NONE
         after = f"at or after the end of its round, which lasts {canonical('time', self.round_us)}"
         faults = (

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,6 @@ from scribe_spark.core.arrays import (
     find_sorted,
     index_in_run,
     index_sorted,
-    read_table,
     whole_numbers,
 )
 from scribe_spark.core.keys import key_of, mixed_key
@@ -56,13 +56,11 @@ from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.pending import (
     CAME,
-    DUE,
     EXPECTED,
     PUBLISHED,
-    Published,
     count_due,
-    last_counted,
     note_received,
+    play_account,
 )
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
@@ -75,7 +73,6 @@ from scribe_spark.rounds.system import (
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
-    count_messages,
     notes_copies,
 )
 from scribe_spark.underlay.protocol import Kernel, node_delays
@@ -133,18 +130,7 @@ class Overlays:
     tree: np.ndarray = field(default_factory=whole_numbers)
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
-        """Return the edges of groups' overlays, repeated for each publication of their group.
-
-        Parameters
-        ----------
-        edges : Columns
-            ``group`` (an index), ``node``, ``peer`` and others.
-
-        Returns
-        -------
-        dict of str to ndarray
-            The same columns, and ``publication`` (an index).
-        """
+        """Return the edges of groups' overlays, repeated for each publication of their group."""
         order = np.argsort(edges["group"], kind="stable")
         begin, end = (np.searchsorted(edges["group"][order], self.of + more) for more in (0, 1))
         publication, row = expand(begin, end)
@@ -155,22 +141,9 @@ class Overlays:
     ) -> dict[str, np.ndarray]:
         """Return edges from each node of an overlay to random other nodes, its peers.
 
-        Parameters
-        ----------
-        network : Network
-            The network.
-        count : int
-            The number of peers of each node; a node of a group with fewer others has all of them.
-        purpose : str
-            The purpose of the draws, which are keyed by the seed, the purpose, the group and the
-            node.
-
-        Returns
-        -------
-        dict of str to ndarray
-            ``group`` (an index), ``node``, ``peer``, ``rank`` and ``delay_us``: each peer of a node
-            once.  Ranks number the peers of a node from 0 in random order; ``delay_us`` is the
-            delay of the edge in microseconds.
+        A node has `count` peers, or all others if these are fewer.  The columns are ``group`` (an
+        index), ``node, peer, rank`` and ``delay_us``; ranks number the peers of a
+        node from 0 in random order.
         """
         ring = network.ring
         order = np.lexsort((ring.node[self.node], self.group))
@@ -188,15 +161,7 @@ class Overlays:
         return {**ends, "rank": index_in_run(of), "delay_us": delay_us}
 
     def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
-        """Return edges down trees, without those to sources, and edges from sources to roots.
-
-        Parameters
-        ----------
-        down : Columns
-            ``publication`` (an index), ``node`` and ``peer``.
-        root : ndarray of int64, shape (p,)
-            The root of each publication's tree; NONE: there is no tree.
-        """
+        """Return edges down trees, but to sources, and from sources to roots (NONE: no tree)."""
         other = np.flatnonzero(down["peer"] != self.source[down["publication"]])
         up = np.flatnonzero((root >= 0) & (root != self.source))
         first = {"publication": up, "node": self.source[up], "peer": root[up]}
@@ -207,16 +172,10 @@ class Overlays:
 class Built:
     """The overlays that a bucket has built: their edges, entries and messages.
 
-    Attributes
-    ----------
-    edges : Columns
-        See `GroupOverlays.edges`.
-    kept : mapping of str to Columns
-        The entries that nodes keep, by a name of `SystemOnBuckets.state`: ``group`` (an index;
-        NONE: no group), ``node, entries``; perhaps ``layer``, a number that follows the name.
-    told : mapping of str to Columns
-        The messages by which members build the overlay, by a kind of `SystemOnBuckets.building`:
-        ``group`` (an index), ``sender, to``; perhaps ``messages``, the numbers of equal ones.
+    `kept` has the entries that nodes keep, by a name of `SystemOnBuckets.state`: ``group`` (an
+    index, or NONE), ``node, entries``; perhaps ``layer``, a number that follows the name.  `told`
+    has the messages that build the overlay, by a kind of `SystemOnBuckets.building`: ``group,
+    sender, to``; perhaps ``messages``, the numbers of equal ones.
     """
 
     edges: Columns
@@ -308,38 +267,25 @@ class GroupOverlays(SystemOnBuckets):
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the pictures of groups in a run; by default none.
 
-        Returns
-        -------
-        Columns
-            ``group`` (an index), ``parent`` and ``child`` (positions), which form a tree of each
-            group; ``rank`` and perhaps ``value`` as in `multicast.PICTURE`.  Rows with equal ends
-            are left out.
+        The columns are ``group`` (an index), ``parent`` and ``child`` (positions), which form a
+        tree of each group, ``rank``, and perhaps ``value`` as in `multicast.PICTURE`.  Rows with
+        equal ends are left out.
         """
         return {}
 
     def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
-        """Return arrays by name, which all buckets can read while they build; by default none.
-
-        `player` plays programs of the system.
-        """
+        """Return arrays by name, which all buckets can read while they build; by default none."""
         return {}
 
     def state_of(self, tables: Tables, groups: np.ndarray) -> Mapping[str, Columns]:
-        """Return the state of some `groups` (indices, ascending) as tables; by default none.
-
-        `tables` are those of the bucket that builds their overlays.
-        """
+        """Return the state of some `groups` (indices, ascending) as tables; by default none."""
         return {}
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
-        """Return the edges over which each publication may go.
+        """Return the edges over which each publication may go: ``publication, node, peer``,
+        :attr:`carried`.
 
         The result must depend on a group's own members and publications only.
-
-        Returns
-        -------
-        Columns
-            ``publication`` (an index), ``node`` and ``peer`` (positions), and :attr:`carried`.
         """
         raise NotImplementedError
 
@@ -348,7 +294,7 @@ class GroupOverlays(SystemOnBuckets):
         return to_all(first, edges)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play one round of the system; see `SystemOnBuckets.play_round`."""
+        """See `SystemOnBuckets.play_round`."""
         round = self.begin_round(player, now)
         changes = {QUITS: to_nodes(now.quit), JOINS: to_nodes(now.join)}
         player.play(Remember(round), changes)
@@ -380,25 +326,14 @@ class GroupOverlays(SystemOnBuckets):
     def publish(
         self, player: SystemPlayer, kept: Tables, round: OverlayRound, now: LivingRound
     ) -> SystemRound:
-        """Let publications spread; in a world, also count messages, and publications that are due.
-
-        `kept` has the orchestrator's tables, `round` the common data of programs, and `now` the
-        round of the world.
-        """
-        published = read_table(Published, kept, PUBLISHED)
+        """Let publications spread; in a world, also count messages and due publications."""
         measured = round.multicasts if now.measures else None
         if len(now.publish):
             self.spread(player, round, now)
             player.play(CountOverlayCopies(round, now.measures, now.in_run))
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
-        if len(now.publish):
-            published.add_came(now, player.take(CAME)[CAME])
-        last = last_counted(now)
-        player.play(CountDue(round, last))
-        due = published.take_counted(last, len(now.group), player.take(DUE))
-        kept[PUBLISHED] = published.to_columns()
-        count_messages(player, now)
+        due, _ = play_account(player, kept, now, partial(CountDue, round))
         return SystemRound({}, due, multicasts=measured, begun=self.begun)
 
     @property
@@ -505,7 +440,7 @@ def _keys(tables: Tables, name: str) -> np.ndarray:
 
 
 class Remember(OverlayProgram):
-    """The program by which buckets note which of their nodes are members: rule O1."""
+    """Buckets note which of their nodes are members: rule O1."""
 
     silent: ClassVar[bool] = True
 
@@ -525,7 +460,7 @@ class Remember(OverlayProgram):
 
 
 class Build(OverlayProgram):
-    """The program by which each group's builder (a bucket) builds its overlay: rule O2."""
+    """Each group's builder (a bucket) builds its overlay: rule O2."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send members to builders, send edges to their nodes, and write `dissemination.EDGES`."""
@@ -557,10 +492,7 @@ class Build(OverlayProgram):
         return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
 
     def _build(self, tables: Tables, members: np.ndarray) -> Columns:
-        """Build overlays; return the edges of live nodes as messages to these nodes.
-
-        `members` are the keys (group, node) that a builder has received.
-        """
+        """Build the overlays of `members` (keys); return the edges of live nodes as messages."""
         round, size = self.round, self.round.size
         groups = distinct(members // size)
         mine = np.flatnonzero(find_sorted(groups, round.published) >= 0)
@@ -590,11 +522,7 @@ class Build(OverlayProgram):
         return take(sent, round.lives.alive[sent[AT]])
 
     def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
-        """Keep the edges of the watched group, which the page of the run draws, in `PICTURE`.
-
-        `edges` has the edges of all groups, and may have the column ``value``; ``edges["group"]``
-        has indices of `groups`.
-        """
+        """Keep the edges of the watched group, which the page of the run draws, in `PICTURE`."""
         if edges:
             none = np.full(len(edges["group"]), np.nan)
             edges = {"value": none, **edges, "group": groups[edges["group"]]}
@@ -602,10 +530,7 @@ class Build(OverlayProgram):
             tables[PICTURE] = take(edges, some & (edges["parent"] != edges["child"]))
 
     def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
-        """Count entries of nodes, and messages by which overlays were built (`Built`).
-
-        `groups` has the index of each group in `built`.
-        """
+        """Count entries of nodes, and messages by which overlays were built (`Built`)."""
         round = self.round
         for name, kept in built.kept.items():
             group = np.where(kept["group"] < 0, NONE, groups[kept["group"]])
@@ -620,10 +545,7 @@ class Build(OverlayProgram):
 
 @dataclass(frozen=True)
 class CountOverlayCopies(OverlayProgram):
-    """The program by which buckets count copies, and receivers that are expected: O4 and O5.
-
-    A run reads no counts, so its buckets only note copies and deliveries.
-    """
+    """Buckets count copies and expected receivers (O4, O5), and note copies for measures."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
     in_run: bool = False
@@ -714,7 +636,7 @@ class CountOverlayCopies(OverlayProgram):
 
 @dataclass(frozen=True)
 class CountDue(OverlayProgram):
-    """The program by which buckets count the publications that are due: rule O5."""
+    """Buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due
     silent: ClassVar[bool] = True

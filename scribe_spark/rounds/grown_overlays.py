@@ -9,7 +9,10 @@ buckets:
 2. builders play the system's rules for one period (:class:`_PlayPeriod`; O11);
 3. publications spread over the overlay as it is then (`group_overlays.Build`; O2 to O5).
 
-Rules: docs/rules.md, O1 to O5, O10 to O12.
+A builder records by group the own round of the last event of a member, and the one in which the
+overlay has last changed: the own rounds that overlays need to come to rest (O13).
+
+Rules: docs/rules.md, O1 to O5, O10 to O13.
 """
 
 from __future__ import annotations
@@ -23,11 +26,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import SortedTable, divided, find_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    SortedTable,
+    distinct,
+    divided,
+    find_sorted,
+    read_table,
+    whole_numbers,
+)
 from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.exchange import add_rows
+from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
@@ -44,14 +54,7 @@ from scribe_spark.rounds.group_overlays import (
     Overlays,
     Remember,
 )
-from scribe_spark.rounds.player import TRAFFIC
-from scribe_spark.rounds.rest import (
-    REST_COUNTS,
-    count_rest,
-    note_rest,
-    rest_measures,
-    structure_rows,
-)
+from scribe_spark.rounds.player import TRAFFIC, Counted, Counts
 from scribe_spark.rounds.system import (
     LivingRound,
     OwnRounds,
@@ -73,6 +76,11 @@ MEASURED = "measured"
 
 #: The beginning of the names of the tables of the state in a bucket.
 _STATE = "state: "
+
+#: The table `_Rest` of a builder, which stays; its counts at the end of a round of the world; and
+#: the histograms there.
+_REST, _REST_COUNTS = "state: rest", "counts of rest"
+_ROUNDS, _MOVING = "rounds", "moving"
 
 
 @dataclass(frozen=True)
@@ -320,7 +328,7 @@ class GrownOverlays(GroupOverlays):
         else:
             count_messages(player, now)
             done = SystemRound({}, Publications())
-        taken = player.take(_COUNTS, _SUMS, REST_COUNTS)
+        taken = player.take(_COUNTS, _SUMS, _REST_COUNTS)
         counts, sums = (add_up(taken.get(table, {})) for table in (_COUNTS, _SUMS))
         measures = self.measures_of(sums) if now.ends_round else {}
         if self.structure and now.ends_round:
@@ -328,7 +336,7 @@ class GrownOverlays(GroupOverlays):
             sent = sum(told.get(kind, 0) for kind in self.control)
             member_seconds = max(1.0, sums.get("members", 0.0)) * now.own.world_us / 1_000_000
             measures = {**measures, "control.member": sent / member_seconds}
-            measures |= rest_measures(taken.get(REST_COUNTS, {}))
+            measures |= _rest_measures(taken.get(_REST_COUNTS, {}))
         return replace(done, measures=measures, counts=dict.fromkeys(self.counted, 0.0) | counts)
 
 
@@ -411,12 +419,12 @@ class _PlayPeriod(BuilderProgram):
         state = _state(system, tables)
         if state or handed or changes:
             period = self.period(tables, handed)
-            before = structure_rows(state, system.structure) if follows else {}
+            before = _structure_rows(state, system.structure) if follows else {}
             self._count(tables, system.play_period(state, period))
             if follows:
-                now = structure_rows(state, system.structure)
+                now = _structure_rows(state, system.structure)
                 events = np.r_[period.join[0], period.quit[0]]
-                note_rest(tables, period.number, events, self.died, before, now)
+                _note_rest(tables, period.number, events, self.died, before, now)
             for ends in period.failures:
                 note_failures(tables, *ends)
             if period.counts:
@@ -427,7 +435,7 @@ class _PlayPeriod(BuilderProgram):
         if self.ends_round and state:
             tables[_SUMS] = {name: np.atleast_1d(n) for name, n in system.sums(state).items()}
             if follows:
-                count_rest(tables, self.number)
+                _count_rest(tables, self.number)
         return {}
 
     def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:
@@ -462,3 +470,69 @@ def _add_up_traffic(tables: Tables) -> None:
     parts = [tables.pop(name) for name in names]
     ends = "kind", "group", "sender", "to"
     tables[f"{TRAFFIC} 0"] = add_rows("messages", concatenate(parts), *ends)
+
+
+# --- the own rounds that overlays need to come to rest after joins, quits and failures: O13
+
+
+@dataclass
+class _Rest(SortedTable):
+    """The own rounds of the last event and of the last change, by group (an index)."""
+
+    event: np.ndarray = field(default_factory=whole_numbers)
+    change: np.ndarray = field(default_factory=whole_numbers)
+
+
+def _structure_rows(
+    state: Mapping[str, Columns], structure: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """Return the rows of an overlay; `structure` has the name of its table and the columns."""
+    name, *columns = structure
+    rows = state.get(name, {})
+    return {one: rows.get(one, whole_numbers()) for one in columns}
+
+
+def _note_rest(
+    tables: Tables, number: int, events: np.ndarray, died: np.ndarray, before: Columns, now: Columns
+) -> None:
+    """Note the events and the changes of the own round `number`.
+
+    `events` are the groups with joins or quits, `died` the nodes that died, ascending; `before` and
+    `now` are the rows of the overlay: ``group``, ``node`` and others.
+    """
+    rest = read_table(_Rest, tables, _REST)
+    hit = before["group"][find_sorted(died, before["node"]) >= 0]
+    begun, changed = distinct(np.r_[events, hit]), whole_numbers()
+    if not all(np.array_equal(before[name], now[name]) for name in now):
+        _, keys, times = distinct_rows(*concatenate([before, now]).values())
+        changed = distinct(keys[0][times == 1])
+    for groups, column in ((begun, "event"), (changed, "change")):
+        row = rest.find(groups)
+        rest.put(groups[row < 0], event=number, change=number - 1)
+        kept = {name: getattr(rest, name)[rest.find(groups)] for name in rest.columns()}
+        rest.put(groups, **kept | {column: number})
+    if not len(begun) and not len(changed):
+        return
+    rest.keep(find_sorted(distinct(np.r_[now["group"], events]), rest.key) >= 0)
+    tables.pop(_REST, None)
+    if len(rest):
+        tables[_REST] = rest.to_columns()
+
+
+def _count_rest(tables: Tables, number: int) -> None:
+    """Count the groups of a builder by the own rounds that they needed, after round `number`."""
+    rest, counts = read_table(_Rest, tables, _REST), Counts()
+    counts.add(_ROUNDS, np.maximum(rest.change - rest.event + 1, 0))
+    counts.add(_MOVING, (rest.change == number).astype(np.int64))
+    tables[_REST_COUNTS] = counts.columns()
+
+
+def _rest_measures(taken: Columns) -> dict[str, float]:
+    """Return the measures from the counts of all builders; see `declaration.GROWN_MEASURES`."""
+    counted = Counted(taken)
+    rounds = counted.histogram(_ROUNDS)
+    return {
+        "rest.mean": rounds.mean() or 0.0,
+        "rest.max": rounds.max or 0.0,
+        "rest.moving": counted.histogram(_MOVING).mean() or 0.0,
+    }

@@ -1,17 +1,11 @@
-"""Publications of a world until they are counted; buckets count their expected receivers.
+"""Publications of a world until they are counted, at their deadline or the world's end: B19, O5.
 
 Systems use this module if their publications arrive in their own round or never.
-
-A publication is *counted* when it is due, that is at its deadline, or at the end of the world.
-
-References
-----------
-docs/rules.md, B19 and O5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,8 +18,13 @@ from scribe_spark.core.arrays import (
     sums_at,
     whole_numbers,
 )
-from scribe_spark.engine import Columns, Tables
-from scribe_spark.rounds.system import LivingRound, Publications
+from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.rounds.system import (
+    LivingRound,
+    Publications,
+    SystemPlayer,
+    count_messages,
+)
 
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
 EXPECTED, DUE = "expected", "due"
@@ -51,11 +50,7 @@ class Expected(SortedTable):
 
 @dataclass
 class Published(SortedTable):
-    """The publications that are not counted yet, summed by round and group; a row has a number.
-
-    `group` is the index of the group, and the last columns are the numbers of first and of repeated
-    copies that arrived.
-    """
+    """The publications that are not counted yet, by round and group, and their copies."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -74,20 +69,13 @@ class Published(SortedTable):
         self.insert(index, round=number, group=group, **copies)
 
     def add_came(self, now: LivingRound, came: Columns) -> None:
-        """Append the publications of a round, with the copies that all buckets counted.
-
-        `came` has the tables :data:`CAME` of all buckets, one after the other.
-        """
+        """Append the publications of a round, with the copies in all buckets' :data:`CAME`."""
         groups = len(now.group)
         first, again = (came[name].reshape(-1, groups).sum(axis=0) for name in ("first", "again"))
         self.add(now.number, np.bincount(now.publish.group, minlength=groups), first, again)
 
     def take_counted(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
-        """Remove the publications up to round `last`, and return their accounts.
-
-        `groups` is the number of groups; `taken` has the table :data:`DUE` of all buckets, if it
-        exists.
-        """
+        """Remove the publications up to round `last`; return their accounts, by :data:`DUE`."""
         counted = self.round <= last
         key = (self.round * groups + self.group)[counted]
         copies = self.first_copies[counted], self.duplicates[counted]
@@ -119,10 +107,8 @@ def note_received(
 ) -> None:
     """Note in a bucket's table how many publications of round `number` each member has received.
 
-    `members` are the ascending keys (group, node) of the members in the bucket, `published` (p,)
-    are the groups of the publications, and `heard` has the key (group, node) of each publication
-    that reached a node, in any order.  `groups` and `size` are the numbers of groups and nodes, G
-    and K.
+    `members` are ascending keys, `published` are the groups of the publications, and `heard` has
+    the key (group, node) of each publication that reached a node.
     """
     count = np.bincount(published, minlength=groups)
     members = members[count[members // size] > 0]
@@ -137,9 +123,7 @@ def note_received(
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:
     """Write :data:`DUE`: the receivers of publications up to round `last`, by round and group.
 
-    A node that is no member any more is not expected to receive any publication.  `members` are the
-    ascending keys (group, node) of the members in the bucket; see :func:`note_received` for the
-    rest.
+    A node that is no member any more is not expected to receive any publication.
     """
     expected = read_table(Expected, tables, EXPECTED)
     expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)
@@ -150,3 +134,27 @@ def count_due(tables: Tables, last: int, groups: int, size: int, members: np.nda
     tables[DUE] = {"key": key, **sums}
     expected.keep(~due)
     tables[EXPECTED] = expected.to_columns()
+
+
+def play_account(
+    player: SystemPlayer,
+    kept: Tables,
+    now: LivingRound,
+    end: Callable[[int], Program],
+    *tables: str,
+) -> tuple[Publications, Mapping[str, Columns]]:
+    """Play the end of a round: count the publications that are due, and messages by kind.
+
+    ``end(last)`` is the program that writes :data:`DUE` for publications up to round `last`, and
+    perhaps other `tables`, which are returned, too.
+    """
+    published = read_table(Published, kept, PUBLISHED)
+    if len(now.publish):
+        published.add_came(now, player.take(CAME)[CAME])
+    last = last_counted(now)
+    player.play(end(last))
+    taken = player.take(DUE, *tables)
+    due = published.take_counted(last, len(now.group), taken)
+    kept[PUBLISHED] = published.to_columns()
+    count_messages(player, now)
+    return due, taken

@@ -1,13 +1,8 @@
 """The player of a round's programs, with the environment of nodes; counts of messages and values.
 
-The environment has facts about nodes, their lives, and rules.  A message is counted by kind in the
-bucket of its sender; dead nodes that messages met are recorded.  For each measured value, a bucket
-counts the things (nodes, groups, deliveries) that have it, and returns no row for each node.  So
-the sums over buckets are integers that do not depend on the number of buckets.
-
-References
-----------
-JSAC 2002, Sections II and III.
+A message is counted by kind in the bucket of its sender; dead nodes that messages met are recorded.
+For each measured value, a bucket counts the things (nodes, groups, deliveries) that have it, so the
+sums over buckets are integers that do not depend on the number of buckets.
 """
 
 from __future__ import annotations
@@ -122,10 +117,7 @@ class Observer:
     def record(
         self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, **more: np.ndarray
     ) -> None:
-        """Record senders and receivers (positions) of messages of a kind in a new `TRAFFIC` table.
-
-        `more` are further columns of that table.
-        """
+        """Record senders and receivers of messages of a kind in a new table :data:`TRAFFIC`."""
         before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
         tables[f"{TRAFFIC} {before}"] = {
             "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
@@ -147,9 +139,8 @@ class Observer:
     ) -> None:
         """Count a message of a kind for each element of `arrives`; False marks a lost message.
 
-        `sender` and `to` are positions.  `group` are the groups of the messages, by default none;
         `times` has the number of messages that each row stands for, if no message is lost; `size`
-        are the sizes of the messages in bytes, by default those of kinds.
+        are the sizes in bytes, by default those of kinds.
         """
         lost = arrives.size - np.count_nonzero(arrives)
         messages = arrives.size if times is None else int(times.sum())
@@ -173,10 +164,7 @@ class Observer:
 def ends_of(
     kind: str, messages: int | np.integer, between: Between
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the senders and the receivers of messages, which the function `between` computes.
-
-    A ValueError is raised if these are not as many as the counted `messages` of a `kind`.
-    """
+    """Return the senders and the receivers of `messages`; refuse other numbers of them."""
     sender, to = between()
     if not len(sender) == len(to) == messages:
         raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
@@ -189,10 +177,7 @@ def both_ways(asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of messages and of lost messages by kind, summed over all buckets.
-
-    `table` has the tables :data:`MESSAGES` of the buckets, one after the other.
-    """
+    """Return the messages and the lost messages by kind, from all buckets' :data:`MESSAGES`."""
     sums = [table[name].reshape(-1, kinds).sum(axis=0) for name in ("messages", "lost")]
     return sums[0], sums[1]
 
@@ -390,25 +375,14 @@ class RoundPlayer:
 
 @dataclass(frozen=True)
 class _LivesInFiles(KnowsLives):
-    """A read-only snapshot of the lives of all nodes in files that tasks map; picklable."""
+    """The lives of all nodes in files of each machine, for jobs on Spark."""
 
     shared: SharedInFiles
 
-    @property
-    def alive(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["alive"]
-
-    @property
-    def died(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["died"]
-
-    @property
-    def wait(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["wait"]
-
-    @property
-    def entered(self) -> np.ndarray:  # type: ignore[override]
-        return self.shared["entered"]
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in KnowsLives.__annotations__:
+            raise AttributeError(name)
+        return self.shared[name]
 
     @functools.lru_cache(maxsize=4)  # noqa: B019  (there are few handles)
     def known_dead(self, number: int) -> np.ndarray:

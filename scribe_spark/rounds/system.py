@@ -64,13 +64,6 @@ class OwnRounds:
     Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
     own rounds that begin in it; the rest of the last one belongs to the next round.
 
-    Attributes
-    ----------
-    world_us : int
-        The length of a round of the world.
-    own_us : int
-        The length of a round of the system; at most `world_us`.
-
     Examples
     --------
     >>> own = OwnRounds(world_us=2_000_000, own_us=700_000)
@@ -215,11 +208,7 @@ class LivingRound:
     def lost_copies(
         self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
     ) -> Lost | None:
-        """Return the losses of copies of publications; None if the network loses no copies.
-
-        `facts` has the nodes, `some` are indices in `publish` (by default all), and `more` are
-        columns of links that are further keys of the draws, as in `Losses.of_publications`.
-        """
+        """Return the losses of copies of (some) publications, keyed by `more` columns, too."""
         losses = Losses.of(facts, self.kernel)
         if losses is None:
             return None
@@ -228,10 +217,7 @@ class LivingRound:
         return losses.of_publications(key, publish.node, more)
 
     def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
-        """Return the jitter of copies of publications; None without jitter.
-
-        The parameters are those of :meth:`lost_copies`.
-        """
+        """Return the jitter of copies of (some) publications; None without jitter."""
         jitter = Jitter.of(facts, self.kernel)
         if jitter is None:
             return None
@@ -269,28 +255,16 @@ class LivingRound:
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """The publications that are due in a round, with the numbers of their receivers.
+    """The publications that are due in a round, with the numbers of their receivers: arrays (p,).
 
     At the end of a round of the world, the publications of `deadline` rounds before are due, and a
     system counts them.  At the end of the last round, the system also counts all remaining ones,
     which are *open*.  The world, not the system, decides which members have lost a publication.
 
-    Attributes
-    ----------
-    round : ndarray of int64, shape (p,)
-        The round of the world of each publication.
-    group : ndarray of int64, shape (p,)
-        The index of its group; publications of the same group and round may be one row or several.
-    expected : ndarray of int64, shape (p,)
-        The number of nodes that are members at the end of each round from the publication to the
-        deadline, including the source.
-    in_time, late : ndarray of int64, shape (p,)
-        The numbers of expected members that received it in its round of the world (as the source
-        does), or later.
-    first_copies, duplicates : ndarray of int64, shape (p,)
-        The numbers of copies that arrived until the deadline at nodes without the publication, and
-        at nodes that already had it.  All nodes count, also those that are no member at the
-        deadline.
+    `round` and `group` (an index) may repeat.  `expected` members stay members from the publication
+    to the deadline, the source included; `in_time` or `late` of them received it in its round of
+    the world (as the source does), or later.  `first_copies` and `duplicates` are copies that
+    arrived until the deadline at nodes without or with the publication; all nodes count.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -304,21 +278,9 @@ class Publications(Rows):
     def by_group(self, groups: np.ndarray, last_due: int) -> dict[str, np.ndarray]:
         """Return the account of all publications by round and group, over all sources.
 
-        Every system's publications are accounted for here.  A member that has not received a
-        publication has *lost* it if the publication is due; otherwise the delivery is *open*.
-
-        Parameters
-        ----------
-        groups : ndarray of int64, shape (G,)
-            The numbers of the groups, by index.
-        last_due : int
-            The last round whose publications are due.
-
-        Returns
-        -------
-        dict of str to ndarray of int64
-            ``round``, ``group`` and `schemas.PUBLICATION_COUNTS`; in_time + late + lost + open =
-            expected, and ``due`` is ``expected`` of the publications that are due, 0 of others.
+        A member that has not received a publication of a round up to `last_due` has *lost* it; else
+        the delivery is *open*. in_time + late + lost + open = expected, and ``due`` is ``expected``
+        of the publications that are due, 0 of others.
         """
         columns = self.to_columns()
         key, which = np.unique(
@@ -340,26 +302,16 @@ def notes_copies(measures: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Multicasts(Rows):
-    """The measured publications of a round: arrays of shape (p,); rule S25.
+    """The measured publications of a round, sorted by group and name: arrays of shape (p,); rule
+    S25.
 
-    In a world without a schedule, each group has one measured publication at most.
-
-    Attributes
-    ----------
-    group : ndarray of int64
-        The indices of the groups, ascending; publications of a group are ascending by name.
-    publication : ndarray of int64
-        The names of the publications in :data:`DELIVERED` and :data:`CARRIED`.
-    start : ndarray of int64
-        The node at which each begins.
-    hops, delay_us : ndarray of int64
-        The hops and the delay in microseconds from there to the node where deliveries count from 0.
-    number, size : ndarray of int64
-        With a schedule, the index in `LivingRound.publish` and the size in bytes; by default, the
-        name is the index, and the size is the one of that publication.
-    root : ndarray of int64
-        The node that has the publication before its first copy; by default the start, or NONE if
-        there are hops.
+    `publication` has their names in :data:`DELIVERED` and :data:`CARRIED`, and `start` the node at
+    which each begins; `hops` and `delay_us` are those from there to the node where deliveries count
+    from 0.  With a schedule, `number` and `size` are the index in `LivingRound.publish` and the
+    size in bytes; by default, the name is the index, and the size is the one of that publication.
+    `root` is the node that has the publication before its first copy; by default the start, or NONE
+    if there are hops.  In a world without a schedule, each group has one measured publication at
+    most.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
@@ -412,10 +364,7 @@ class Multicasts(Rows):
         return self.take(order if every else order[run_starts(self.group[order])])
 
     def of_groups(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return each pair of an element of `group` and a publication of that group.
-
-        The result is two arrays: indices in `group`, and indices here.
-        """
+        """Return the pairs of an element of `group` and a publication of it: two indices."""
         first, end = (np.searchsorted(self.group, group, side) for side in ("left", "right"))
         row, of = expand(first, end)
         return row, of
@@ -464,10 +413,7 @@ class SystemRound:
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def without_times(self, merged: bool) -> Begun:
-        """Return the publications whose deliveries have no times yet, if publications have a size.
-
-        `merged` is True if routers duplicate the system's packets.
-        """
+        """Return the publications with sizes whose deliveries have no times yet."""
         of = Multicasts() if self.multicasts is None else self.multicasts
         if self.begun is not None and not merged:
             return self.begun
@@ -476,10 +422,7 @@ class SystemRound:
 
 
 def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
-    """Play the own rounds of a system in a round of the world; return one result for all.
-
-    ``play(round)`` plays an own round; ``now.number`` is the number of the world's round.
-    """
+    """Play the own rounds of a system in a round of the world; return one result for all."""
     first, end = now.own.first(now.number), now.own.first(now.number + 1)
     quiet = _without_events(now)
     played = [
@@ -513,13 +456,7 @@ _ENDLESS = OwnRounds(world_us=2**62)
 
 
 def play_run(system: SystemOnBuckets, player: SystemPlayer, now: LivingRound) -> SystemRound:
-    """Play a run of a system: all joins and publications of `now`, in one own round or several.
-
-    Returns
-    -------
-    SystemRound
-        The result of the last own round.
-    """
+    """Play a run: all joins and publications of `now`; return the result of the last own round."""
     if system.rounds_before is None:
         return system.play_round(player, Tables(), now)
     most = system.rounds_before + most_supersteps(len(now.ring))
@@ -534,10 +471,7 @@ def play_rounds_of_run(
     now: LivingRound,
     numbers: Iterable[int],
 ) -> SystemRound:
-    """Play the own rounds `numbers` of a run, until the system says that no other one follows.
-
-    `kept` has the tables that the orchestrator keeps between own rounds.
-    """
+    """Play the own rounds `numbers` of a run, until the system says that no other one follows."""
     quiet, before = replace(_without_events(now), own=_ENDLESS), system.rounds_before
     assert before is not None
     for number in numbers:
@@ -558,20 +492,8 @@ def play_rounds_of_run(
 class SystemPlayer:
     """Plays a system's programs on buckets that also have tables of other protocols.
 
-    The orchestrator (`SystemOnBuckets.play_round`) sees only the tables that it takes or gathers.
-
-    Parameters
-    ----------
-    engine : Player
-        The player with the tables of all protocols.
-    facts : KnowsRing
-        The nodes.
-    bounds : ndarray of int64, shape (B + 1,)
-        The positions at which the buckets begin, and the number of nodes.
-    prefix : str
-        The beginning of the names of the system's tables.
-    reads, shares : tuple of str
-        Tables of other protocols that the system reads, or also writes.
+    The names of the system's tables begin with `prefix`; it also reads the tables `reads` of other
+    protocols, and writes those in `shares`.  The methods are those of `engine.Player`.
     """
 
     def __init__(
@@ -588,14 +510,9 @@ class SystemPlayer:
         self._shared: dict[str, Shared] = {}
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program on all buckets; `first` has its first messages, as in `Player.play`."""
         return self._engine.play(self._own(program), first)
 
     def play_some(self, programs: Steps) -> int:
-        """Play the first of several programs and perhaps more; return how many were played.
-
-        `PlaysSteps.play_some` explains which programs are played together.
-        """
         return self._engine.play_some([self._own_step(one) for one in programs])
 
     def _own(self, program: Program) -> Program:
@@ -611,35 +528,27 @@ class SystemPlayer:
         return prefixed(name, self._prefix, self._reads + self._shares)
 
     def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
-        """Play an orchestrator's programs where the buckets are kept, as `Player.keep` does."""
         of = self.facts, self.bounds, self._prefix, self._reads, self._shares
         called = self._prefix + called
         self._engine.keep(lambda engine: orchestrate(SystemPlayer(engine, *of)), called)
 
     def has(self, name: str) -> bool:
-        """Return True if buckets have a table of the system, as `Player.has` does."""
         return self._engine.has(self._full(name))
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Remove tables of the system from all buckets and return them, as `Player.take` does."""
         return self._named(self._engine.take(*(self._prefix + name for name in names)))
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Return tables of the system from all buckets, as `Player.gather` does."""
         return self._named(self._engine.gather(*(self._prefix + name for name in names)))
 
     def forget(self, match: Callable[[str], bool]) -> None:
-        """Remove tables of the system from all buckets, as `Player.forget` does."""
         prefix = self._prefix
         self._engine.forget(
             lambda name: name.startswith(prefix) and match(name.removeprefix(prefix))
         )
 
     def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
-        """Make arrays readable for all buckets, once in a round of the world; see `Player.share`.
-
-        `make` returns the arrays by name; it is called at the first use of `name`.
-        """
+        """Make arrays of `make()` readable for all buckets, once in a round of the world."""
         if name not in self._shared:
             self._shared[name] = self._engine.share(**make())
         return self._shared[name]
@@ -819,13 +728,7 @@ class SystemOnBuckets:
         now: LivingRound,
         measure: Callable[[SystemRound], None] | None = None,
     ) -> SystemRound:
-        """Play the own rounds that begin in a round of the world; return one result for all.
-
-        Parameters
-        ----------
-        measure : callable, optional
-            It is called while buckets still have :data:`DELIVERED` and :data:`CARRIED`.
-        """
+        """Play the own rounds in a round of the world; `measure` sees the buckets' tables."""
         kept = Tables.of(player.take(*self.kept))
         done = play_own_rounds(partial(self.play_round, player, kept), now)
         if measure is not None:
@@ -841,10 +744,7 @@ class SystemOnBuckets:
 
 
 def count_messages(player: SystemPlayer, now: LivingRound) -> None:
-    """Add the messages that observers have counted in buckets to the tally of the round.
-
-    In a run, also take the rows of recorded messages.
-    """
+    """Add the messages that observers have counted in buckets to the tally of a world's round."""
     if now.in_run:
         return
     now.tally.take(player.take(MESSAGES))

@@ -1,10 +1,5 @@
-"""Checks of a user's system in a world: a fault in the results of a round gives one line.
-
-A fault of a system is bad input, also if it occurs on an executor.
-
-References
-----------
-docs/rules.md, "Measures, by round".
+"""Checks of a user's system in a world: a fault in the results of a round is bad input, told in one
+line, also on an executor.
 """
 
 from __future__ import annotations
@@ -43,16 +38,8 @@ class CheckedSystem(SystemOnBuckets):
             kind = type(self.system).__name__
             raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
         names = (
-            "kept_in_buckets",
-            "kept",
-            "reads",
-            "member_table",
-            "merged",
-            "building",
-            "state",
-            "recodes",
-            "notes_failures",
-            "sources_join",
+            *("kept_in_buckets", "kept", "reads", "member_table", "merged", "building", "state"),
+            *("recodes", "notes_failures", "sources_join", "trees_of", "stays"),
         )
         for name in names:
             if not hasattr(self.system, name):
@@ -76,37 +63,21 @@ class CheckedSystem(SystemOnBuckets):
 
     @property
     def has_trees(self) -> bool:
-        """See `SystemOnBuckets.has_trees`."""
         return self.system.has_trees
 
     @property
     def payload(self) -> tuple[str, ...]:
-        """The kinds of messages that are copies of publications."""
         return self.system.payload
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The kinds of control messages."""
         return self.system.control
 
     @property
     def rounds_before(self) -> int | None:
-        """The number of own rounds of a run before the own round with its publications."""
         return self.system.rounds_before
 
-    def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-        """See `SystemOnBuckets.trees_of`."""
-        return self.system.trees_of(number, group, source)
-
-    def stays(self, name: str) -> bool:
-        """Return True if the user's system keeps a table of a bucket until the next round.
-
-        A `GrownOverlays` keeps its state in such tables.
-        """
-        return self.system.stays(name)
-
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play an own round of the user's system, and check its results."""
         done, where = self.system.play_round(player, kept, now), f"round {now.number}"
         if not isinstance(done, SystemRound):
             words = f"play_round returns a {type(done).__name__}, not a SystemRound"

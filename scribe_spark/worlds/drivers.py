@@ -1,8 +1,5 @@
-"""Rounds of a world: in one Spark job whose tasks keep their buckets, or a job for each superstep.
-
-References
-----------
-G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 2010.
+"""Rounds of a world: in one Spark job whose tasks keep their buckets, or a job for each superstep
+(as Pregel does: Malewicz et al., SIGMOD 2010).
 """
 
 from __future__ import annotations
@@ -62,12 +59,34 @@ MANY = 2**16
 _MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
 
 
-class InTasks:
-    """A driver of a world: its rounds are played in tasks that keep their buckets.
+class _Driver:
+    """A driver of a world; its queries leave the world as it is."""
 
-    The rows of `start` are freed when they are replaced.  The first job of tasks fills the nodes'
-    tables, if they are not filled.
-    """
+    _facts: Facts
+
+    def route(self, messages: pa.Table) -> DataFrame:
+        """Route messages ``node, key_hi, key_lo`` through the current tables: `schemas.LOOKUPS`."""
+        node, keys = lookups_of(messages)
+        lookups = Lookups(self._facts.positions(node), keys)
+
+        def route(state: WorldState) -> pa.Table:
+            return lookup_table(try_routes(state.player, lookups), state.ring.node)
+
+        return self._ask(route, "routes")
+
+    def anycast(
+        self, number: int, messages: pa.Table, application: Application | None
+    ) -> DataFrame:
+        """Send anycasts ``group, node, number`` after a round: `schemas.ANYCASTS`."""
+        return self._ask(lambda state: state.anycast(number, messages, application), "anycasts")
+
+    def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
+        """Return the table that an orchestrator returns; `called` is the name of its Spark job."""
+        raise NotImplementedError
+
+
+class InTasks(_Driver):
+    """A driver of a world whose rounds are played in tasks that keep their buckets."""
 
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols) -> None:
         self._start: DataFrame | None = start.rows
@@ -103,21 +122,12 @@ class InTasks:
         *,
         messages: bool = False,
     ) -> list[RoundLeft]:
-        """Play rounds until a time limit; return the results of each.
+        """Play rounds with checked `events` until a job is `seconds` old; return the results of
+        each.
 
-        Parameters
-        ----------
-        events : DataFrame or EventFiles
-            The events of `rounds`, checked: `schemas.EVENTS`.
-        add : callable
-            Adds unchecked events to a table of events in a DataFrame.
-        seconds : float
-            No round begins when the job is older than this.
-        tell : callable, optional
-            Called for each round with its number and its results, while the job runs if tasks can
-            report to the driver.
-        messages : bool
-            If True, the messages of the last round are kept.
+        ``add(events)`` adds unchecked events; ``tell(number, results)`` is called for each round,
+        while the job runs if tasks can report to the driver.  With `messages`, those of the last
+        round are kept.
         """
         given = events if isinstance(events, EventFiles) else add(events)
         if tell is None:
@@ -161,31 +171,8 @@ class InTasks:
         self._release_start()
         return _take_results(self._tables)
 
-    def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages ``node, key_hi, key_lo`` through the current tables: `schemas.LOOKUPS`."""
-        node, keys = lookups_of(messages)
-        lookups = Lookups(self._facts.positions(node), keys)
-
-        def route(state: WorldState) -> pa.Table:
-            return lookup_table(try_routes(state.player, lookups), state.ring.node)
-
-        return self._ask(route, "routes")
-
-    def anycast(
-        self, number: int, messages: pa.Table, application: Application | None
-    ) -> DataFrame:
-        """Send anycasts ``group, node, number`` after a round: `schemas.ANYCASTS`."""
-
-        def anycast(state: WorldState) -> pa.Table:
-            return state.anycast(number, messages, application)
-
-        return self._ask(anycast, "anycasts")
-
     def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
-        """Play an orchestrator on a copy of the tables, and return the table that it returns.
-
-        `called` is the name of the Spark job.
-        """
+        """Play an orchestrator on a copy of the tables, and return the table that it returns."""
         of_engine = self._state
 
         def play(player: InTask) -> None:
@@ -220,7 +207,6 @@ class _Teller:
         self._tell, self._next = tell, rounds[0]
 
     def take(self, report: dict[str, Any]) -> None:
-        """Report the results of a round, which the report of a task contains."""
         self.tell(report["round"], Played(report["measures"], report["seconds"]))
 
     def tell(self, number: int, played: Played) -> None:
@@ -239,10 +225,7 @@ def _play_rounds(
     reporter: Reporter,
     messages: bool,
 ) -> None:
-    """Play `rounds` on the tables of a task, until `seconds` are over; store results there, too.
-
-    `events` has the events by round; with `messages`, the messages of nodes are kept.
-    """
+    """Play `rounds` on the tables of a task, until `seconds` are over; store results there, too."""
     started, left = time.monotonic(), list[RoundLeft]()
     state = of_engine(player)
     for number, done, played in state.play_rounds(rounds, events, started, messages):
@@ -275,14 +258,12 @@ def _take_results(tables: BucketTables) -> Any:
 # --- a job for each superstep
 
 
-class OnDriver:
-    """A world whose rounds are played from the driver; executors hold its tables.
-
-    `number` is the next round.
-    """
+class OnDriver(_Driver):
+    """A world whose rounds are played from the driver; executors hold its tables."""
 
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols, number: int) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
+        self._facts, self._spark = ring.facts, ring.layout.spark
         tables = BucketTables(ring.layout, start.rows)
         tables.settle()
         self._engine = OnSpark(tables)
@@ -294,7 +275,7 @@ class OnDriver:
     def rows(self) -> DataFrame:
         """The rows of the world (`ROWS`), in which its buckets are stored; lazy."""
         own = pa.Table.from_batches(self._state.rows(self._next))
-        return self._engine.tables.rows().unionByName(local_frame(self._ring.layout.spark, own))
+        return self._engine.tables.rows().unionByName(local_frame(self._spark, own))
 
     def play(
         self,
@@ -345,19 +326,8 @@ class OnDriver:
         )
         return joins.unionByName(quits)
 
-    def route(self, messages: pa.Table) -> DataFrame:
-        """Route messages through the current tables; see `InTasks.route`."""
-        node, keys = lookups_of(messages)
-        found = try_routes(self._state.player, Lookups(self._ring.facts.positions(node), keys))
-        table = lookup_table(found, self._state.ring.node)
-        return local_frame(self._ring.layout.spark, table)
-
-    def anycast(
-        self, number: int, messages: pa.Table, application: Application | None
-    ) -> DataFrame:
-        """Send anycasts after a round; see `InTasks.anycast`."""
-        table = self._state.anycast(number, messages, application)
-        return local_frame(self._ring.layout.spark, table)
+    def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
+        return local_frame(self._spark, ask(self._state))
 
     def release(self) -> None:
         """Free the tables on the executors."""
@@ -365,10 +335,7 @@ class OnDriver:
 
 
 def _many_memberships(events: DataFrame) -> tuple[DataFrame, dict[int, DataFrame]]:
-    """Separate the joins and quits of rounds with many of them from the other events.
-
-    Return the other events, and the joins and quits by round.
-    """
+    """Return the other events, and the joins and quits of rounds with many of them, by round."""
     is_change = F.col("event").isin(*_MEMBERSHIPS)
     counts = events.where(is_change).groupBy("round").count().where(F.col("count") > MANY)
     many: dict[int, DataFrame] = {}

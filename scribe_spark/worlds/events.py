@@ -93,11 +93,7 @@ def _check_here(config: WorldConfig, times: bool = True) -> pa.Table | None:
 
 
 def world_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> DataFrame:
-    """Return the events of a world, checked: `schemas.EVENTS`; `nodes` is `schemas.NODES`.
-
-    In a world with a schedule, the result also has the columns ``time, size``; see
-    :func:`check_events` for `times`.
-    """
+    """Return the events of a world, checked: `schemas.EVENTS`, and ``time, size`` of a schedule."""
     made = written_events(nodes, config, times)
     if isinstance(made, Batches):
         frame, _ = materialise(made.frame)
@@ -170,11 +166,10 @@ def made_events(
     schedule: Schedule | None = None,
     times: bool = True,
 ) -> tuple[EventRows, TimedRows | None]:
-    """Return all events of a world, checked, and its publications with times and sizes.
+    """Return all events of a world, checked, and its publications with times and sizes, or None.
 
-    The second result is None without such publications.  Events that need `groups` or `nodes`
-    (`schemas.NODES`) are left out where these are None.  `schedule` is the config's table, if it
-    has been read; see :func:`check_events` for `times`.
+    Events that need `groups` or `nodes` (`schemas.NODES`) are left out where these are None.
+    `schedule` is the config's table, if it has been read; see :func:`check_events` for `times`.
     """
     sizes, timed = config.bandwidth, None
     if config.world.events is not None:
@@ -219,11 +214,7 @@ def _check_timed(
     field: str,
     value: str,
 ) -> None:
-    """Refuse a schedule of publications that a world cannot play; `field` and `value` name it.
-
-    There may be publications of unknown groups, of dead nodes (`rows` has the events of nodes), too
-    many, or too large ones.
-    """
+    """Refuse publications of unknown groups, of dead nodes, too many, or too large ones."""
     published = timed.events()
     checked = EventRows.join(rows.take(rows.of_node), published)
     bad = first_bad_cell(published, None, extent, groups.numbers)
@@ -243,7 +234,7 @@ def generated(
     groups: WorldGroups | None,
     nodes: DataFrame | None = None,
 ) -> EventRows:
-    """Return the events of a config's generators, checked; see :func:`made_events`."""
+    """Return the events of a config's generators, checked."""
     asked = _chosen(config)
     for one in asked:
         if one.check is not None:
@@ -361,10 +352,8 @@ def check_rows(
 ) -> None:
     """Refuse impossible events, and events that leave no live node.
 
-    An event is refused if it is unknown, if its node, group or round does not exist, or if it is
-    impossible in the state of its node.  `field` and `value` are the input that an error names;
-    `names` are the names of the events in the table; `starts` are further events of round 0
-    (creations of groups, and joins).
+    `field` and `value` are the input that an error names; `names` are the events' names in the
+    table; `starts` are creations and joins at the start.
     """
     bad = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
     if bad is not None:
@@ -372,29 +361,18 @@ def check_rows(
     impossible = first_impossible(rows, extent)
     if impossible is not None:
         raise InputError(field, value, impossible[-1])
-    _refuse_empty(live_after(rows, extent), field, value)
+    empty = live_after(rows, extent) < 1
+    if empty.any():
+        at = int(np.argmax(empty))
+        raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
     if groups is not None:
         impossible = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
         if impossible is not None:
             raise InputError(field, value, impossible[-1])
 
 
-def _refuse_empty(live: np.ndarray, field: str, value: object) -> None:
-    """Refuse events after which no node is alive; `live` has the number of live nodes by round.
-
-    The message names the setting `field` and its `value`.
-    """
-    if (live < 1).any():
-        at = int(np.argmax(live < 1))
-        raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
-
-
 def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
-    """Return events as `schemas.WORLD_EVENTS`, sorted by round, node, event and group.
-
-    With `timed` publications, the table also has the columns ``time`` in ms and ``size``, and equal
-    events are sorted by time, then in the given order.
-    """
+    """Return events as `schemas.WORLD_EVENTS`, sorted; with `timed` ones, also ``time, size``."""
     at_us = size = np.full(len(rows), NONE)
     if timed is not None:
         at_us, size = np.r_[at_us, timed.at_us], np.r_[size, timed.sizes]

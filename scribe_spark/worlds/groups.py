@@ -1,8 +1,5 @@
-"""The groups of a world: members, access lists, groupIds, and the events of the start.
-
-References
-----------
-NGC 2001, Section 3: creating a topic and subscribing take credentials.
+"""The groups of a world: members, access lists (NGC 2001, Section 3), groupIds, and the events of
+the start.
 """
 
 from __future__ import annotations
@@ -58,10 +55,7 @@ class AccessLists:
         return cls(whole_numbers(), whole_numbers(), codes())
 
     def listed(self, right: int) -> np.ndarray:
-        """Return the groups that have a list for a right: int64, ascending.
-
-        Only listed nodes have the right to such a group.
-        """
+        """Return the groups, ascending, to which only listed nodes have a right."""
         return distinct(self.groups[self.rights == right])
 
     def permitted(self, right: int, group: int) -> np.ndarray:
@@ -84,10 +78,7 @@ class AccessLists:
 def read_access(
     path: str, groups: np.ndarray, nodes: int, spark: SparkSession | None = None
 ) -> AccessLists:
-    """Read the user's access lists at `path`; refuse rows that name no known group, node or right.
-
-    `groups` are the ascending numbers of the groups, `nodes` is the number of nodes.
-    """
+    """Read the user's access lists; refuse rows that name no known group, node or right."""
     if spark is None or is_local(path):
         frame = read_table(path, "access", _COLUMNS)
     else:
@@ -135,17 +126,11 @@ class WorldGroups:
 
     @cached_property
     def members(self) -> Memberships:
-        """The memberships at the start.
-
-        A node that is not alive at the start becomes a member when it arrives.
-        """
+        """The memberships at the start; nodes that are not alive then join when they arrive."""
         return self.make_members()
 
     def sizes(self, initial: int) -> np.ndarray:
-        """Return the number of live members of each group at the start: int64, shape (G,).
-
-        `initial` is the number of live nodes, which have the smallest numbers.
-        """
+        """Return the number of live members of each group at the start: int64, shape (G,)."""
         if self.drawn_sizes is not None:
             return self.drawn_sizes
         groups, nodes = self.members
@@ -243,10 +228,7 @@ class GroupStart:
     path: str | None = None
 
     def rows(self, of_nodes: EventRows) -> EventRows:
-        """Return the creations and joins of round 0, given its node events.
-
-        Members at the start join if they are alive after the node events.
-        """
+        """Return the creations and joins of round 0, after its node events."""
         lifetimes = Lifetimes(of_nodes, self.extent)
         of_start, nodes = self.groups.members
         alive, _ = lifetimes.at(nodes, 0)

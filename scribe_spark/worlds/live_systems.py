@@ -182,17 +182,10 @@ class LiveSystems:
 class SystemsInRound:
     """The systems of a world in a round, whose events of nodes have been played.
 
-    `tally` counts the messages of the nodes, and of the systems that play within their round; the
-    packets of these messages on links are measured with those of the nodes.  `remembered` has the
-    digest (`SeeMulticasts`) and the measured tables of each system's last measured round; None:
-    tables are measured in each round.
-
-    Attributes
-    ----------
-    measures : dict of str to float
-        The measures of the systems that have played.
-    multicasts : dict of str to Multicasts
-        Their measured publications.
+    `tally` counts the messages of the nodes, and of the systems that play within their round.
+    `remembered` has the digest (`SeeMulticasts`) and the measured tables of each system's last
+    measured round; None: tables are measured in each round.  `measures` and `multicasts` are those
+    of the systems that have played.
     """
 
     def __init__(
@@ -217,11 +210,7 @@ class SystemsInRound:
         self._coverage: list[dict[str, pa.Table]] = []
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return all tables of the round, by name.
-
-        ``publications`` has the counted publications (`schemas.PUBLICATIONS`), ``by_part`` is
-        `schemas.ROUNDS_BY_PART`; the others are those of systems.
-        """
+        """Return all tables of the round for users, by name."""
         if not self._publications:
             return {}
         publications = pa.concat_tables(self._publications)
@@ -233,11 +222,7 @@ class SystemsInRound:
         return {"publications": publications, "by_part": by_part, **coverage, **self._tables}
 
     def play_systems(self, *, within: bool) -> None:
-        """Play systems one after the other.
-
-        With `within`, these are the systems whose messages travel by Pastry, which play during the
-        round of the nodes; otherwise they are all others, which play after that round.
-        """
+        """Play the systems that play `within` the round of the nodes, or all others."""
         for name in self._systems.named(within=within):
             self._play(name, self._systems.systems[name], within)
 
@@ -284,10 +269,7 @@ class SystemsInRound:
     def _measure_multicasts(
         self, name: str, environment: Environment, buckets: SystemPlayer, done: SystemRound
     ) -> MeasureMulticasts | None:
-        """Let the clock set the times of a system's multicasts; return the program that measures.
-
-        None if the round has no measured multicasts.
-        """
+        """Set the times of a system's multicasts; return the program that measures them."""
         live, system = self._live, self._systems.systems[name]
         if done.multicasts is None or not live.multicasts.names:
             return None
@@ -344,11 +326,7 @@ class SystemsInRound:
         tally: Tally,
         taken: Mapping[str, Columns],
     ) -> None:
-        """Add the measures and tables of a system to those of the round.
-
-        `done` is what the system returned, `tally` has the messages that it sent, and `taken` the
-        tables that were measured in the buckets.
-        """
+        """Add the measures and tables of a system, also those `taken` from the buckets."""
         live, lives, now = self._live, self._player.lives, self._now
         there, sent = lives.count_entered(), tally.by_kind()
         control = sum(sent.get(kind, 0) for kind in system.control)
@@ -390,11 +368,7 @@ def round_of_systems(
     groups: Groups,
     incarnation: np.ndarray,
 ) -> LivingRound:
-    """Return the parameters of round `number` that a world's systems need.
-
-    `events` has the events of nodes and of groups, `incarnation` the round in which each node
-    arrived or recovered last.
-    """
+    """Return round `number`, with the events of nodes and of groups, for a world's systems."""
     of_nodes, of_groups = events
     ring = environment.facts.ring
     publish = of_groups.published(0 if live.links is None else live.links.size)
@@ -466,10 +440,7 @@ def split_events(
 def _times_of(
     number: int, events: Mapping[str, np.ndarray], times: RoundTimes, mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times (us) and sizes (bytes) of the events that `mask` selects.
-
-    Impossible ones are refused.
-    """
+    """Return times (us) and sizes (bytes) of the events in `mask`; refuse impossible ones."""
     at_us, size = (
         events[name] if name in events else np.full(len(mask), NONE, dtype=np.int64)
         for name in TIMES

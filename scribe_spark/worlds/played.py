@@ -43,11 +43,6 @@ def _no_lookups() -> pa.Table:
 
 @dataclass
 class RoundLeft:
-    """The results of a round on the driver; see `PlayedRound`.
-
-    `lookups` is a table `schemas.LOOKUPS`.
-    """
-
     played: Played
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     lookups: pa.Table = field(default_factory=_no_lookups)
@@ -64,10 +59,7 @@ def are_rounds(first: int, last: int) -> Column:
 
 
 def event_rows(events: DataFrame) -> DataFrame:
-    """Return events as `schemas.WORLD_EVENTS`; the given events may lack the column `group`.
-
-    Columns of times and sizes are kept.
-    """
+    """Return events as `schemas.WORLD_EVENTS`; the given ones may lack the column `group`."""
     if "group" not in events.columns:
         events = events.withColumn("group", F.lit(None))
     schema = schemas.events_of(schemas.WORLD_EVENTS, events.columns)
@@ -135,10 +127,7 @@ def lookups_of(messages: pa.Table) -> tuple[np.ndarray, Keys]:
 
 
 def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
-    """Return results of lookups as `schemas.LOOKUPS`.
-
-    `number` has the number of the node at each position.
-    """
+    """Return results of lookups as `schemas.LOOKUPS`, with the numbers (K,) of nodes."""
     columns = {
         "source": number[found.source],
         "key_hi": found.keys.hi.view(np.int64),

@@ -1,8 +1,5 @@
-"""Measures of an overlay after a round.
-
-References
-----------
-JSAC 2002, Section II; docs/rules.md, "Measures, by round".
+"""Measures of an overlay after a round (JSAC 2002, Section II; docs/rules.md, "Measures, by
+round").
 """
 
 from __future__ import annotations
@@ -95,7 +92,6 @@ class MeasureNodes(NodeProgram):
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         environment, states, own = self.environment, self.states(bucket, tables), self.live(bucket)
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)
@@ -119,25 +115,13 @@ class MeasureNodes(NodeProgram):
 
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
-    """Return the indices, among all live nodes, of the first of `own` and after the last.
-
-    `own` are adjacent live nodes.
-    """
+    """Return the indices, among live nodes, of the first of adjacent nodes and after the last."""
     first = int(index_sorted(live, own[:1])[0]) if len(own) else 0
     return first, first + len(own)
 
 
 def round_measures(live: int, result: RoundResult, measured: Columns) -> dict[str, float]:
-    """Return the values of measures after a round.
-
-    ``nodes.live``.  ``leaf_sets.right``: share of the live nodes with the correct leaf set.
-    ``leaf_sets.changed``: nodes.  ``cells.filled``, ``cells.dead`` (dead entries),
-    ``cells.missing`` (empty cells for which a live node exists): per live node.  ``cells.delay``,
-    ``cells.nearest_delay``: see :func:`cell_delays`.  ``lookups``, ``lookups.delivered``,
-    ``lookups.right``: their number and shares.  ``lookups.hops``: mean over delivered ones.
-    ``lookups.lost``: lost transmissions per lookup.  ``hops.N``: the share of delivered lookups
-    with N hops.  ``messages.KIND``, ``messages.lost KIND``.
-    """
+    """Return the measures of a round: of nodes (`MeasureNodes`), lookups and messages."""
     sums = {name: int(column.sum()) for name, column in measured.items()}
     filled, alive = sums["filled"], sums["alive"]
     measures = {
@@ -177,10 +161,7 @@ def _lookup_measures(found: LookupResults) -> dict[str, float]:
 
 
 def count_entries(states: States, is_alive: IsAlive | None, some: np.ndarray) -> tuple[int, int]:
-    """Return how many entries the tables of the nodes `some` have, and how many are live nodes.
-
-    None in place of `is_alive` says that all nodes are alive.
-    """
+    """Return the numbers of entries of the nodes `some`, and of live ones (None: all are alive)."""
     filled = alive = 0
     for start in range(0, len(some), _NODES):
         entries = states.cells[some[start : start + _NODES] - states.first]
@@ -190,10 +171,7 @@ def count_entries(states: States, is_alive: IsAlive | None, some: np.ndarray) ->
 
 
 def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
-    """Count the live nodes among `some` with exactly the leaf set of the live ring.
-
-    Both are ascending positions; `some` are adjacent among the live nodes.
-    """
+    """Count the live nodes among adjacent ones with exactly the leaf set of the live ring."""
     first, last = _span(live, some)
     places = ring_leaves(np.arange(first, last), states.half, len(live))
     leaves = np.append(live, NONE).astype(np.int32)[places]

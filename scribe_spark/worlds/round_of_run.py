@@ -63,24 +63,14 @@ class _AllLive(KnowsLives):
 
     nodes: int
 
-    @property
-    def alive(self) -> np.ndarray:  # type: ignore[override]
-        return _constant(self.nodes, True)
+    def __getattr__(self, name: str) -> np.ndarray:
+        values = {"alive": True, "died": NEVER, "wait": 0, "entered": 0}
+        if name not in values:
+            raise AttributeError(name)
+        return _constant(self.nodes, values[name])
 
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
         return positions >= 0
-
-    @property
-    def died(self) -> np.ndarray:  # type: ignore[override]
-        return _constant(self.nodes, NEVER)
-
-    @property
-    def wait(self) -> np.ndarray:  # type: ignore[override]
-        return _constant(self.nodes, 0)
-
-    @property
-    def entered(self) -> np.ndarray:  # type: ignore[override]
-        return _constant(self.nodes, 0)
 
 
 @lru_cache(maxsize=8)
@@ -204,7 +194,6 @@ class _WriteViews:
     silent: ClassVar[bool] = True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the tables of views, and drop all others; send nothing."""
         mine = self.of.in_bucket(tables, self.size)
         copies = self._copies(mine)
         made = {

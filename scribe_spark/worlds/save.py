@@ -58,11 +58,7 @@ def read_header(rows: DataFrame) -> tuple[int, int]:
 def lives_tables(
     bounds: np.ndarray, bucket: int, lives: Lives, incarnation: np.ndarray, number: int
 ) -> dict[str, Columns]:
-    """Return the tables that a save has in addition to a bucket's: lives, incarnations, a header.
-
-    `incarnation` has the last round in which each node arrived or recovered; `number` is the round
-    that will be played next.
-    """
+    """Return the tables of a save besides those of a bucket: lives, incarnations, a header."""
     own = slice(bounds[bucket], bounds[bucket + 1])
     header = {"buckets": len(bounds) - 1, "round": number, "version": VERSION}
     return {
@@ -96,10 +92,7 @@ def read_lives(rows: DataFrame) -> Lives:
 
 
 def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None:
-    """Refuse a number of buckets other than that of the saved world.
-
-    `otherwise` is another remedy, for the error message.
-    """
+    """Refuse a number of buckets other than that of the saved world."""
     if buckets != before:
         remedy = f"differs from the saved world; give {before}{otherwise}"
         raise InputError("buckets", buckets, remedy)

@@ -8,7 +8,6 @@ Rules: docs/rules.md, W9, W10 and W12.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Self
 
@@ -23,11 +22,10 @@ from scribe_spark.core.arrays import NO_GROUP, NONE, Rows, expand, index_sorted,
 from scribe_spark.core.errors import InputError, in_series, in_words
 from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.units import canonical
-from scribe_spark.pastry.next_hop import roots
 from scribe_spark.rounds.event_rows import PUBLISH, EventRows, Extent
 from scribe_spark.rounds.group_events import Publishing, RoundTimes
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.setting import Setting, round_us
+from scribe_spark.worlds.setting import Pool, Setting, member_sources, root_sources, round_us
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -57,10 +55,7 @@ class TimedRows(Rows):
 
 
 def round_times(config: WorldConfig, groups: int) -> RoundTimes:
-    """Return the limits of times (us) and sizes (bytes) of publications in a config's world.
-
-    `groups` is the number of groups.
-    """
+    """Return the limits of times (us) and sizes (bytes) of publications in a config's world."""
     turns = most_turns(groups, config.overlay.nodes, config.scribe.deadline)
     given = config.bandwidth
     return RoundTimes(round_us(config), given.size, given.has_sizes, turns, Parts.of(given))
@@ -85,10 +80,7 @@ def of_schedule(config: WorldConfig, schedule: Schedule) -> TimedRows:
 def of_events(
     times: RoundTimes, path: str, frame: pd.DataFrame, publishes: np.ndarray
 ) -> tuple[TimedRows, np.ndarray]:
-    """Return the publications with a time or a size in a table of events, and their mask.
-
-    `frame` is the table that was read from `path`; `publishes` (E,) marks its publications.
-    """
+    """Return the publications with a time or a size in a table of events, and their mask."""
     none = np.full(len(frame), NONE)
     at_us, size = (
         amounts(frame, "events", path, name, optional=True) if name in frame else none
@@ -113,10 +105,7 @@ def of_events(
 def refuse_many(
     times: RoundTimes, rows: TimedRows, groups: WorldGroups, field: str, value: object
 ) -> None:
-    """Refuse too many publications: in all, or of one node and group in a round.
-
-    The error is about the setting `field` with its `value`.
-    """
+    """Refuse too many publications: in all, or of one node and group in a round."""
     if len(rows) > MOST_PUBLICATIONS:
         remedy = f"makes {len(rows):,} publications; must be at most {MOST_PUBLICATIONS:,}"
         raise InputError(field, value, f"{remedy}; give fewer")
@@ -162,16 +151,16 @@ def drawn(config: WorldConfig, extent: Extent, setting: Setting) -> TimedRows:
     sources = _sources(config, setting)
     made = []
     for at, alive in enumerate(setting.lifetimes.by_round()):
-        nodes, first, end = sources(at, alive)
+        nodes, counts, first = sources(at, alive)
         group = np.repeat(np.arange(len(numbers)), each)
         nth = np.tile(np.arange(each), len(numbers))
-        some = end[group] > first[group]
+        some = counts[group] > 0
         group, nth = group[some], nth[some]
         if who == "members":
             bits = draws.bits_np(config.seed, "publisher", numbers[group], at * each + nth)
-            row = first[group] + (bits % (end - first)[group].astype(np.uint64)).astype(np.int64)
+            row = first[group] + (bits % counts[group].astype(np.uint64)).astype(np.int64)
         else:
-            which, row = expand(first[group], end[group])
+            which, row = expand(first[group], (first + counts)[group])
             group, nth = group[which], nth[which]
         of_round = np.full(len(row), at), nth * sizes.interval_us, nodes[row], numbers[group]
         made.append(TimedRows(*of_round, np.full(len(row), sizes.size)))
@@ -186,43 +175,12 @@ def refuse_total(config: WorldConfig, total: int) -> None:
         raise InputError("publications", config.bandwidth.publications, remedy)
 
 
-#: ``sources(round, alive)`` returns nodes, and the first and the last index of each group's: (G,).
-_Sources = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
-
-
-def _sources(config: WorldConfig, setting: Setting) -> _Sources:
-    """Return a function of a round and of live nodes: the possible sources.
-
-    It returns nodes, and the first and last + 1 row of each group's nodes.
-    """
+def _sources(config: WorldConfig, setting: Setting) -> Pool:
+    """Return a function of a round and of live nodes: the possible sources."""
     if needs_nodes(config):
-        return _roots(config, setting)
-    numbers, members = setting.known_groups.numbers, setting.memberships
-    by_source = config.bandwidth.published_by == "source"
-    place = index_sorted(numbers, members.groups)
+        return root_sources(setting, config)
+    members, by_source = setting.memberships, config.bandwidth.published_by == "source"
+    drawn = None
     if by_source:  # as in a run, a member that is drawn; see `scribe.groups.senders`
-        drawn = draws.bits_np(config.seed, "source", members.groups, members.nodes)
-        order = np.lexsort((members.nodes, drawn.view(np.int64), place))
-    else:
-        order = np.lexsort((members.nodes, place))
-    members, place = members.take(order), place[order]
-
-    def sources(at: int, alive: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        there = np.flatnonzero((members.begins <= at) & (at < members.ends))
-        count = np.bincount(place[there], minlength=len(numbers))
-        first = np.cumsum(count) - count
-        return members.nodes[there], first, first + (np.minimum(count, 1) if by_source else count)
-
-    return sources
-
-
-def _roots(config: WorldConfig, setting: Setting) -> _Sources:
-    """Return a function of a round and of live nodes: each group's root, as :func:`_sources`."""
-    ring, keys = setting.ring, setting.keys(config)
-    place = np.arange(len(keys))
-
-    def sources(at: int, alive: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        live = np.flatnonzero(alive[ring.node])
-        return ring.node[roots(ring, live, keys)], place, place + 1
-
-    return sources
+        drawn = draws.bits_np(config.seed, "source", members.groups, members.nodes).view(np.int64)
+    return member_sources(setting, drawn, int(by_source))

@@ -207,10 +207,9 @@ _NO_COUNTS = {
 
 
 def summary_units(asked: Iterable[tuple[CoverageConfig, bool]] = ()) -> dict[str, str]:
-    """Return the unit of every statistic that :func:`summarise` may return.
+    """Return the unit of every statistic of :func:`summarise`.
 
-    `asked` are the questions of worlds about coverage, and whether a group of them may have several
-    publications in a round.
+    `asked` are questions about coverage, and whether a group may publish several times in a round.
     """
     living = [system for system in all_systems() if system.world]
     questions = [one for of in asked for one in coverage_units(*of).items()]

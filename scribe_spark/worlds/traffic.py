@@ -1,17 +1,9 @@
-"""The messages of a round: packets on each directed link, and bytes of each live node.
+"""The messages of a round: packets on each directed link, and bytes of each live node (W10).
 
 A message is one packet on its sender's LAN up-link, on every core link of the unicast route, and on
-its receiver's LAN down-link, as in the link stress of a run.  A message to a dead node uses the
-same links; a message from a node to itself uses none.  All messages that a round counts are
-included, except lookups.  Acknowledgements are not messages of the model: a sender knows that a
-message is lost.
-
-A message has the size of a publication or of a control message.  A message to a dead node counts
-only at its sender.  A message from a node to itself has no bytes.
-
-References
-----------
-docs/rules.md, "Measures, by round"; W10; JSAC 2002, Section IV.D.
+its receiver's LAN down-link; a message from a node to itself uses no link and has no bytes.  A
+message to a dead node counts on links, but its bytes only at its sender.  All messages that a round
+counts are included, except lookups.  Acknowledgements are not messages of the model.
 """
 
 from __future__ import annotations
@@ -112,11 +104,7 @@ def is_traffic(name: str) -> bool:
 def recorded_messages(
     environment: Environment, tables: Tables, keeps: bool
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield kind, senders, receivers and sizes of the messages that a bucket has recorded.
-
-    The sizes are None for messages without sizes of their own. These are also the messages of
-    systems that play within the round of the nodes. Without `keeps`, they are deleted.
-    """
+    """Yield kind, senders, receivers and sizes (or None) of a bucket's recorded messages."""
     for table in [name for name in tables if is_traffic(name)]:
         columns = tables[table]
         if not keeps:
@@ -128,17 +116,12 @@ def recorded_messages(
 
 @dataclass(frozen=True)
 class MeasureLinks(NodeProgram):
-    """Count the links that a round's messages use, in the table :data:`LINKS_MEASURED`.
-
-    `names` has, for each name of a measure, the kinds of messages that are counted; see
-    `recorded_messages` for `keeps_messages`.
-    """
+    """Count the links that messages use, for the kinds in `names`: :data:`LINKS_MEASURED`."""
 
     names: Mapping[str, tuple[str, ...]]
     keeps_messages: bool = False
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         environment, counts = self.environment, Counts()
         packets = PacketsOnLinks(environment.kernel, environment.bounds)
         if not superstep:
@@ -177,29 +160,20 @@ def byte_units(system: str) -> dict[str, str]:
 def bytes_of_kinds(
     payload: tuple[str, ...], control: tuple[str, ...], size: int, other: int
 ) -> dict[str, tuple[str, int]]:
-    """Return a mapping from kinds of messages to (``payload`` or ``control``, size in bytes).
-
-    `size` is the size of a publication without a size of its own, `other` that of a control message
-    whose size the protocol does not define.
-    """
+    """Return kinds -> (``payload`` or ``control``, default size in bytes)."""
     of = {kind: ("payload", size) for kind in payload}
     return of | {kind: ("control", size_of_control(kind, other)) for kind in control}
 
 
 @dataclass(frozen=True)
 class MeasureBytes(NodeProgram):
-    """A program: count a bucket's live nodes by their bytes, in the table :data:`BYTES_MEASURED`.
-
-    `sizes` is a result of :func:`bytes_of_kinds`; other kinds have no bytes.  The nodes of `parts`
-    (classes, regions) are also counted separately.  See `recorded_messages` for `keeps_messages`.
-    """
+    """Count a bucket's live nodes by their bytes, in all and in `parts`: :data:`BYTES_MEASURED`."""
 
     sizes: Mapping[str, tuple[str, int]]
     parts: tuple[NodeParts, ...]
     keeps_messages: bool
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
         if superstep:
             self._count(bucket, tables, inbox[_BYTES])
             return {}

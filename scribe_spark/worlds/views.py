@@ -121,21 +121,7 @@ def _from_zero(column: np.ndarray) -> np.ndarray:
 def view(
     rows: DataFrame, ring: BucketRing, kernel: Kernel, wanted: View, groups: Groups | None = None
 ) -> Batches:
-    """Return the rows of the view `wanted`, computed from the tables of a world.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The tables of all buckets (`ROWS`).
-    ring : BucketRing
-        The nodes of the ring, and the bounds of the buckets.
-    kernel : Kernel
-        The network, for views with delays.
-    wanted : View
-        The view.
-    groups : Groups, optional
-        The groups; without them, the index of a group is also its number.
-    """
+    """Return the rows of a view of a world's tables; without groups, an index is a number."""
     facts, bounds = ring.facts, ring.bounds
     numbers = whole_numbers() if groups is None else groups.number
 
@@ -221,10 +207,7 @@ def _new_leaf_sets(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
 
 
 def messages_view(kinds: tuple[str, ...]) -> View:
-    """Return the view `schemas.MESSAGES` of a round that has kept its messages.
-
-    `kinds` are all kinds of messages that are counted.
-    """
+    """Return the view `schemas.MESSAGES` of a round that has kept its messages of `kinds`."""
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:
         for sent in bucket.tables.values():
@@ -264,11 +247,11 @@ _ORDERS = {"tree_edges": ("group", "parent", "child"), "deliveries": ("group", "
 def multicasts_view(
     measures: MulticastMeasures, of: SystemTables, name: str, schema: StructType
 ) -> View:
-    """Return the view ``tree_edges`` or ``deliveries`` of a system's publications of a round.
+    """Return the view ``tree_edges`` or ``deliveries`` (`schemas.WRITTEN`) of publications of a
+    round.
 
-    The views have the schemas of runs (`schemas.WRITTEN`), and also the rows of the baselines.  If
-    publications have a size, there are no deliveries by naive unicast, since the clock has not
-    played its copies.
+    It has the rows of the baselines, too.  If publications have a size, there are no deliveries by
+    naive unicast, since the clock has not played its copies.
     """
 
     def rows(bucket: Bucket) -> Iterator[Mapping[str, Any]]:

@@ -116,18 +116,7 @@ _OF_ROUNDS = ("publications", "by_part", "watched_trees", "extra_joins")
 class World:
     """An overlay with groups between two rounds; :meth:`step` plays a round, :meth:`play` several.
 
-    `make_world` returns a world of a config.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The state of all buckets in the engine's packed form; the world frees it.
-    ring : BucketRing
-        All nodes in the order of nodeIds; the world frees it.
-    number : int
-        The number of the next round.
-    events, underlay, protocols, engine, event_files
-        See :meth:`start`.
+    `make_world` returns a world of a config; the world frees the rows and the ring of its start.
 
     Attributes
     ----------
@@ -194,24 +183,10 @@ class World:
         engine: str | None = None,
         event_files: EventFiles | None = None,
     ) -> World:
-        """Return a world from a saved state.
+        """Return a world from a saved state: the table :attr:`saved` of a world.
 
-        Parameters
-        ----------
-        rows : DataFrame
-            The saved table :attr:`saved` of a world.
-        nodes : DataFrame or Batches
-            All nodes, also dead ones and nodes that may arrive later: ``node, id_hi, id_lo,
-            router``.
-        buckets : int
-            The number of buckets with which the state was saved.
-        events, underlay, protocols, engine, event_files
-            See :meth:`start`.
-
-        Raises
-        ------
-        InputError
-            The state was saved with another number of buckets.
+        `nodes` has all nodes, also dead ones and nodes that may arrive later.  The state must have
+        been saved with the same number of buckets.  The rest is described in :meth:`start`.
         """
         with describe_jobs(rows.sparkSession, "start of the world"):
             saved_with, number = read_header(rows)
@@ -234,7 +209,7 @@ class World:
         event_files: EventFiles | None = None,
         knowledge: DataFrame | None = None,
     ) -> World:
-        """Return a world before its first round.
+        """Return a world before its first round; `make_world` does so for a config.
 
         Parameters
         ----------
@@ -242,14 +217,10 @@ class World:
             The nodes that live at the start or may arrive: ``node, id_hi, id_lo, router``.
         initial : int
             The number of nodes that live at the start: those with the smallest numbers.
-        overlay : str
-            The way to fill tables at the start: ``perfect`` or ``arrivals``.
         events : DataFrame
             Checked events: ``round, node, event, group``; with a schedule also ``time, size``.
-        underlay : Underlay
-            The routes between routers.
-        protocols : Protocols
-            The protocols that each round plays.
+        overlay : str
+            The way to fill tables at the start: ``perfect`` or ``arrivals``.
         engine : str, optional
             ``tasks``: Spark tasks that keep their buckets for many rounds; ``jobs``: a Spark job
             for each superstep.  By default ``tasks`` for one bucket.
@@ -257,11 +228,6 @@ class World:
             The files of `events`, if all tasks can read them.
         knowledge : DataFrame, optional
             The tables of all nodes at the start (`schemas.KNOWLEDGE`), instead of filling them.
-
-        Raises
-        ------
-        InputError
-            Worlds cannot start from this overlay.
         """
         check_start(overlay)
         with describe_jobs(events.sparkSession, "start of the world"):

@@ -1,10 +1,5 @@
-"""A world between two rounds: the tables of its buckets on a player, and the lives of its nodes.
-
-One orchestrator plays a round on every kind of player: :meth:`WorldState.play`.
-
-References
-----------
-JSAC 2002, Sections II and III; docs/rules.md, "Scribe in worlds".
+"""The state of a world: its buckets on a player, and the lives of its nodes; one orchestrator plays
+a round on every kind of player.
 """
 
 from __future__ import annotations
@@ -77,10 +72,7 @@ class Protocols:
     has_pastry: bool = True
 
     def of_events(self, columns: Collection[str]) -> Protocols:
-        """Return the protocols for a table of events with these columns.
-
-        Publications have times and sizes only if the table has these columns.
-        """
+        """Return the protocols for events with these columns: perhaps times and sizes."""
         live = self.groups
         if live is None or not set(TIMES).isdisjoint(columns):
             return self
@@ -94,12 +86,7 @@ class Protocols:
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """The results of a round that are not tables of the buckets.
-
-    `result` has messages and lookups; `tables` has the publications of a world with groups
-    (``publications``, ``by_part``) and further tables of systems; `multicasts` has the measured
-    publications of each system.
-    """
+    """The results of a round that are not tables of the buckets; `tables` are those for users."""
 
     result: RoundResult
     measures: dict[str, float]
@@ -175,17 +162,11 @@ class WorldState:
         keeps_messages: bool = False,
         memberships: DataFrame | None = None,
     ) -> PlayedRound:
-        """Play a round; nothing is played if an event is impossible (`ImpossibleRound`).
+        """Play a round; nothing is played if an event (``node, event, group``) is impossible.
 
-        Parameters
-        ----------
-        events : mapping of str to ndarray
-            ``node, event, group``: all events of the round except `memberships`.
-        keeps_messages : bool
-            True if senders and receivers of all messages stay in the buckets until the next round.
-        memberships : DataFrame, optional
-            Checked joins and quits as messages to their nodes (`ROWS`), for a player on Spark; they
-            are not collected on the driver.
+        With `keeps_messages`, senders and receivers of all messages stay in the buckets until the
+        next round.  `memberships` are checked joins and quits as messages to their nodes (`ROWS`),
+        for a player on Spark; they are not collected on the driver.
         """
         player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
         player.begin_round(number)
@@ -212,17 +193,7 @@ class WorldState:
         keeps_messages: bool,
         memberships: DataFrame | None,
     ) -> PlayedRound:
-        """Play round `number` of a world with groups: the events, the nodes, and each system.
-
-        Parameters
-        ----------
-        events : mapping
-            The events of the round, by column.
-        keeps_messages : bool
-            True if all messages of nodes are recorded.
-        memberships : DataFrame, optional
-            Many joins and quits, which are not among the events.
-        """
+        """Play round `number` of a world with groups: the events, the nodes, and each system."""
         player, groups, systems = self.player, self._groups, self._protocols.systems
         assert groups is not None
         of_nodes, of_groups = split_events(number, events, self.ring, groups, live.times)
@@ -273,10 +244,7 @@ class WorldState:
     # --- the round of the nodes
 
     def _begin(self, number: int, events: Events, before: Sequence[Program] = ()) -> None:
-        """Play the events of nodes and, with Pastry, keep-alives and repairs.
-
-        The programs `before` are played after the events, before the others of the round.
-        """
+        """Play the events of nodes, the programs `before` and, with Pastry, its repairs."""
         player = self.player
         if self._protocols.has_pastry:
             begin_round(player, number, events, before)
@@ -291,11 +259,7 @@ class WorldState:
     def _end(
         self, number: int, events: Events, tally: Tally, stress: Sequence[Program] = ()
     ) -> tuple[RoundResult, dict[str, float]]:
-        """End the round `number` of the nodes: make the lookups, and measure.
-
-        Return the results of the round and its measures by name; `stress` are programs that measure
-        the stress of links.
-        """
+        """Make the lookups, and measure, also by the programs `stress`."""
         player, live = self.player, len(self.player.lives.live())
         if not self._protocols.has_pastry:
             nobody = np.empty(0, dtype=np.int64)
@@ -313,17 +277,11 @@ class WorldState:
     # --- the tables of a save
 
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
-        """Return the tables of a save that the player does not hold, for a bucket.
-
-        `number` is the round that will be played next.
-        """
+        """Return a bucket's tables of a save before round `number` that the player lacks."""
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`.
-
-        `number` is the round that will be played next.
-        """
+        """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`."""
         bounds, lives = self.player.environment.bounds, self.player.lives
         return lives_rows(bounds, lives, self._incarnation, number)

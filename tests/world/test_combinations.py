@@ -324,16 +324,6 @@ def merged(rows: list[tuple[str, ...]], places: tuple[int, ...] = (1, 0)) -> lis
     return rows
 
 
-def test_rows_that_differ_in_one_value_are_one():
-    rows = [("can", "plain", "yes"), ("can", "lazy", "yes"), ("perfect", "lazy", "no")]
-    assert merged(rows) == [("can", "plain, lazy", "yes"), ("perfect", "lazy", "no")]
-    rows += [("perfect", "plain", "no")]
-    assert merged([*rows, ("own", "lazy", "no"), ("own", "plain", "no")]) == [
-        ("can", "plain, lazy", "yes"),
-        ("perfect; own", "lazy, plain", "no"),
-    ]
-
-
 def mark(cell: Cell, names: Collection[str] | str) -> str:
     """The mark of a cell; the measures that it lacks, if it lacks any."""
     if isinstance(names, str):
@@ -379,8 +369,3 @@ def test_every_reason_is_one_line_that_says_what_would_do():
             lines.add(str(refused))
     assert len(lines) == 1
     assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_names_of_the_page_are_flags(overlay):
-    assert RunConfig(**OVERLAYS[overlay]).overlay.kind in overlay

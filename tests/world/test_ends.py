@@ -7,7 +7,7 @@ import pytest
 from small_network import NETWORK
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.experiments import Simulation, run
+from scribe_spark.experiments import PHASES, Simulation, run
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.runtime import batches
@@ -59,12 +59,13 @@ def test_a_run_plans_few_queries(spark, tmp_path, overlay):
 def test_tables_of_a_run_are_measured_alike_in_this_process_in_tasks_and_by_queries(
     spark, tmp_path, monkeypatch
 ):
-    config, found = RunConfig(**NETWORK, nodes=60, groups=4, systems="scribe,gossipsub"), []
+    given = {"nodes": 60, "groups": 4, "overlay": "perfect", "systems": "scribe,gossipsub"}
+    config, found = RunConfig(**NETWORK, **given), []
     for number, (many, some) in enumerate([(2**22, 2**18), (2**22, 1), (1, 2**18)]):
         monkeypatch.setattr(batches, "_MANY_ROWS", many)
         monkeypatch.setattr(batches, "_SOME_ROWS", some)
         made, before = Execution(out=str(tmp_path / str(number)), engine="tasks"), last_query(spark)
-        with run(spark, config, made) as done:
+        with run(spark, config, made, PHASES[:-1]) as done:
             tables = [entry["tables"].items() for entry in done.manifest()["phases"]]
             named = [(name, {**of, "files": 0}) for entries in tables for name, of in entries]
             found.append((named, done.metrics(), last_query(spark) - before))

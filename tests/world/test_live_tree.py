@@ -20,19 +20,10 @@ CONFIG = WorldConfig(
 )  # fmt: skip
 
 
-def play(spark, out, config=CONFIG):
-    run_world(spark, config, Execution(out=str(out), master="local[2]"))
-    return table(out, "rounds")
-
-
-@pytest.fixture(scope="module")
-def finished(spark, tmp_path_factory):
-    out = tmp_path_factory.mktemp("live-tree") / "out"
-    return out, play(spark, out)
-
-
-def test_each_round_s_events_are_played(spark, finished):
-    out, rounds = finished
+def test_each_round_s_events_are_played(spark, tmp_path):
+    out = tmp_path / "out"
+    run_world(spark, CONFIG, Execution(out=str(out), master="local[2]"))
+    rounds = table(out, "rounds")
     mine = rounds[rounds["system"] == "reference_tree"]
     assert set(mine["measure"]) == set(LIVE_TREE_MEASURES)
     found = mine.pivot(index="round", columns="measure", values="value").to_dict("index")
@@ -51,21 +42,6 @@ def test_each_round_s_events_are_played(spark, finished):
     page = (out / "report.html").read_text()
     assert '<h2 id="section-2">The reference tree</h2>' in page
     assert "Hosts that search for new neighbours" in page
-
-
-def test_the_overlay_is_the_same_with_and_without_it(spark, finished, tmp_path):
-    without = play(
-        spark, tmp_path / "out", CONFIG.replace(reference_tree=False, reference_children=2)
-    )
-    _, rounds = finished
-    both = rounds[rounds["system"] == "pastry"]
-    order = ["round", "measure"]
-    assert (
-        both.sort_values(order).to_numpy().tolist()
-        == without.sort_values(order).to_numpy().tolist()
-    )
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "The reference tree" not in page
 
 
 def test_sweeps_see_the_measures():

@@ -1,14 +1,14 @@
 """Publications in parts in the rounds of worlds; rules W13 to W16."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from in_tasks import Jobs
+from clock_worlds import ROUNDS, SLOW, Scheduled, begin, case_of, schedule_of
 
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import Execution, WorldConfig
@@ -21,14 +21,6 @@ from scribe_spark.systems.gossipsub.gossip import Held
 from scribe_spark.systems.gossipsub.mesh import Subscribers
 from scribe_spark.systems.gossipsub.round import CountRound
 from tests.world.conftest import Left
-from tests.world.test_round_clock import ROUNDS, SLOW, case_of, compare_gossipsub, sparse
-from tests.world.test_schedules_of_worlds import (
-    RECODED,
-    Scheduled,
-    begin,
-    often_useless,
-    schedule_of,
-)
 
 #: What is counted in messages, parts or not.
 OF_MESSAGES = ("first_copies", "duplicates")
@@ -126,14 +118,34 @@ def beyond(name: str, of: Multicasts, got: Any, copies: Any, parts: Parts) -> di
     }
 
 
+def times_of_messages(
+    of: Multicasts, got: Mapping[str, np.ndarray], members: np.ndarray, size: int, parts: Parts
+) -> dict[tuple[int, int], list[int]]:
+    """(publication, member) -> the delays of its parts, in microseconds since the start."""
+    names = zip(of.group.tolist(), of.publication.tolist(), strict=True)
+    row, known = {name: at for at, name in enumerate(names)}, set(members.tolist())
+    found = defaultdict(list)
+    columns = (got[name].tolist() for name in ("group", "publication", "node", "delay_us"))
+    for group, publication, node, delay_us in zip(*columns, strict=True):
+        at = row.get((group, publication))
+        if at is not None and node != of.start[at] and group * size + node in known:
+            found[int(of.number[at]) // parts.sent, node].append(int(of.delay_us[at]) + delay_us)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("parts", "delivery"),
-    [(Parts(2, 4), "reliable"), pytest.param(Parts(3, 3), "best-effort", marks=pytest.mark.slow)],
+    ("parts", "delivery", "seeds"),
+    [
+        (Parts(2, 4), "reliable", (1,)),
+        pytest.param(Parts(3, 3), "best-effort", (0, 1), marks=pytest.mark.slow),
+    ],
 )
-def test_publications_are_those_with_enough_parts(parts: Parts, delivery: str, left: Left) -> None:
+def test_publications_are_those_with_enough_parts(
+    parts: Parts, delivery: str, seeds: tuple[int, ...], left: Left
+) -> None:
     """Copies are lost part by part; in another world, each part is a publication of its own."""
     seen: dict[str, Counter] = defaultdict(Counter)
-    for seed in range(2):
+    for seed in seeds:
         world = case_of(seed, delivery=delivery)
         deadline, schedule = world.config.scribe.deadline, schedule_of(seed, world, most=2)
         given: dict[str, Any] = {"delivery": delivery, "loses": True}
@@ -152,6 +164,18 @@ def test_publications_are_those_with_enough_parts(parts: Parts, delivery: str, l
                     found = {n: v for n, v in done[-1].measures.items() if f"{name}.parts" in n}
                     assert found == pytest.approx(beyond(name, of, *tables, parts)), (seed, name)
                     seen[name]["beyond"] += len(found)
+                table = f"{name}/{system.member_table}"
+                members = played.engine.gather(table).get(table)
+                if members is None or not tables[0]:
+                    continue
+                times = times_of_messages(of, tables[0], members["key"], len(played.known), parts)
+                waits = sorted(
+                    sorted(of)[parts.needed - 1] for of in times.values() if len(of) >= parts.needed
+                )
+                for q in (50, 99) if waits else ():
+                    nearest = waits[-(-q * len(waits) // 100) - 1]
+                    assert done[-1].measures[f"{name}.latency.p{q}"] == nearest / 1000, (seed, name)
+                seen[name]["waits"] += len(waits)
         for name in systems:
             mine, theirs, wanted = sums_of(done, name), sums_of(of_parts, name), had[name]
             counts = wanted.counts(deadline)
@@ -173,38 +197,10 @@ def test_publications_are_those_with_enough_parts(parts: Parts, delivery: str, l
                 assert sums["lost"] + sums["open"] == missing
                 seen[name].update(sums)
     for name, sums in seen.items():
-        assert sums["in_time"] > 20, name
+        assert min(sums["in_time"], sums["waits"]) > 20, name
         assert (sums["beyond"] > 5) == (name != "ip_multicast")
     assert seen["flooding"]["open"] > 1
     assert (seen["scribe"]["late"] > 0) == (delivery == "reliable")
-
-
-@pytest.mark.parametrize(
-    "buckets", [1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 7))]
-)
-def test_recoded_gossipsub_is_an_event_queue(buckets: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times and hops of the parts that nodes make of useful copies, while nodes fail and arrive."""
-    monkeypatch.setattr(Parts, "useful", often_useless)
-    given: dict[str, Any] = {"parts": RECODED, "buckets": buckets}
-    worlds = ((begin(seed, more=sparse(seed), **given), bool(seed % 2)) for seed in range(2))
-    compared, dead, _ = compare_gossipsub(monkeypatch, worlds, RECODED)
-    assert compared > 200
-    assert dead
-
-
-def test_recoding_worlds_are_alike_on_all_engines_and_buckets() -> None:
-    def play(rounds: int = 2, **given: Any) -> list:
-        """What the systems leave that recode in worlds."""
-        played = begin(5, parts=RECODED, **given).play(saves=False, rounds=rounds)
-        return [
-            ({n: v for n, v in measures.items() if not n.startswith(("scribe.", "bayeux."))}, *rest)
-            for measures, *rest in played
-        ]
-
-    one = play()
-    assert any("sparse.parts.beyond.mean" in measures for measures, *_ in one)
-    assert play(buckets=7) == one
-    assert play(1, buckets=2, engine=Jobs) == one[:1]
 
 
 def test_late_parts_complete_late_publications() -> None:

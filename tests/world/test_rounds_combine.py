@@ -9,16 +9,16 @@ table anew.
 import itertools
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from in_tasks import Jobs
-from in_threads import play_in_threads
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
-from world_states import Played, flooders
+from world_states import Played, assert_alike, flooders
 
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.measures.multicasts import MulticastMeasures
 from tests.world.test_group_overlays import Meshed
 from tools.pages import lines_of, with_lines
@@ -54,8 +54,11 @@ MEASURES = {
     "late, lost, duplicates": ("publications",),
 }
 
-#: Engine -> rounds that are played, and numbers of buckets that are tried.
-ENGINES = {"one task": (ROUNDS, 7), "tasks": (ROUNDS, 2), "jobs": (2, 2)}
+#: How a world is played beside in one task on one bucket.
+WAYS = (
+    *({"buckets": 7}, {"exchange": True, "buckets": 2}),
+    {"buckets": 2, "engine": Jobs, "rounds": 2},
+)
 
 
 def begin(variant: str, delivery: str, source: str) -> World:
@@ -75,40 +78,25 @@ def systems_of(cell: tuple[str, str, str]) -> dict[str, str]:
     return SYSTEMS | OTHERS if cell == CELLS[0] else SYSTEMS
 
 
-def played(cell: tuple[str, str, str], engine: str, buckets: int) -> list:
+def play(cell: tuple[str, str, str], rounds: int = ROUNDS, **way: Any) -> list:
     """What each round leaves."""
-
-    def play(exchange=None) -> list:
-        world = begin(*cell)
-        count = len(world.overlay.states.known)
-        names = ("delay", "node_stress", "link_stress")
-        measures = MulticastMeasures(names, count * (count - 1), count, 1_000, cell[2])
-        player = Jobs if engine == "jobs" else InTask
-        more = flooders(world) if cell == CELLS[0] else {}
-        state = Played(world, buckets, exchange, measures=measures, more=more, engine=player)
-        return state.play(saves=False, rounds=ENGINES[engine][0])
-
-    if engine != "tasks":
-        return play()
-    first, *others = play_in_threads(buckets, play)
-    assert all(other == first for other in others)
-    return first
+    world = begin(*cell)
+    count = len(world.overlay.states.known)
+    names = ("delay", "node_stress", "link_stress")
+    measures = MulticastMeasures(names, count * (count - 1), count, 1_000, cell[2])
+    more = flooders(world) if cell == CELLS[0] else {}
+    return Played(world, measures=measures, more=more, **way).play(saves=False, rounds=rounds)
 
 
 def row_of(cell: tuple[str, str, str]) -> str:
-    """The row of a cell: what comes out when it is tried."""
-    one = played(cell, "one task", 1)
-    differ = [
-        engine
-        for engine, (rounds, *counts) in ENGINES.items()
-        if any(played(cell, engine, b) != one[:rounds] for b in counts)
-    ]
+    """The row of a cell: what comes out when it is tried in all ways."""
+    one = assert_alike(partial(play, cell), *WAYS)
     names = {name for measures, *_ in one for name in measures}
     for _, tables, _ in one:
         systems = set(tables["publications"]["system"])
         names |= {f"{system}.publications" for system in systems}
     marks = [
-        ", ".join([*_missing(system, names), *differ]) or YES if system in systems_of(cell) else ""
+        ", ".join(_missing(system, names)) or YES if system in systems_of(cell) else ""
         for system in SYSTEMS | OTHERS
     ]
     return "| " + " | ".join([*cell, *marks]) + " |"
@@ -123,14 +111,9 @@ def _missing(system: str, names: set[str]) -> list[str]:
     ]
 
 
-def is_slow(cell: tuple[str, str, str]) -> bool:
-    """Return whether a cell is played in slow tests alone: what others have, too."""
-    return cell not in (CELLS[0], ("lazy", "reliable", "root"))
-
-
 @pytest.mark.parametrize(
     "cell",
-    [pytest.param(cell, marks=pytest.mark.slow if is_slow(cell) else ()) for cell in CELLS],
+    [CELLS[0], *(pytest.param(cell, marks=pytest.mark.slow) for cell in CELLS[1:])],
     ids=" ".join,
 )
 def test_rows_of_the_table_are_what_comes_out(cell: tuple[str, str, str]) -> None:

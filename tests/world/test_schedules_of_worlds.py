@@ -1,141 +1,69 @@
 """Publications with times and sizes in the rounds of worlds; rules W9 to W12."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from clock_worlds import (
+    RECODED,
+    ROUND_US,
+    ROUNDS,
+    SLOW,
+    WHOLE,
+    Queue,
+    Scheduled,
+    begin,
+    case_of,
+    often_useless,
+    schedule_of,
+    systems_of,
+)
 from in_tasks import Jobs
 from oracle import bandwidth as oracle
-from world_states import Played
+from world_states import assert_alike
 
 from scribe_spark.bandwidth.setting import INTERLEAVED, SERIAL, Parts
 from scribe_spark.config import WorldConfig
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import NO_GROUP, NONE
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import InputError
-from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.rounds.events import ImpossibleRound
-from scribe_spark.rounds.group_events import RoundTimes
 from scribe_spark.rounds.system import Multicasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.sources import SentPublications
 from scribe_spark.worlds.events import check_world
 from tests.world.conftest import Left
-from tests.world.test_round_clock import LAN_US, ROUNDS, SLOW, Queue, case_of, links_of, systems_of
-
-#: The length of a round, and the size of a large publication.
-ROUND_US, MB = 2_000_000, 1_000_000
-
-#: Publications that are sent whole, or in parts that nodes recode.
-WHOLE, RECODED = Parts(), Parts(3, 3, recoded=True)
 
 #: The systems whose copies do not depend on times; those that flood edges of each source.
 TREES = ("scribe", "flooding", "naive_unicast", "bayeux")
 FLOODS = ("flooding", "naive_unicast")
 
 
-def often_useless(
-    parts: Parts, seed: int, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
-) -> np.ndarray:
-    """Return False for one copy in eight, so that cases are small; see `Parts.useful`."""
-    return draws.bits_np(seed, "rlnc", message, sender, receiver) >> np.uint64(61) != 0
-
-
-class Scheduled(Played):
-    """A world whose publications have times and sizes: (round, time, group, node, size)."""
-
-    def __init__(
-        self, schedule: list[tuple[int, ...]], *args: Any, parts: Parts = WHOLE, **given: Any
-    ) -> None:
-        self.schedule, self.parts = schedule, parts
-        super().__init__(*args, **given)
-
-    def read(self, rows: list) -> None:
-        groups = self.protocols.groups
-        times = RoundTimes(ROUND_US, SLOW["size"], True, 1_000, self.parts)
-        self.protocols = replace(self.protocols, groups=replace(groups, times=times))
-        super().read(rows)
-
-    def step(self, number: int, keeps_messages: bool = False) -> Any:
-        rows = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
-        rows = [(*row, NONE, NONE) for row in rows if row[1] != "publish"]
-        rows += [
-            (node, "publish", group, at_us, size)
-            for at, at_us, group, node, size in self.schedule
-            if at == number
-        ]
-        names, kinds = ("node", "event", "group", "time", "size"), (int, str, int, int, int)
-        columns = list(zip(*rows, strict=True)) or [()] * 5
-        return self.state.play(
-            number,
-            {
-                name: np.array(column, dtype=kind)
-                for name, kind, column in zip(names, kinds, columns, strict=True)
-            },
-            keeps_messages,
-        )
-
-
-def schedule_of(seed: int, world: Any, most: int = 5) -> list[tuple[int, ...]]:
-    """A schedule: each publication of the case up to `most` times, at few different times."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for number, node, event, *group in world.case.events:
-        if event == "publish":
-            for _ in range(int(rng.integers(1, most + 1))):
-                at_us = int(rng.choice([0, 0, 1_000, 30_000, 30_000, 31_234, ROUND_US - 1]))
-                size = int(rng.choice([0, 1, 20_000, 128_000, MB]))
-                found.append((number, at_us, group[0], node, size or NONE))
-    return found
-
-
-def begin(
-    seed: int, source: str = "routed", delivery: str = "best-effort", buckets: int = 1,
-    links: Mapping[str, Any] = {}, schedule: list | None = None, parts: Parts = WHOLE,
-    loses: bool = False, **given: Any,
-) -> Scheduled:  # fmt: skip
-    """A world whose publications are all measured."""
-    world = case_of(seed, source, delivery)
-    if loses:
-        world.with_losses()
-    of = {"lan_us": LAN_US, "source": source, "links": links_of(**SLOW, **links, parts=parts)}
-    measures = MulticastMeasures(("bytes", "delay", "node_stress"), **of)
-    given = {"more": systems_of(world), **given}
-    schedule = schedule_of(seed, world) if schedule is None else schedule
-    return Scheduled(schedule, world, buckets, parts=parts, measures=measures, **given)
-
-
 # --- alike on all engines and buckets
 
 
-@pytest.mark.parametrize(
-    ("delivery", "parts", "jobs"),
-    [
-        ("best-effort", WHOLE, 1),
-        ("reliable", WHOLE, 0),
-        ("best-effort", Parts(2, 4), 0),
-        pytest.param("reliable", Parts(3, 3), 2, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_rounds_with_a_schedule_are_alike_on_all_engines_and_buckets(
-    delivery: str, parts: Parts, jobs: int
-) -> None:
-    """With the engine of jobs, as many of the rounds as `jobs` says."""
+#: Worlds, and how these are played beside in one task.
+ALIKE = {
+    "sizes": ({"scheduled": False, "loses": True}, {"buckets": 2, "engine": Jobs, "rounds": 1}),
+    "sizes, tasks": ({"scheduled": False}, {"exchange": True, "buckets": 2}),
+    "reliable, parts": ({"delivery": "reliable", "parts": Parts(2, 4)}, {"buckets": 7}),
+    "recoded": ({"parts": RECODED, "only": ("gossipsub", "flooding", "can")}, {"buckets": 7}),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets(name: str) -> None:
+    world, way = ALIKE[name]
 
     def play(rounds: int = 2, **given: Any) -> list:
-        played = begin(5, delivery=delivery, parts=parts, **given)
-        return played.play(saves=False, rounds=rounds)
+        return begin(5, most=2, **world, **given).play(saves=False, rounds=rounds)
 
-    one = play()
-    assert max(measures["scribe.multicasts"] for measures, *_ in one) > 4
-    assert play(buckets=7) == one
-    if jobs:
-        assert play(jobs, buckets=2, engine=Jobs) == one[:jobs]
+    one = assert_alike(play, way)
+    assert any("latency.p99" in measure for measures, *_ in one for measure in measures)
 
 
 def test_a_schedule_at_the_begin_of_rounds_changes_nothing() -> None:
@@ -150,84 +78,19 @@ def test_a_schedule_at_the_begin_of_rounds_changes_nothing() -> None:
             seen.add((event[0], *event[3:]))
         events.append(event)
     left = []
-    for kind in (Played, Scheduled):
-        world = case_of(seed)
-        world.case = replace(world.case, events=tuple(events))
-        of = {"lan_us": LAN_US, "source": "routed", "links": links_of(**SLOW, shared=False)}
-        measures = MulticastMeasures(("bytes", "delay", "node_stress"), **of)
-        given: dict[str, Any] = {"measures": measures, "more": systems_of(world)}
-        if kind is Played:
-            played = Played(world, 1, **given)
-        else:
-            schedule = [(e[0], 0, e[3], e[1], NONE) for e in events if e[2] == "publish"]
-            played = Scheduled(schedule, world, 1, **given)
+    for scheduled in (False, True):
+        schedule = [(e[0], 0, e[3], e[1], NONE) for e in events if e[2] == "publish"]
+        links = SLOW | {"shared": False}
+        played = begin(seed, links=links, schedule=schedule, scheduled=scheduled)
+        played.world.case = replace(played.world.case, events=tuple(events))
         left.append(played.play(saves=False))
     assert left[0] == left[1]
 
 
 def test_a_saved_world_goes_on_with_its_schedule() -> None:
     """Reliable delivery keeps publications, whose sources send them again in later rounds."""
-    for delivery in ("best-effort", "reliable"):
-        given = {"delivery": delivery, "buckets": 2}
-        assert begin(8, **given).play(saves=True) == begin(8, **given).play(saves=False)
-
-
-# --- parts of publications
-
-
-@pytest.mark.parametrize(
-    ("parts", "seeds"),
-    [
-        (Parts(2, 4), (0,)),
-        pytest.param(Parts(3, 3), range(3), marks=pytest.mark.slow),
-        pytest.param(Parts(2, 4), (1, 2), marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_a_member_has_a_publication_with_enough_parts(
-    parts: Parts, seeds: Iterable[int], left: Left
-) -> None:
-    """Latencies are those of the k-th part of each publication at each member."""
-    compared: Counter[str] = Counter()
-    for seed in seeds:
-        played = begin(seed, parts=parts)
-        for number in range(ROUNDS):
-            done = played.step(number)
-            for name, system in played.protocols.systems.systems.items():
-                table = f"{name}/{system.member_table}"
-                members = played.engine.gather(table).get(table)
-                if members is None or not left[name][1]:
-                    continue
-                multicasts, got, _ = left[name]
-                of = got, members["key"], len(played.known), parts
-                times = times_of_messages(multicasts, *of)
-                waits = sorted(
-                    sorted(of)[parts.needed - 1] for of in times.values() if len(of) >= parts.needed
-                )
-                if not waits:
-                    continue
-                for q in (50, 99):
-                    nearest = waits[-(-q * len(waits) // 100) - 1]
-                    assert done.measures[f"{name}.latency.p{q}"] == nearest / 1000, (seed, number)
-                publications = {n // parts.sent for n in done.multicasts[name].number.tolist()}
-                assert done.measures[f"{name}.multicasts"] == len(publications)
-                compared[name] += len(waits)
-    assert min(compared[name] for name in systems_of(case_of(0))) > 20, compared
-
-
-def times_of_messages(
-    of: Multicasts, got: Mapping[str, np.ndarray], members: np.ndarray, size: int, parts: Parts
-) -> dict[tuple[int, int], list[int]]:
-    """(publication, member) -> the delays of its parts, in microseconds since the start."""
-    names = zip(of.group.tolist(), of.publication.tolist(), strict=True)
-    row, known = {name: at for at, name in enumerate(names)}, set(members.tolist())
-    found = defaultdict(list)
-    columns = (got[name].tolist() for name in ("group", "publication", "node", "delay_us"))
-    for group, publication, node, delay_us in zip(*columns, strict=True):
-        at = row.get((group, publication))
-        if at is not None and node != of.start[at] and group * size + node in known:
-            found[int(of.number[at]) // parts.sent, node].append(int(of.delay_us[at]) + delay_us)
-    return found
+    given = {"delivery": "reliable", "buckets": 2}
+    assert begin(8, **given).play(saves=True) == begin(8, **given).play(saves=False)
 
 
 # --- refusals, before Spark
@@ -312,7 +175,7 @@ def test_deliveries_are_those_of_an_event_queue(
     )
     for seed in range(2 if parts == WHOLE else 1):
         more = {name: one for name, one in systems_of(case_of(seed)).items() if name in TREES}
-        links = {"uplink": uplink, "shared": shared}
+        links = SLOW | {"uplink": uplink, "shared": shared}
         played = begin(seed, source, links=links, more=more, parts=parts)
         for number in range(ROUNDS):
             played.step(number)

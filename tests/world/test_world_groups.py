@@ -1,35 +1,23 @@
 """Worlds with groups on Spark: what the kernels make of them, resumed, and told as tables."""
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from group_rounds import RoundInputs, play_round
-from overlay_state import OverlayState, perfect_start
 from pyspark.sql import DataFrame
 from small_network import NETWORK, table
-from split_states import empty_state
-from traffic import Traffic
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.facts import Keys, ring_of
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
 from scribe_spark.experiments.run_world import tidy
-from scribe_spark.experiments.world_setup import live_groups_of
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.report.world import GROUP_PANELS
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.systems.registry import SCRIBE, find_system
-from scribe_spark.systems.scribe.measures import GROUPS_MEASURED, MeasureGroups, group_measures
-from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.state import CAUSES
 from scribe_spark.systems.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import system_measures, system_of
@@ -45,64 +33,6 @@ CONFIG = WorldConfig(
 )  # fmt: skip
 
 
-def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
-    """The kernels keep their state in memory; the world reads and writes it in every round."""
-    kernel, rules = simulation.underlay.kernel, CONFIG.overlay
-    live = live_groups_of(simulation, CONFIG)
-    known, _ = ring_of(simulation.nodes.toArrow(), kernel)
-    overlay = perfect_start(known, np.arange(len(known)), rules.leaf_set, rules.b, kernel)
-    groups = Groups.of(live.numbers, Keys(live.key_hi, live.key_lo), known, live.lists)
-    state = empty_state(len(known), len(groups))
-    application = Reliable(CONFIG.scribe.buffer, len(known))
-    world = begin(CONFIG)
-    events = world._events.toPandas()
-    assert {"create", "join", "publish", "fail"} == set(events["event"].astype(str))
-    for number in range(CONFIG.world.rounds):
-        now = events[events["round"] == number]
-        of_nodes, of_groups = now[now["group"].isna()], now[now["group"].notna()]
-        given = [frame["node"].to_numpy() for frame in (of_nodes, of_groups)]
-        names = [frame["event"].astype(str).to_numpy() for frame in (of_nodes, of_groups)]
-        traffic = Traffic() if number in (2, 5, 8) else None
-        inputs = RoundInputs(
-            number,
-            Events.of(known, given[0], names[0]),
-            GroupEvents.of(
-                known, groups, given[1], names[1], of_groups["group"].to_numpy(np.int64)
-            ),
-            groups,
-            CONFIG,
-            kernel,
-            CONFIG.world.lookups,
-            traffic,
-            measures=lambda given, round: [MeasureGroups(given, round)],
-            tables=(GROUPS_MEASURED,),
-        )
-        pastry, result = play_round(overlay, state, inputs, application)
-        measured = world.step()
-        stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
-        assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
-        of_groups = group_measures(result.tables, len(groups))
-        assert measured.items() >= {f"scribe.{name}": of for name, of in of_groups.items()}.items()
-        assert measured["lookups"] == len(pastry.lookups.hops)
-        entries = state.entries
-        group, node = np.divmod(entries.key, len(known))
-        found = world.memberships.toPandas().fillna({"parent": -1})
-        theirs = pd.DataFrame(
-            {
-                "group": groups.number[group],
-                "node": known.node[node],
-                "parent": np.where(entries.parent < 0, -1, known.node[entries.parent]),
-                "member": entries.member,
-                "root": entries.root,
-            }
-        )
-        by = ["group", "node"]
-        assert _ordered(found, by).to_numpy().tolist() == _ordered(theirs, by).to_numpy().tolist()
-        assert world.children.count() == len(state.children)
-        joins = sum(measured.get(f"scribe.joins.{cause}", 0) for cause in CAUSES)
-        assert measured["scribe.joins"] == joins
-
-
 def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
     """For the variants of Scribe and for the systems beside it, which share the array."""
     path, read = tmp_path / "capacities.csv", world_setup.read_capacities
@@ -116,33 +46,6 @@ def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
     made = world_setup.protocols_of(simulation, WorldConfig(**CONFIG.given() | more))
     assert len(reads) == 1
     assert made.systems.limits[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
-
-
-def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation) -> dict:
-    """Link stress, message after message, along the routes of the matrices."""
-    _, pred, _ = simulation.underlay.kernel.open()
-    router, found = overlay.states.known.router, {}
-    core = simulation.topology.links().count()
-    links = core + 2 * len(router), core + 200 * len(pred)
-    for name in ("payload", "maintenance"):
-        packets: Counter = Counter()
-        for kind, ends in traffic.ends.items():
-            is_payload = kind in ("MULTICAST", "payload", "retransmission")
-            if kind == "lookup" or is_payload != (name == "payload"):
-                continue
-            for sender, to in zip(*[part.tolist() for part in ends], strict=True):
-                assert sender != to
-                packets.update([("up", sender), ("down", to)])
-                source, here = router[sender], router[to]
-                while here != source:
-                    packets["core", pred[source, here], here] += 1
-                    here = pred[source, here]
-        total = sum(packets.values())
-        assert total > 0
-        found[f"link_stress.{name}.mean"] = total / links[1]
-        found[f"link_stress.{name}.mean_existing"] = total / links[0]
-        found[f"link_stress.{name}.max"] = max(packets.values())
-    return found
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from living_worlds import World, measured_round, state_of, world
 from oracle.scribe_living.cases import random_world
 from poisoned import PoisonedPlayer
 from seeds import seeds
+from split_states import tables_of
 from traffic import Traffic
 from world_states import Played
 
 from scribe_spark.engine import packing
+from scribe_spark.engine.packing import count_rows
 from scribe_spark.measures.multicasts import MeasureMulticasts
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.events import Events
@@ -57,9 +59,27 @@ def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None
     for system in ("scribe", "gossipsub", "bayeux"):
         assert any(f"{system}.rad.median" in measures for measures, *_ in one[0])
         assert any(f"{system}.children_entries.max" in measures for measures, *_ in one[0])
-    assert in_one_process(seed, 3) == one
-    for buckets in (2, 7):
-        assert in_tasks(seed, buckets) == one
+    assert in_one_process(seed, 7) == one
+    assert in_tasks(seed, 2) == one
+
+
+def test_scribe_in_a_world_leaves_what_its_kernels_leave() -> None:
+    """Other tests compare the kernels with the oracle."""
+    children = 0
+    for seed in range(6):
+        kernels, world = (world_of(random_world(seed, most=40, rounds=ROUNDS)) for _ in range(2))
+        played = Played(world, only=("scribe",), lookups=0)
+        for number in range(ROUNDS - 1):  # the last one counts all publications
+            played.step(number)
+            kernels.play(number, [event for event in kernels.case.events if event[0] == number])
+            left = played.engine.tables[0]
+            for name, columns in tables_of(kernels.state).items():
+                there = left.get(f"scribe/{name}", {})
+                assert there or not count_rows(columns) or name == "scribe newest"
+                for one, column in there.items():
+                    np.testing.assert_array_equal(columns[one], column, err_msg=f"{name} {one}")
+        children += len(kernels.state.children)
+    assert children > 100
 
 
 # --- an overlay without groups
@@ -82,7 +102,7 @@ def overlay_played(case: World, rounds: int, buckets: int) -> list:
     return seen
 
 
-@pytest.mark.parametrize("seed", [3, 5, 8, 13, 21, 34])
+@pytest.mark.parametrize("seed", [3, 8, 21])
 def test_measures_and_messages_do_not_depend_on_buckets(seed: int) -> None:
     case = world(seed, rounds=4, most=50, busy=0.2)
     one = overlay_played(case, 4, 1)
@@ -110,7 +130,7 @@ def quiet_world(seed: int):
     return replace(case, events=start + sent, buffer=None)
 
 
-@pytest.mark.parametrize("seed", [3, 8, 21])
+@pytest.mark.parametrize("seed", [8, 21])
 def test_a_round_with_the_same_trees_is_not_measured_again(seed: int, monkeypatch) -> None:
     steps: list[int] = []
     step = MeasureMulticasts.step

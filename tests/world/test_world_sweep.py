@@ -19,7 +19,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Sweep, run_world, stages
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+from scribe_spark.worlds.summary import measures_by_round, summary_units
 
 pytestmark = pytest.mark.slow
 
@@ -161,24 +161,6 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        (REPAIR, "exists; use --resume to continue or --overwrite to replace it"),
-        ([*flags("repair=lazy"), "--resume"], "repair = ['lazy']: "),
-        ([*flags("leaf_set=8"), "--resume"], "sweep = ['leaf_set']: "),
-        ([*flags("repair=lazy,none", lookups=31), "--resume"], "lookups = 31: "),
-    ],
-)
-def test_an_out_of_something_else_is_refused(call, finished, capsys, given, error):
-    before = (finished / "manifest.json").read_text()
-    assert call("world", *given, "--out", finished) == 2
-    told = capsys.readouterr().err
-    assert error in told
-    assert told.count("\n") == 1
-    assert (finished / "manifest.json").read_text() == before
-
-
-@pytest.mark.parametrize(
     ("values", "error"),
     [
         ("generator=mass-failure,churns", "generator = 'churns': is unknown; give one of "),
@@ -192,17 +174,6 @@ def test_a_point_that_cannot_be_leaves_no_trace(call, tmp_path, capsys, values, 
     assert told.startswith(f"scribe-spark: error: {error}")
     assert told.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_overwrite_replaces_the_points(call, finished, tmp_path):
-    out = tmp_path / "out"
-    shutil.copytree(finished, out)
-    assert call("world", *flags("lookups=0"), "--out", out, "--overwrite") == 0
-    assert {path.name for path in out.iterdir() if path.name[0] != "."} == {
-        "manifest.json", "lookups=0", "sweep", "sweep.html", "figures",
-    }  # fmt: skip
-    absent = "lookups.hops, lookups.hops.last, lookups.delivered.least, lookups.lost."
-    assert f"Without a value at any point: {absent}" in (out / "sweep.html").read_text()
 
 
 # --- without Spark
@@ -249,31 +220,3 @@ def test_the_config_of_the_base_says_what_points_are():
     assert worlds.shown[0] == "lookups.hops"
     with pytest.raises(InputError, match="sweep field = 'lookups'"):
         Sweep(RunConfig(nodes=50), {"lookups": (10, 20)})
-
-
-def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
-    told = {
-        0: {"nodes.live": 3.0, "lookups.hops": 2.0, "hops.1": 0.5, "hops.3": 0.5},
-        1: {"nodes.live": 1.0, "messages.join message": 6.0, "scribe.repaired.2": 3.0},
-        2: {"nodes.live": 2.0, "lookups.hops": 1.0, "hops.1": 1.0},
-    }
-    table = pd.DataFrame(
-        [(number, name, value) for number, of in told.items() for name, value in of.items()],
-        columns=["round", "measure", "value"],
-    )
-    found = summarise(measures_by_round(table))
-    assert found == {
-        "nodes.live": 2.0, "nodes.live.first": 3.0, "nodes.live.last": 2.0,
-        "nodes.live.least": 1.0, "nodes.live.most": 3.0,
-        "lookups.hops": 1.5, "lookups.hops.first": 2.0, "lookups.hops.last": 1.0,
-        "lookups.hops.least": 1.0, "lookups.hops.most": 2.0,
-        "hops.1": 0.75, "hops.1.first": 0.5, "hops.1.last": 1.0,
-        "hops.1.least": 0.5, "hops.1.most": 1.0,
-        "hops.3": 0.25, "hops.3.first": 0.5, "hops.3.last": 0.0,
-        "hops.3.least": 0.0, "hops.3.most": 0.5,
-        "messages.join message": 2.0, "messages.join message.first": 0.0,
-        "messages.join message.last": 0.0, "messages.join message.least": 0.0,
-        "messages.join message.most": 6.0,
-        "scribe.repaired.2": 1.0, "scribe.repaired.2.first": 0.0, "scribe.repaired.2.last": 0.0,
-        "scribe.repaired.2.least": 0.0, "scribe.repaired.2.most": 3.0,
-    }  # fmt: skip
