@@ -57,10 +57,21 @@ def _round(
     """Return a round of the group 1, which the nodes `join` join."""
     group, nobody = np.ones(1, dtype=np.int64), whole_numbers()
     return LivingRound(
-        *(number, rounds, ring, lives, events),
-        **{"group": group, "key_hi": group, "key_lo": group, "publish": publish},
-        **{"join": (np.zeros_like(join), join), "quit": (nobody, nobody), "incarnation": nobody},
-        **{"lan_us": 0, "deadline": 1, **more},
+        number,
+        rounds,
+        ring,
+        lives,
+        events,
+        group=group,
+        key_hi=group,
+        key_lo=group,
+        join=(np.zeros_like(join), join),
+        quit=(nobody, nobody),
+        publish=publish,
+        lan_us=0,
+        deadline=1,
+        incarnation=nobody,
+        **more,
     )
 
 
@@ -94,7 +105,7 @@ def play_topic(
         of = nobody if publishes is None else np.array([publishes])
         publish, join = Publishing.at_begin((np.zeros_like(of), of)), arrive if now else number
         happens = Events(leave=leave, arrive=arrive)
-        more = {"kernel": kernel, "seed": seed, "tally": tally}
+        more: dict[str, Any] = {"kernel": kernel, "seed": seed, "tally": tally}
         system.play_on(player, _round(now, rounds, ring, lives, happens, join, publish, **more))
         counts.update(tally.by_kind())
     heard = concatenate(player.heard)
@@ -127,8 +138,12 @@ class _Listener(SystemPlayer):
 #: Corrosion's settings in its simulation (``Params::config``, ``TICK_INTERVAL``); the second wait
 #: is half of the first one, as by default.
 RULES = PlumtreeConfig(
-    **{"rules": "corrosion", "views": "full", "threshold": 5},
-    **{"batch_ms": 200.0, "first_wait_ms": 200.0, "next_wait_ms": 100.0},
+    rules="corrosion",
+    views="full",
+    threshold=5,
+    batch_ms=200.0,
+    first_wait_ms=200.0,
+    next_wait_ms=100.0,
 )
 
 #: The mean time between two publications, in microseconds.
@@ -183,7 +198,11 @@ def play_group(nodes: int, publications: int, loss: float, seed: int) -> tuple[f
     at_us = draws.bits_np(seed, "time", source) % np.uint64(publications * _INTERVAL_US)
     zero = np.zeros_like(source)
     publish = Publishing.numbered(zero, source, at_us.astype(np.int64), zero, source)
-    more = {"kernel": _Network(loss), "seed": seed, "measures": ("delay", "node_stress")}
+    more: dict[str, Any] = {
+        "kernel": _Network(loss),
+        "seed": seed,
+        "measures": ("delay", "node_stress"),
+    }
     more |= {"tally": Tally((*system.payload, *system.control)), "scheduled": True}
     found: dict[str, Columns] = {}
     system.play_on(

@@ -53,7 +53,7 @@ def lines_of(file: Path) -> Counter[str]:
     text = file.read_text("utf-8")
     lines, nodes = [line.strip() for line in text.splitlines()], [*ast.walk(ast.parse(text))]
     places = [
-        (node.body[0].lineno - 1, node.body[0].end_lineno)
+        (node.body[0].lineno - 1, node.body[0].end_lineno or 0)
         for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and ast.get_docstring(node, clean=False) is not None

@@ -215,7 +215,7 @@ def _parts_figure(out: Path, folder: Path) -> None:
                 for form, of in mine.groupby("form", sort=False)
             }
             axes = {"title": f"{label_of(system)}, {size}", "xlabel": "nodes", "ylim": (0, None)}
-            axes |= ticks | ({} if panels[-1] else {"ylabel": "99th percentile, s"})
+            axes = axes | ticks | ({} if panels[-1] else {"ylabel": "99th percentile, s"})
             panels[-1].append(Panel({form: of for form, of in drawn.items() if len(of)}, axes))
     panels[-1][-1] = panels[-1][-1]._replace(legend="center")
     heading = "Delay of publications whole, in parts and coded"
