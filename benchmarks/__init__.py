@@ -6,27 +6,3 @@ and proportional (PSS), where a page that several processes share counts once.  
 bytes of each superstep come from Spark's event log.  That costs time, so it is written in one more
 run, whose seconds do not count.  Beside all seconds are those of a calibration.
 """
-
-from benchmarks.calibration import calibrate
-from benchmarks.command import main
-from benchmarks.event_log import Superstep, logging_to, read_event_log, supersteps
-from benchmarks.measure import growth_exponent, run_job
-from benchmarks.text import text
-from benchmarks.watch import TreeMemory, Watched, tree_memory, watch, windows
-
-__all__ = [
-    "Superstep",
-    "TreeMemory",
-    "Watched",
-    "calibrate",
-    "growth_exponent",
-    "logging_to",
-    "main",
-    "read_event_log",
-    "run_job",
-    "supersteps",
-    "text",
-    "tree_memory",
-    "watch",
-    "windows",
-]

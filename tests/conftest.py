@@ -44,7 +44,7 @@ SLOW = (
     "test_determinism", "test_tutorials", "test_paper", "test_scribe_round", "test_living_run",
     "test_world", "test_schedules_of_worlds", "test_scheduled_runs", "test_resume",
     "test_world_groups", "test_run_tables", "test_connect", "test_round_clock",
-    "test_systems_on_spark", "test_kernel", "test_rounds_combine", "test_extending_rule",
+    "test_systems_on_spark", "test_kernel", "test_rounds_combine",
     "test_parts_of_worlds", "test_extending", "test_handed_over", "test_interrupts", "test_bench",
     "test_supersteps", "test_exchange_between_tasks", "test_world_on_buckets", "test_asked_for",
     "test_protocols", "test_rounds", "test_equals_oracle",

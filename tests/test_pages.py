@@ -1,13 +1,34 @@
-"""What all pages of results share: tools/results.py, tools/pages.py, tools/folders.py."""
+"""The pages of results: what they share, and what is written of small folders of experiments."""
+# ruff: noqa: E501
 
+import json
+import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from command_line import exit_code
+from small_network import NETWORK
 
-from tools import pages, results
-from tools.folders import Folder
-from tools.results import Page, Part
+from scribe_spark.config import RunConfig, WorldConfig, read_toml
+from scribe_spark.config.reference_tree import TreePoint
+from scribe_spark.experiments import checks
+from scribe_spark.experiments.reference_tree import tidy
+from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.systems.registry import systems_of_run
+from scribe_spark.underlay.routable import check_routes
+from scribe_spark.worlds.events import check_world
+from tools import groups_root, pages, questions, results
+from tools.checks import CHECKS
+from tools.folders import COUNTS, Folder
+from tools.groups_results import GROUPS, created_again, failures
+from tools.pages import Page
+from tools.peers_living_results import CHURN, FAILURE, commands
+from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS, Case, edge_lengths, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,50 +43,57 @@ FILES = {
     "parts": "parts.md",
 }
 
+# --- what pages share
+
 PAGE = Page(
-    {"one": "world --rounds 1", "two": "sweep"},
-    {"x": Part("*", lambda out: [f"of {out.name}"])},
-    sized=lambda name, size: f"--sized {name} {' '.join(size)}",
+    {"one": "world --rounds 1", "two": "sweep", "three": "run --groups 1 --seed 5"},
+    {"x": ("*", lambda out: [f"of {out.name}"])},
 )
 
 
 @pytest.fixture
-def commands(monkeypatch):
-    """The commands that are run, none of which does anything, of a page of two experiments."""
-    ran = []
-    monkeypatch.setattr(results.subprocess, "run", lambda command, check: ran.append(command))
-    monkeypatch.setattr(results, "page_of", lambda name: PAGE)
+def ran(monkeypatch) -> list[list[str]]:
+    """The commands that are run, none of which does anything, of a page of three experiments."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(pages.subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.setitem(results.PAGES, "living", PAGE)
     return ran
 
 
-def test_experiments_are_run_with_resume(commands, tmp_path):
+def test_experiments_are_run_with_resume(ran, tmp_path, capsys):
     results.main(["living", str(tmp_path)])
     program = [sys.executable, "-m", "scribe_spark.cli"]
-    assert commands == [
+    assert ran == [
         [*program, *command.split(), "--out", str(tmp_path / name), "--resume"]
         for name, command in PAGE.experiments.items()
     ]
-
-
-def test_only_some_experiments_are_run(commands, tmp_path, capsys):
-    results.main(["living", str(tmp_path), "--only", "two", "--size", "9", "3"])
-    assert [command[3:8] for command in commands] == [["sweep", "--sized", "two", "9", "3"]]
+    ran.clear()
+    results.main(["living", str(tmp_path), "--only", "two", "three", "--size", "9", "3"])
+    sizes = [command[3 : command.index("--out")] for command in ran]
+    assert sizes == [
+        ["sweep", "--nodes", "9", "--groups", "3"],
+        ["run", "--groups", "1", "--seed", "5", "--nodes", "9"],
+    ]
     with pytest.raises(SystemExit):
-        results.main(["living", str(tmp_path), "--only", "three"])
-    assert "invalid choice: 'three'" in capsys.readouterr().err
+        results.main(["living", str(tmp_path), "--only", "four"])
+    assert "invalid choice: 'four'" in capsys.readouterr().err
 
 
-def test_a_page_runs_nothing(commands, tmp_path):
+def test_a_page_runs_nothing(ran, tmp_path):
     file = tmp_path / "page.md"
     file.write_text("a\n<!-- x: -->\nold\n<!-- end of x -->\nb\n")
     results.main(["living", str(tmp_path), "--page", str(file)])
     assert file.read_text() == f"a\n<!-- x: -->\nof {tmp_path.name}\n<!-- end of x -->\nb\n"
-    assert not commands
+    assert not ran
+    file.write_text("nothing")
+    with pytest.raises(SystemExit, match="the page has no lines"):
+        results.main(["living", str(tmp_path), "--page", str(file)])
+    assert file.read_text() == "nothing"
 
 
 def test_parts_without_their_experiment_stay_as_they_are(tmp_path):
     (tmp_path / "two").mkdir()
-    parts = {name: Part(f"{name[:2]}*", lambda out: ["new"]) for name in ("one", "two")}
+    parts = {name: (f"{name[:2]}*", lambda out: ["new"]) for name in ("one", "two")}
     file = tmp_path / "page.md"
     file.write_text("".join(f"<!-- {name}: -->\nold\n<!-- end of {name} -->\n" for name in parts))
     results.write(file, tmp_path, parts)
@@ -74,7 +102,7 @@ def test_parts_without_their_experiment_stay_as_they_are(tmp_path):
 
 @pytest.mark.parametrize(("name", "file"), FILES.items())
 def test_pages_have_the_marks_of_their_parts(name, file):
-    page = results.page_of(name)
+    page = results.PAGES[name]
     for parts, path in ((page.parts, ROOT / "docs" / file), (page.readme, ROOT / "README.md")):
         text = path.read_text("utf-8")
         assert all(pages.lines_of(text, part) for part in parts)
@@ -95,21 +123,565 @@ def test_folders_are_those_that_are_complete(tmp_path, patterns, names):
     assert [folder.path.name for folder in Folder.find(tmp_path, patterns)] == names
 
 
-def test_a_table_in_markdown():
-    rows = [["1", "", "3"], ["4", "5", ""]]
-    assert pages.table(["a", "b", "c"], rows) == [
-        "| a | b | c |",
-        "|---|---|---|",
-        "| 1 | | 3 |",
-        "| 4 | 5 | |",
-    ]
-
-
 def test_lines_between_marks_are_replaced():
+    rows = [["1", "", "3"], ["4", "5", ""]]
+    new = pages.table(["a", "b", "c"], rows)
+    assert new == ["| a | b | c |", "|---|---|---|", "| 1 | | 3 |", "| 4 | 5 | |"]
     begin, end = "<!-- x: written by y -->\n", "<!-- end of x -->\n"
-    new = pages.with_lines(f"before\n{begin}old\n{end}after\n", "x", ["new"])
-    assert new == f"before\n{begin}new\n{end}after\n"
-    assert pages.lines_of(new, "x") == ["new"]
+    text = pages.with_lines(f"before\n{begin}old\n{end}after\n", "x", new)
+    assert text == "\n".join(["before", begin[:-1], *new, end + "after\n"])
+    assert pages.lines_of(text, "x") == new
     for part in (f"before\n{begin}", f"{end}after\n"):
         with pytest.raises(SystemExit, match=r"the page has no lines <!-- x: \.\.\. --> and"):
             pages.with_lines(part, "x", ["new"])
+
+
+def test_tables_take_the_place_of_tables():
+    """The text around them stays, and no table is left over."""
+    begin, end = "<!-- x: -->\n", "<!-- end of x -->\n"
+    page = f"{begin}one:\n\n| 1 |\n| 2 |\n\ntwo:\n| 3 |\nend\n{end}"
+    made = pages.with_part(page, "x", ["| 4 |", "", "| 5 |", "| 6 |"])
+    assert made == f"{begin}one:\n\n| 4 |\n\ntwo:\n| 5 |\n| 6 |\nend\n{end}"
+    assert pages.with_part(page, "x", ["text", "| 4 |"]) == f"{begin}text\n| 4 |\n{end}"
+    with pytest.raises(SystemExit, match="x: the page has 2 tables, the experiments 1"):
+        pages.with_part(page, "x", ["| 4 |"])
+
+
+# --- their experiments
+
+
+@pytest.fixture(scope="module")
+def networks() -> dict[str, Any]:
+    return {}
+
+
+@pytest.mark.parametrize("name", results.PAGES)
+def test_commands_of_experiments_are_understood(name, networks, monkeypatch, capsys):
+    """Of seeds, one; some of another size.  Most have the same network."""
+    monkeypatch.chdir(ROOT)  # their configs are the checkout's
+    load = checks.load
+
+    def load_once(config: Any) -> Any:
+        network = repr((config.topology, config.seed))
+        if network not in networks:
+            networks[network] = load(config)
+            check_routes(networks[network], config.topology.tie, config.seed)
+        return networks[network]
+
+    monkeypatch.setattr(checks, "load", load_once)
+    monkeypatch.setattr(checks, "check_routes", lambda *_: None)
+    page = results.PAGES[name]
+    for experiment in page.experiments:
+        command = page.command(experiment, ["600", "9"] if experiment.endswith("_can") else None)
+        is_first = "--seed" not in command or command[command.index("--seed") + 1] == "1"
+        if command and is_first:
+            code = exit_code([*command, "--dry-run"])
+            assert code == 0, (experiment, capsys.readouterr().err)
+
+
+def test_the_needs_of_claims_are_experiments():
+    for _, words, needs, _ in (*CLAIMS, *DIRECTIONS):
+        assert {*needs.split()} <= results.PAGES["peers"].experiments.keys(), words
+
+
+def test_few_nodes_fail_at_a_time(tmp_path):
+    events = failures(tmp_path, 1_000)
+    events.to_csv(tmp_path / "events.csv", index=False)
+    words = GROUPS.experiments["local-1000"].replace("--", "").split()[1:]
+    sizes = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    check_world(WorldConfig(**sizes, events=str(tmp_path / "events.csv")))
+    assert events.groupby("round").size().to_dict() == dict.fromkeys(range(4, 124, 6), 2)
+    assert events["node"].is_unique
+
+
+@pytest.mark.parametrize("nodes", [100, 100_000])
+def test_the_same_events_for_all_systems(nodes):
+    """Only the delivery and the systems differ between the worlds of a scenario."""
+    words = {name: command.split() for name, command in commands(nodes, 5).items()}
+    assert len(words) == 3 * 2
+    for scenario in ("quarter-fails", "lifetime-1800", "lifetime-600"):
+        pair = words[f"{scenario}-best-effort"], words[f"{scenario}-reliable"]
+        differ = [both for both in zip(*pair, strict=True) if len({*both}) > 1]
+        systems = "scribe,gossipsub,bayeux,flooding,can", "scribe"
+        assert differ == [("best-effort", "reliable"), systems]
+
+
+@pytest.mark.parametrize("name", questions.COLUMNS)
+def test_a_config_asks_one_question_and_has_its_answers(name):
+    path = ROOT / "data" / f"{name}.toml"
+    config = RunConfig.of(read_toml(str(path)))
+    systems = systems_of_run(config.trees.variants, config.trees.systems)
+    known = metric_definitions(systems, config)
+    assert {f"scribe.{metric}" for metric in questions.COLUMNS[name].values()} <= {*known}
+    page = (ROOT / "docs" / "questions.md").read_text()
+    assert f"[`data/{name}.toml`](../data/{name}.toml): {question_of(path)}\n" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"), [("gerbil_simsub", "run"), ("corrosion", "run"), ("lookups", "world")]
+)
+def test_configs_of_checks_ask_one_question(name, asks, capsys):
+    path = ROOT / "data" / f"{name}.toml"
+    question_of(path)
+    assert exit_code([asks, "--config", path, "--dry-run"]) == 0
+    nodes = dict(gerbil_simsub=1000, corrosion=200, lookups=3300)[name]
+    assert f"nodes = {nodes}" in capsys.readouterr().out
+
+
+def question_of(path: Path) -> str:
+    """Return the question in the first comment of a config; see that there is one."""
+    asked = questions.question_of(path)
+    assert asked[0].isupper()
+    assert asked.count("?") == 1
+    return asked
+
+
+# --- small folders
+
+
+def write(folder: Path, metrics: Mapping[str, Any] = {}, manifest: Any = None, **tables: Any):
+    """Write what an experiment leaves; a table by rounds may be a mapping from measures."""
+    for name, table in tables.items():
+        (folder / "tables" / name).mkdir(parents=True)
+        frame = rounds_of(table) if isinstance(table, dict) else table
+        frame.to_parquet(folder / "tables" / name / "part.parquet")
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"name": name, "value": value, "clock": "time"} for name, value in metrics.items()]
+    if metrics:
+        (folder / "metrics.json").write_text(json.dumps(rows))
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def rounds_of(measures: Mapping[str, Iterable[float | None]]) -> pd.DataFrame:
+    """Return the table of a world's rounds; a round may have no value."""
+    rows = [
+        (number, "scribe", name, float(value))
+        for name, values in measures.items()
+        for number, value in enumerate(values)
+        if value is not None
+    ]
+    return pd.DataFrame(rows, columns=["round", "system", "measure", "value"])
+
+
+def published(rows: Iterable[tuple[int, ...]], deadline: int = 0) -> pd.DataFrame:
+    """Return publications: round, group, expected, in time, late, lost, duplicates."""
+    counts = ["expected", "in_time", "late", "lost", "duplicates"]
+    found = pd.DataFrame(rows, columns=["round", "group", *counts]).assign(system="scribe")
+    is_due = found["round"] <= found["round"].max() - deadline
+    return found.assign(due=found["expected"].where(is_due, 0), first_copies=found["expected"])
+
+
+def frame(columns: str, *rows: tuple) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=columns.split())
+
+
+def living(out: Path) -> None:
+    """All measures fall to a value until round 12, and one falls for ever."""
+    names = "lookups.delivered lookups.right lookups.hops lookups.lost cells.missing cells.dead"
+    for name, value in (("churn", 1.0), ("churn-2", 3.0)):
+        line = [8 * value] * 12 + [value] * 28
+        measures = dict.fromkeys([*names.split(), "cells.nearest_delay"], line)
+        measures["cells.delay"] = [100 * value - number for number in range(40)]
+        write(out / name, rounds=measures)
+
+
+def rad_under_churn(out: Path) -> None:
+    """Worlds of two seeds; RAD grows for four rounds, and one round had no multicast."""
+    for seed in (1, 2):
+        rads = [1.5, None, 1.6, 1.9, *[seed + 1.0] * 20]
+        measures = dict.fromkeys(["scribe.rad.median", "scribe.rmd.median"], rads)
+        for name, value in (("scribe.multicasts.reached", 0.9), ("scribe.depth.mean", 4.0),
+                            ("nodes.live", 9), ("scribe.children_entries.max", 8)):  # fmt: skip
+            measures[name] = [value] * len(rads)
+        shed = {"scribe.joins.shed": [40, None, None, 2, *[seed] * 20]}
+        for point, more in (("plain", {}), ("bottleneck", shed)):
+            write(out / f"seed-{seed}" / f"variants={point}", rounds=measures | more)
+
+
+def reference_tree(out: Path) -> None:
+    events = {f"faults.{event}": {0: 4} for event in ("connection", "disconnection")}
+    areas = {"area.connection": {3: 4}, "area.disconnection": {5: 4}}
+    areas |= {"area_without.connection": {2: 4}, "area_without.disconnection": {4: 4}}
+    small = {"degree": {1: 6, 2: 3, 9: 1}, **areas, **events}
+    large = {**small, "depth": {2: 1, 4: 3}, "parent_lookups": {1: 4}, "child_lookups": {2: 4}}
+    for name, point, measured in (
+        ("degrees-pastry", TreePoint("events", 120, 8, 3, "pastry"), small),
+        ("scaling-pastry", TreePoint("scaling", 1024, 128, 2, "pastry"), large),
+    ):
+        write(out / name, reference_tree=tidy({point: measured}))
+
+
+def groups(out: Path) -> None:
+    measures = {
+        "nodes.live": [8] * 5 + [6] * 6,
+        "scribe.repaired.2": [0] * 10 + [7],
+        "scribe.failures": [0] * 10 + [9],
+        "scribe.groups.lost": [0] * 5 + [1] * 6,
+        "scribe.deliveries.out_of_order": [0] * 10 + [4],
+    }
+    lost = [(n, 1, 4, 4 - late, late, 0, 0) for n, late in enumerate([0] * 5 + [3, 1])]
+    lost += [(n, 1, 4, 4, 0, 0, 0) for n in range(7, 11)]
+    # of a group whose state is lost in round 5
+    lost += [(n, 2, 2, 2 * (n < 5), 0, 2 * (n >= 5), 0) for n in range(11)]
+    again = [(n, 1, 4, 4 - (n == 9), 1 * (n == 9), 0, 0) for n in range(11)]
+    never = [(n, 1, 4, 4 - (n == 10), 1 * (n == 10), 0, 0) for n in range(11)]
+    # the slower of two seeds, and their sums: the second has lost no group
+    for seed, k, rows in ((3, 5, lost), (4, 5, again), (5, 8, never)):
+        resolved = {"delivery": "reliable", "replicas": k, "seed": seed}
+        tree = frame("parent", (1,), (None,))
+        write(out / f"mass-{seed}", manifest={"resolved": resolved}, rounds=measures,
+              publications=published(rows), memberships=tree)  # fmt: skip
+    few = {"scribe.failures": [0, 0, 4, 0], "scribe.repair.nodes": [0, 0, 0, 10]}
+    write(out / "local-1000", rounds=few)
+    # of two seeds, of which 4 and 6 of 50 deliveries are late in a round
+    under_churn(out / "churn-60-1", 4)
+    under_churn(out / "churn-60-2", 6)
+    # it gets worse up to the last but ten: of the last ten rounds eight lose nothing more
+    under_churn(out / "churn-20-1", 4, rounds=36, begin=18)
+
+
+def under_churn(folder: Path, late: int, rounds: int = 44, begin: int = 7) -> None:
+    """A world of two groups; in the rounds before `begin` nothing is in time."""
+    lost = [40] * begin + [1] * (rounds - begin)
+    measures = {
+        "nodes.live": [100] * rounds, "messages.payload": [7500] * rounds,
+        "messages.heartbeat": [4_500] * rounds, "messages.refresh": [1_500] * rounds,
+        "scribe.publications.expected": [50] * rounds,
+        "scribe.publications.in_time": [50 - one - late for one in lost],
+        "scribe.publications.source died": [2] * rounds,
+        "scribe.deliveries.late.1": [3] * rounds, "scribe.deliveries.late.2": [1] * rounds,
+        "scribe.deliveries.late.11": [0] * 2 + [1] * (rounds - 2),  # which count as lost
+    }  # fmt: skip
+    rows = [(n, 1, 40, 40 - one - late, late, one, 0) for n, one in enumerate(lost)]
+    rows += [(n, 2, 10, 10, 0, 0, 0) for n in range(rounds)]
+    manifest = {"resolved": {"lost_after": 10}, "round": {"seconds": 30.0}}
+    write(folder, manifest=manifest, rounds=measures, publications=published(rows, 10))
+
+
+#: Of each system, so that one is more than the other by a factor.
+NUMBERS = {
+    "latency.p50": 900, "latency.p99": 1700,
+    "rad.median": 1.5, "rad.largest": 1.7, "rmd.median": 1.4, "rmd.largest": 1.8,
+    "rdp.mean": 1.6, "children_entries.mean": 6.0,
+    "children_entries.max": 300, "link_stress.mean_existing": 8.0, "link_stress.max": 2000,
+    "messages": 2_000_000, "join_messages.max": 300, "join_messages.mean": 6.0, "state.max": 300,
+    "state.mean": 6.0, "control_packets": 2_000_000,
+}  # fmt: skip
+
+
+def peers(out: Path) -> None:
+    """Bayeux has three times Scribe's numbers, but its delays; each other system has a factor."""
+    of_run = {"groups.size.sum": 4000, "groups.size.max": 10_000, "pastry.hops.mean": 2.5}
+    config = {"nodes": 1000, "groups": 40, "seed": 1, "b": 4, "bayeux_partitions": 4}
+    # one group of members 1 to 4 and root 0: of Scribe 0 -> 9 -> 1, 2; 1 -> 3; 0 -> 4
+    edges = (("scribe", 1, 0, 9), ("scribe", 1, 9, 1), ("scribe", 1, 9, 2), ("scribe", 1, 1, 3))
+    lists = (("bayeux", 1, 0, "member list", 4), ("bayeux", 1, 9, "member list", 3))
+    tables = {
+        "groups": frame("group root size", (1, 0, 4)),
+        "members": frame("group node", *((1, node) for node in (1, 2, 3, 4))),
+        "tree_edges": frame("system group parent child", *edges, ("scribe", 1, 0, 4)),
+        "system_state": frame("system group node kind entries", *lists),
+        "control": frame(
+            "system group receiver kind messages",
+            *(("bayeux", 1, 0, "JOIN", 4), ("bayeux", 1, 9, "JOIN", 2)),
+            *(("bayeux", 1, 9, "TREE", 3), ("can", 1, 0, "CONTACT", 4)),
+        ),
+        "copies": frame("system group sender hop", ("can", 1, 0, 1)),
+    }
+    for name, factors in {
+        "scribe": {"scribe": 1, "naive_unicast": 2, "ip_multicast": 0.4},
+        "bayeux": {"scribe": 1, "bayeux": 3},
+        "bayeux_leaf_set": {"scribe": 1, "bayeux": 0.5},
+        "bayeux_partitions": {"scribe": 1, "bayeux": 1},
+        "can": {"scribe": 1, "can": 2},
+        "all_pastry": {"scribe": 1, "flooding": 1.2, "can": 4},
+        "groups_pastry": {"scribe": 1, "flooding": 2, "can": 4},
+        "all_can": {"scribe": 3},
+        "groups_can": {"scribe": 3},
+        "all_1000": {"scribe": 1, "narada": 2, "gossipsub": 3},
+        "all_5000": {"scribe": 2, "gossipsub": 1},
+    }.items():
+        metrics = of_run | {
+            f"{system}.{metric}": value * factor
+            for system, factor in factors.items()
+            for metric, value in NUMBERS.items()
+        }
+        phases = [{"name": "trees", "seconds": 10.0 * sum(factors.values())}]
+        write(out / name, metrics, {"resolved": config, "phases": phases}, **tables)
+    lengths = {"bayeux": {"first": 9.0, "last": 40.0}, "scribe": {"first": 30.0, "last": 35.0}}
+    (out / "bayeux" / LENGTHS).write_text(json.dumps(lengths))
+    (out / "plumtree").mkdir()  # which was run halfway
+
+
+def peers_living(out: Path) -> None:
+    """Scribe loses deliveries of the large one of two groups, GossipSub nothing."""
+    world(out / "quarter-fails-best-effort", ["scribe", "gossipsub", "can"], FAILURE, {2: 10})
+    world(out / "lifetime-600-reliable", ["scribe"], CHURN, {})
+    # 60 of 100 are lost until round 12, then 10
+    worst = dict.fromkeys(range(13), 60)
+    lost = dict.fromkeys(range(CHURN[0]), 10) | worst
+    world(out / "lifetime-1800-best-effort", ["scribe"], CHURN, lost)
+
+
+def world(folder: Path, systems: list[str], of: tuple[int, int], lost: dict[int, int]) -> None:
+    rounds, deadline = of
+    measures = {
+        "nodes.live": [50.0] * rounds, "messages.keep-alive": [12_000.0] * rounds,
+        "messages.JOIN": [600.0] * rounds, "messages.heartbeat": [900.0] * rounds,
+        "messages.payload": [900.0] * rounds, "link_stress.payload.max": [7.0] * rounds,
+        "link_stress.maintenance.max": [60.0] * rounds,
+    }  # fmt: skip
+    if "gossipsub" in systems:
+        # no multicast reaches the largest group in round 2; only half of the members in 4
+        measures |= {
+            "gossipsub.control": [12.5] * rounds,
+            "gossipsub.rad.median": [1.5] * rounds,
+            "gossipsub.rad.largest": [2.0 + n if n != 2 else None for n in range(rounds)],
+            "gossipsub.multicasts.reached": [1 - 0.5 * (n == 4) for n in range(rounds)],
+        }
+    publications = []
+    for number in range(rounds):
+        for group, expected in ((1, 100), (2, 20)):
+            missing = lost.get(number, 0) if group == 1 else 0
+            # a third of the first copies is for members that die later, who are not expected
+            came, due = expected * 3 // 2, expected if number < rounds - deadline else 0
+            found = {
+                "scribe": (expected - missing, 0, missing, came, 0),
+                "gossipsub": (expected, 0, 0, came, 4 * came),
+                "can": (expected, 0, 0, came, came),
+            }
+            rows = ((number, one, group, expected, due, *found[one]) for one in systems)
+            publications += rows
+    generator = "mass-failure" if of == FAILURE else "churn"
+    manifest = {"resolved": {"generator": generator}, "round": {"seconds": 30.0}}
+    table = pd.DataFrame(publications, columns=["round", "system", "group", *COUNTS])
+    write(folder, manifest=manifest, rounds=measures, publications=table)
+
+
+def answers(out: Path) -> None:
+    values = {"within_1s.weight": 0.994, "quorum.median": 1234.4, "quorum.p99": None,
+              "replies.median": 7.0, "replies.p99": 9.0, "replies.never": 2}  # fmt: skip
+    for name in questions.COLUMNS:
+        write(out / name, {f"scribe.{metric}": value for metric, value in values.items()})
+    for part, name in enumerate(questions.KINDS.values()):
+        values = {"reached": 1 - part / 2, "latency.p50": 100.4 * (part + 1), "latency.p99": None}
+        again = {"scribe": None, "plumtree": 1.5}
+        metrics = {
+            f"{system}.{metric}": value
+            for system in (("scribe", "plumtree"), ("plumtree",))[part]
+            for metric, value in (values | {"duplicates.mean": again[system]}).items()
+        }
+        write(out / name, metrics)
+    # publications of round 0 do not count, nor those that are not due
+    rows = [(0, 1, 10, 0, 0, 10, 0), (1, 1, 10, 4, 2, 4, 0), (2, 1, 10, 5, 3, 2, 0)]
+    for name in questions.DELIVERIES.values():
+        write(out / name, rounds={}, publications=published([*rows, (3, 1, 10, 9, 0, 0, 0)], 1))
+
+
+def parts(out: Path) -> None:
+    values = {"latency.p50": 1234.4, "latency.p99": 2000, "reached": 0.5, "parts.beyond.mean": 2}
+    values["parts.bytes_beyond.mean"] = 3_000
+    for nodes, size in ((2000, "128KB"), (10_000, "128KB"), (2000, "1MB")):
+        systems = ("scribe", "splitstream", "gossipsub")
+        metrics = {f"{one}.{name}": value for one in systems for name, value in values.items()}
+        write(out / f"{nodes}-{size}-0", metrics)
+
+
+FOLDERS = {
+    "living": living, "rad-under-churn": rad_under_churn, "reference-tree": reference_tree,
+    "groups": groups, "peers": peers, "peers-living": peers_living, "questions": answers,
+    "parts": parts,
+}  # fmt: skip
+
+#: Page and part -> lines that are there; ``...`` stands for any text, ``!`` for a line that is
+#: not there.
+LINES = {
+    ("living", "churn"): """
+        | rounds | `lookups.delivered` | ...
+        | 20-39 | 1 | 1 | 1 | ...
+        | steady, 2 seeds | ... | 2 ± 1.41 (12, 12) | ... | not settled | 2 ± 1.41 (12, 12) |""",
+    ("rad-under-churn", "rad_under_churn"): """
+        | trees | seeds | rounds | share of members reached | RAD, median group | ...
+        | Scribe | 2 | round 0 | 0.9 | 1.5 | ... | 0 |
+        | Scribe | 2 | mean of rounds 3-4 to 23 | 0.9 | 2.5 ± 0.71 | ... | 0 |
+        | with the bottleneck remover | 2 | round 0 | 0.9 | 1.5 | ... | 40 |
+        | with the bottleneck remover | 2 | mean ... | 2.5 ± 0.71 | ... | 1.52 ± 0.673 |""",
+    ("reference-tree", "degrees"): """
+        *More children* (120 hosts, 256 keys): with up to 3 children, at most 10.00 % of the hosts have more neighbours than the bound (children + 1); the largest degree is 9. ... The tree was right after every event.""",
+    ("reference-tree", "scaling"): """
+        | `pastry` | 1,024 | 60.0 | 30.0 | 0.0 | 10.00 | 3.50 | 4 | 10.00 | 4.00 ± 0.38 | 8 | 0 | 1.00 | 2.00 |""",
+    ("groups", "mass"): """
+        | reliable | 5 | 3 to 4 | 5 | 0 | 88 | 0 | 8 | 5 | 2: 14 | 2 | 12 |
+        | reliable | 8 | 5 | never | ...""",
+    # rounds 7 to 33; the median of 87.5 and 100 % is 93.75 %, of 82.5 and 100 % 91.25 %
+    ("groups", "churn"): """
+        | 60 | 2 | 7 to 33 | 1,350 | 88.000 ± 2.83 | 92.500 ± 1.77 | 10 ± 2.83 | 27 | 27 | 54 | 0 | 0 | 0 | 0 |
+        | 20 | 1 | not settled; last 10 | 500 | ...""",
+    # 6,000 messages of 100 nodes in 30 s
+    ("groups", "claims"): """
+        ... | 21 of 27 failures (all but those in 3 lost groups) repaired, 100 % after 2 rounds, the last after 2 |
+        ... | Nodes per failure: 2.5 of 1,000 (1 log_16 N) |
+        ... | Heartbeats and refreshes per live node and second: 2 (lifetime 20), 2 (lifetime 60) |""",
+    ("peers", "systems"): """
+        | Scribe | 900 | 1,700 | 1.5 | 1.7 | 1.4 | 1.8 | 1.6 | 6 | 300 | 8 | 2,000 | 2,000,000 | 0 | 300 | 300 | 6 | 34 |
+        | Bayeux (bayeux-partitions 4) | 900 | ...
+        ! | Plumtree ...""",
+    # two of four JOINs end at the root; 3 at most, of 4; not with leaf sets
+    ("peers", "claims"): """
+        ... locally | JOINs that end below the root: 50 % in groups of 2 to 99 | *false* |
+        ... more group membership information | | *true* |
+        ... the root keeps a list of all ...(bayeux_partitions) | *true* |
+        ... more traffic when handling ... | *true* |
+        ... must go through the root | 100 % of JOINs end at the root | *true* |
+        ... a small constant factor ... | *true* |
+        ... similar delay characteristics | | *false* |
+        ... a higher link stress ... | *depends* |
+        ... many long links near the leaves ... | *depends* |
+        ! ... root failures ...""",
+    ("peers", "flooding_and_trees"): """
+        | | one group: RAD | one group: packets | ...
+        | tree over Pastry | 1.5 | 2,000,000 | ...
+        | flooding over Pastry | 1.8 | 2,400,000 | ... | 3 | 4,000,000 | ...
+        | tree over CAN | 4.5 | 6,000,000 | ...
+        | flooding over CAN | 6 | 8,000,000 | ...
+        ... trees over Pastry have 20 to 50 % less delay than trees over CAN | ... | *false* |
+        ... half the delay penalty ... | one group: ratio 0.3; 1,500 groups: ratio 0.5 | *depends* |""",
+    ("peers", "smaller"): """
+        | Scribe | 900/1,800 | 1,700/3,400 | ...
+        | GossipSub | 2,700/900 | 5,100/1,700 | ...
+        | Narada | 1,800/- | 3,400/- | ...
+        ! | Bayeux ...""",
+    # rounds 1, 3, 5, 6, 7 of RAD: not those that are incomplete; a round of 30 s: 1,500 messages of
+    # 50 nodes are one per node and second; under churn 110 of all 120, of the groups 90 and 100 %
+    ("peers-living", "worlds"): """
+        | events | system | rounds | in time, % | in time, median group, % | lost, % | RAD, median group | ...
+        | failure | Scribe, best effort | 1 to 7 | 98.809 | 99.285 | 1.2 | - | - | 0 | 1 | 0 | 7 | 2 |
+        | failure | GossipSub | 1 to 7 | 100 | 100 | 0 | 1.5 | 6.4 | 4 | 12.5 | ...
+        | failure | CAN multicast | ... | 1 | not simulated | 0 | 0 | not simulated |
+        | lifetime 30 min | Scribe, best effort | 13 to 34 | 91.666 | 95.000 | 8.3 | ...
+        | lifetime 10 min | Scribe, reliable | ...""",
+    ("questions", "answers"): """
+        | Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |""",
+    ("questions", "withheld"): """
+        | Plumtree | `payload` | 100.0 % | 100 ms | never | 1.50 |
+        | Plumtree | `all` | 50.0 % | 201 ms | never | 1.50 |
+        | Scribe | `payload` | 100.0 % | 100 ms | never | 0 |""",
+    ("questions", "delivered"): """
+        | `reliable` | 45.0 % | 25.0 % | 30.0 % |""",
+    ("parts", "parts"): """
+        | Scribe | 10,000 | whole | 1,234 | 2,000 | 50 | 2.0 | 3 |
+        | Scribe | 2,000 | whole | ...""",
+}  # fmt: skip
+
+#: Page -> its figure, and words for those who do not see the figure.
+FIGURES = {
+    "rad-under-churn": ("RAD, median over the groups, with the bottleneck remover: 1.5 to 2.5",),
+    "groups": ("lifetime 60: 0.12 to 0.9",),
+    "peers-living": (
+        "Scribe, best effort: 91.7 to 100",
+        "Scribe, reliable, in the end: 100 to 100",
+    ),
+    "parts": ("Scribe, 128KB, whole: 2 to 2",),
+}
+
+
+@pytest.fixture(scope="module")
+def outs(tmp_path_factory) -> Path:
+    """A folder of each page: its experiments, and the page and README.md of these."""
+    every = tmp_path_factory.mktemp("pages")
+    for name, experiments in FOLDERS.items():
+        (every / name).mkdir()
+        experiments(every / "out" / name)
+        page = results.PAGES[name]
+        files = [every / name / file for file in ("page.md", "README.md")]
+        for file, of in zip(files, (page.parts, page.readme), strict=True):
+            marks = "".join(f"<!-- {part}: -->\n<!-- end of {part} -->\n" for part in of)
+            file.write_text(f"before\n{marks}after\n")
+        out = str(every / "out" / name)
+        results.main([name, out, "--page", str(files[0]), "--readme", str(files[1])])
+    return every
+
+
+@pytest.mark.parametrize(("name", "part"), LINES)
+def test_a_part_has_the_lines_of_its_experiments(outs, name, part):
+    page = (outs / name / "page.md").read_text("utf-8")
+    assert page.startswith("before\n<!--")
+    assert page.endswith("-->\nafter\n")
+    found = pages.lines_of(page, part)
+    for line in map(str.strip, LINES[name, part].strip().splitlines()):
+        words = line.removeprefix("! ").split("...")
+        at = [row for row in found if re.fullmatch(".*".join(map(re.escape, words)), row)]
+        assert bool(at) != line.startswith("! "), (line, found)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_page_has_a_figure(outs, name):
+    (file,) = (outs / name).glob("figure-*.svg")
+    drawing = file.read_text("utf-8")
+    assert drawing.startswith("<svg")
+    assert all(words in drawing for words in FIGURES[name])
+
+
+def test_nothing_is_there(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<!-- {name}: -->\n<!-- end of {name} -->\n" for name in GROUPS.parts))
+    results.main(["groups", str(tmp_path), "--page", str(page)])
+    assert "|" not in page.read_text()
+
+
+def test_readme_has_the_most_telling_rows(outs):
+    assert pages.lines_of((outs / "peers" / "README.md").read_text(), "peers") == [
+        "| 1,000 nodes, 40 groups | delay, median, ms | RAD, median group | RAD, largest group "
+        "| link stress, maximum | packets | duplicates per delivery |",
+        "|---" * 7 + "|",
+        "| Scribe | 900 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 |",
+        "| Bayeux | 2,700 | 4.5 | 5.1 | 6,000 | 6,000,000 | 0 |",
+        "| CAN multicast | 1,800 | 3 | 3.4 | 4,000 | 4,000,000 | - |",
+    ]
+
+
+def test_a_verdict_is_true_false_or_depends():
+    yes, no = Case(True, ""), Case(False, "")
+    assert [verdict(c) for c in ([yes, yes], [no], [no, yes], [])] == [
+        *("true", "false", "depends", "not measured")
+    ]
+
+
+def test_how_long_edges_of_trees_are():
+    """A leaf under the root is at neither end."""
+    edges = frame("group parent child", (1, 0, 9), (1, 9, 1), (1, 9, 2), (1, 1, 3), (1, 0, 4))
+    ms = edge_lengths(edges, np.array([8000, 4000, 2000, 6000, 99_000]))
+    assert ms == {"first": 8.0, "last": 4.0}
+
+
+def test_lost_groups_are_created_again(tmp_path):
+    rows = [(0, n, "join", 1) for n in range(30)] + [(0, 1, "create", 1), (0, 2, "create", 2)]
+    rows += [(5, 3, "fail", None), (7, 4, "publish", 1)]
+    events = frame("round node event group", *rows)
+    last = published([(19, 1, 3, 0, 0, 3, 0), (19, 2, 3, 3, 0, 0, 0)])
+    nodes = pd.DataFrame({"node": range(60)})
+    write(tmp_path / "holders-5", publications=last, nodes=nodes, events=events)
+    made = created_again(tmp_path)
+    kinds = {"join": 30, "create": 1, "fail": 1, "publish": 1}
+    assert made["event"].value_counts().to_dict() == kinds
+    assert set(made.loc[made["event"] == "join", "node"]) == set(range(30, 60))
+    assert made.loc[made["event"] == "create", ["round", "group"]].to_numpy().tolist() == [[12, 1]]
+
+
+@pytest.mark.slow
+def test_the_roots_children_join_again_and_no_others(spark, tmp_path):
+    sizes = {"nodes": 84, "initial": 80, "groups": 2}
+    found = groups_root.played(spark, tmp_path, **NETWORK, **sizes, b=2, leaf_set=8, replicas=3)
+    assert found["new_root"] == found["nearest"] != found["root"]
+    assert found["children"] > 1
+    assert found["rejoined_no_children"] == found["children_not_rejoined"] == 0
+    assert found["refused"] == {"JOIN": 2, "MULTICAST": 2}
+    assert (found["joined_unnamed"], found["joined_named"]) == (0, 2)
+    assert found["permitted"]["in_time"] == found["permitted"]["expected"] == 81
+
+
+def test_the_page_of_checks_has_the_marks_of_all_checks():
+    page = (ROOT / "docs" / "checks.md").read_text("utf-8")
+    for name in CHECKS:
+        assert page.count(f"<!-- {name}: written by `make checks` -->\n\n|") == 1
+        assert page.count(f"|\n\n<!-- end of {name} -->") == 1

@@ -208,7 +208,7 @@ def test_commands_of_the_pages_are_taken(call, monkeypatch, tmp_path):
     assert len(commands) > 10
     for line in sorted(commands):
         words = [word for word in shlex.split(line) if word != "--resume"]
-        # `test_extending_pages` plays the commands that need a file of their page
+        # `test_extending` plays the commands that need a file of their page
         if not {"...", "--import", "events.csv"} & set(words):
             assert call(*words, "--dry-run") == (0, ""), line
     others = re.compile(rf"{PROGRAM} ((?:{'|'.join(WITHOUT_SPARK)})(?: [^`|)\n#]*)?)")

@@ -28,15 +28,14 @@ def attributes() -> Iterator[str]:
     """Yield the lines of ``docs/attributes.md``: a section for each class."""
     for number, cls in enumerate(CLASSES):
         text = inspect.getdoc(cls) or ""
-        rows = [*_described(text), *_members(cls)]
-        yield from [""] * (number > 0)
-        yield from (f"## {cls.__name__}", "", _first(text), "")
-        yield from table(["name", "meaning"], dict(rows).items())
+        rows = dict([*_described(text), *_members(cls)])
+        yield from ([""] * (number > 0) + [f"## {cls.__name__}", "", _first(text), ""])
+        yield from table(["name", "meaning"], rows.items())
 
 
 def _described(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names and the meanings in the section "Attributes" of a docstring."""
-    _, _, section = text.partition("\nAttributes\n----------\n")
+    section = text.partition("\nAttributes\n----------\n")[2]
     section = re.split(r"\n\w+\n---+\n", section)[0]
     for names, kind, words in _ENTRY.findall(section + "\n"):
         meaning = _first(inspect.cleandoc(words))
@@ -45,18 +44,17 @@ def _described(text: str) -> Iterator[tuple[str, str]]:
 
 def _members(cls: type) -> Iterator[tuple[str, str]]:
     """Yield the public methods and properties of a class of the package, in order of its file."""
-    for of in reversed([one for one in cls.__mro__ if one.__module__.startswith("scribe_spark")]):
-        if of is not cls and of in CLASSES:
+    for of in reversed(cls.__mro__):
+        if not of.__module__.startswith("scribe_spark") or (of is not cls and of in CLASSES):
             continue
         for name, member in vars(of).items():
             text = inspect.getdoc(member) or ""
             own = text and text != inspect.getdoc(type(member))
-            if name.startswith("_") or not own or dataclasses.is_dataclass(member):
-                continue
-            if text.startswith("See "):  # the same as of another class
-                continue
-            arguments = _arguments(member)
-            yield f"`{name}{arguments}`", _first(text)
+            as_elsewhere = text.startswith("See ")
+            if own and not (
+                name.startswith("_") or dataclasses.is_dataclass(member) or as_elsewhere
+            ):
+                yield f"`{name}{_arguments(member)}`", _first(text)
 
 
 def _arguments(member: object) -> str:

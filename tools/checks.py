@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.dataset as ds
 
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.zones import (
@@ -32,16 +31,16 @@ from scribe_spark.can.zones import (
     next_zones,
     zones_of_all,
 )
+from scribe_spark.cli import main as command
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.pair_delay import PairDelay
 from scribe_spark.engine.packing import take
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel
-from tools.one_group import ring_of
+from tools.folders import Folder
+from tools.one_group import play_group, play_topic, region_delays, regions_of, ring_of
 from tools.pages import lines_of, table, write_part
-from tools.plumtree_groups import played_group, region_delays, regions_of
-from tools.topic_worlds import TopicWorld
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -88,14 +87,9 @@ _MESSAGES, _SOURCES = 60, 5
 #: (six seeds; v1.1: four).
 GERBIL: dict[tuple[int, bool], dict[str, tuple[float, float | None]]] = {
     (1000, False): {
-        "copies": (377_370, 383_061),
-        "GRAFT": (3_695, 3_775),
-        "PRUNE": (43, 73),
-        "IHAVE": (372_006, 371_995),
-        "IWANT": (2_143, 2_099),
-        "0-100 ms": (1_334, 1_516),
-        "100-200 ms": (20_818, 23_530),
-        "200-300 ms": (36_508, 33_542),
+        **{"copies": (377_370, 383_061), "GRAFT": (3_695, 3_775), "PRUNE": (43, 73)},
+        **{"IHAVE": (372_006, 371_995), "IWANT": (2_143, 2_099), "0-100 ms": (1_334, 1_516)},
+        **{"100-200 ms": (20_818, 23_530), "200-300 ms": (36_508, 33_542)},
         "300-400 ms": (1_280, 1_353),
     },
     (1000, True): {"copies": (381_920, 385_576), "0-100 ms": (5_375, 6_328)},
@@ -114,13 +108,12 @@ def gerbil(nodes: int, seed: int, flood: bool) -> dict[str, float]:
         return int(sources[chosen[at]]) if 0 <= at < _MESSAGES else None
 
     config = GossipSubConfig(**(_V1_1 if flood else _V1_0))
-    world = TopicWorld(config, nodes, seed, "uniform:10ms:150ms", jitter=100_000)
-    played = world.play(_FIRST + _MESSAGES + 3, source)
-    late = played.delays()
+    kernel = PairKernel(PairDelay.parse("uniform:10ms:150ms"), seed, 100_000)
+    late, sent = play_topic(config, kernel, nodes, seed, _FIRST + _MESSAGES + 3, source)
     bins = np.bincount(late[late > 0] // 100_000, minlength=4)
-    by_delay = {f"{100 * n}-{100 * n + 100} ms": float(bins[n]) for n in range(4)}
-    sent = {kind: float(played.sent[kind]) for kind in ("GRAFT", "PRUNE", "IHAVE", "IWANT")}
-    return {"copies": float(played.sent["payload"]), **sent, **by_delay}
+    found = {"copies": sent["payload"], **{f"{n}00-{n + 1}00 ms": bins[n] for n in range(1, 4)}}
+    found |= {"0-100 ms": bins[0], **{k: sent[k] for k in ("GRAFT", "PRUNE", "IHAVE", "IWANT")}}
+    return {what: float(count) for what, count in found.items()}
 
 
 def gerbil_lines(sizes: Sizes) -> Iterator[str]:
@@ -134,20 +127,14 @@ def gerbil_lines(sizes: Sizes) -> Iterator[str]:
             found = [one[what] for one in each]
             bar = 0.1 if "ms" in what else 0.05
             within = sum(abs(one / value - 1) <= bar for one in found)
-            name = f"{nodes:,}{', v1.1' if flood else ''}"
-            shown = f"{np.mean(found):,.0f} ({min(found):,.0f}-{max(found):,.0f})"
-            per = (nodes - 1) * _MESSAGES
-            if what == "copies":
-                shown += f"; {np.mean(found) / per:.2f}"
-            rows.append(
-                [
-                    *(name, what),
-                    f"{value:,}" + (f"; {value / per:.2f}" if what == "copies" else ""),
-                    *(shown, f"{within} of {len(found)}"),
-                    "-" if queue is None else f"{queue:,}",
-                ]
-            )
-    head = "nodes", "what", "published", "simulated", "seeds within the bar", "event queue"
+            cells = [f"{value:,}", f"{np.mean(found):,.0f} ({min(found):,.0f}-{max(found):,.0f})"]
+            if what == "copies":  # and those of a delivery
+                per = (nodes - 1) * _MESSAGES
+                cells[0] += f"; {value / per:.2f}"
+                cells[1] += f"; {np.mean(found) / per:.2f}"
+            cells += [f"{within} of {len(found)}", "-" if queue is None else f"{queue:,}"]
+            rows.append([f"{nodes:,}{', v1.1' if flood else ''}", what, *cells])
+    head = "nodes | what | published | simulated | seeds within the bar | event queue"
     yield from table(head, rows)
 
 
@@ -198,11 +185,8 @@ def lean(nodes: int, share: float, rules: str, messages: int, **more: Any) -> De
         if now == 0:
             return whole_numbers(), whole_numbers()
         drawn = _uniform(seed, "moves now", now, number)
-        leaves = _AWAY if now == 1 else _LEAVES
-        return (
-            np.flatnonzero(moves & alive & (drawn < leaves)),
-            np.flatnonzero(~alive & (drawn < _RETURNS)),
-        )
+        leaves = moves & alive & (drawn < (_AWAY if now == 1 else _LEAVES))
+        return np.flatnonzero(leaves), np.flatnonzero(~alive & (drawn < _RETURNS))
 
     def source(now: int, alive: np.ndarray) -> int | None:
         if not _FIRST <= now < _FIRST + messages:
@@ -210,11 +194,11 @@ def lean(nodes: int, share: float, rules: str, messages: int, **more: Any) -> De
         return int(np.flatnonzero(alive)[int(_uniform(seed, "publisher", now) * alive.sum())])
 
     config = GossipSubConfig(**_LEAN, **LEAN_RULES[rules], **more)
-    world = TopicWorld(config, nodes, seed, "uniform:100ms:200ms")
-    played = world.play(_FIRST + messages + (_TAIL if config.d_lazy else 1), source, events)
-    late = played.delays()
+    kernel = PairKernel(PairDelay.parse("uniform:100ms:200ms"), seed)
+    rounds = _FIRST + messages + (_TAIL if config.d_lazy else 1)
+    late, sent = play_topic(config, kernel, nodes, seed, rounds, source, events)
     p99 = float(np.percentile(late[late > 0], 99)) / 1e6
-    return 100 * len(late) / (messages * nodes), p99, played.sent["payload"] / len(late)
+    return 100 * len(late) / (messages * nodes), p99, sent["payload"] / len(late)
 
 
 def lean_lines(sizes: Sizes) -> Iterator[str]:
@@ -265,24 +249,15 @@ def corrosion_lines(sizes: Sizes) -> Iterator[str]:
     for nodes, publications in sizes.corrosion.items():
         gossip = foca_redundancy(nodes, 1)
         for loss in (0.0, 0.02):
-            group = played_group(nodes, publications, loss, 1)
-            delivered, redundancy = group.delivered, group.redundancy
-            holds = delivered == 1 if loss == 0 else delivered > 0.999
+            delivered, redundancy = play_group(nodes, publications, loss, 1)
             tenth = max(1, publications // 10)
-            last = float(redundancy[-tenth:].mean())
-            rows.append(
-                [
-                    *(f"{nodes:,}", f"{loss:.0%}", f"{100 * delivered:.3f} %"),
-                    f"{redundancy[:tenth].mean():.1f}, {last:.1f}",
-                    *(f"{gossip:.0f}", f"{gossip / 5:.1f}"),
-                    "yes" if holds and last < gossip / 5 else "NO",
-                ]
-            )
-    head = (
-        *("nodes", "loss", "delivered", "redundancy, first and last tenth"),
-        *("of its gossip", "a fifth", "holds"),
-    )
-    yield from table(head, rows)
+            first, last = redundancy[:tenth].mean(), redundancy[-tenth:].mean()
+            holds = (delivered == 1 if loss == 0 else delivered > 0.999) and last < gossip / 5
+            cells = [f"{nodes:,}", f"{loss:.0%}", f"{100 * delivered:.3f} %"]
+            cells += [f"{first:.1f}, {last:.1f}", f"{gossip:.0f}", f"{gossip / 5:.1f}"]
+            rows.append([*cells, "yes" if holds else "NO"])
+    head = "nodes | loss | delivered | redundancy, first and last tenth | of its gossip | a fifth"
+    yield from table(f"{head} | holds", rows)
 
 
 # --- look-ups
@@ -291,43 +266,33 @@ FREENET = {3_000: 40, 30_000: 28, 100_000: 10}
 
 #: Name -> options of the command `world`.  The median session in Gnutella and Napster was an hour
 #: (Saroiu, Gummadi and Gribble, MMCN 2002), so the mean of exponential lifetimes is 87 minutes.
-_CHURN = "--config", str(ROOT / "data" / "lookups.toml")
-LOOKUP_WORLDS: dict[str, tuple[str, ...]] = {
-    "no churn": (
-        *("--overlay", "arrivals", "--rounds", "1"),
-        *("--topology", "pairs", "--seed", "1", "--lookups", "2000"),
-    ),
+_CHURN = f"--config {ROOT / 'data' / 'lookups.toml'}"
+LOOKUP_WORLDS = {
+    "no churn": "--overlay arrivals --rounds 1 --topology pairs --seed 1 --lookups 2000",
     "sessions of an hour": _CHURN,
-    "lives of five minutes": (*_CHURN, "--lifetime-seconds", "300"),
+    "lives of five minutes": f"{_CHURN} --lifetime-seconds 300",
 }
 
 #: The share of nodes that fail in a round of 30 s.
 _DEAD = {"no churn": 0.0, "sessions of an hour": 30 / 5190, "lives of five minutes": 30 / 300}
 
 
-def lookup_folder(out: Path, nodes: int, churn: str) -> Path:
-    """Return the folder of a world."""
-    return out / f"{churn.replace(' ', '_')}-{nodes}"
-
-
-def play_lookups(out: Path, nodes: int, churn: str) -> None:
-    """Play a world of Pastry, unless it is complete."""
-    from scribe_spark.cli import main as command
-
-    folder = lookup_folder(out, nodes, churn)
-    if (folder / "report.html").exists():
-        return
-    all_nodes = nodes if churn == "no churn" else nodes + nodes // 4
-    of_size = f"--nodes={all_nodes}", f"--initial={nodes}", "--groups=0"
-    command(["world", *LOOKUP_WORLDS[churn], *of_size, f"--out={folder}", "--overwrite"])
+def played_lookups(out: Path, nodes: int, churn: str) -> Path:
+    """Play a world of Pastry, unless it is complete; return its folder."""
+    folder = out / f"{churn.replace(' ', '_')}-{nodes}"
+    if not (folder / "report.html").exists():
+        all_nodes = nodes if churn == "no churn" else nodes + nodes // 4
+        of_size = f"--nodes={all_nodes}", f"--initial={nodes}", "--groups=0"
+        words = LOOKUP_WORLDS[churn].split()
+        command(["world", *words, *of_size, f"--out={folder}", "--overwrite"])
+    return folder
 
 
 def pastry_lookups(folder: Path) -> tuple[float, float]:
     """Return the share of right look-ups, and their mean hops, in the second half of a world."""
-    rows = ds.dataset(folder / "tables" / "rounds").to_table().to_pandas()
-    each = rows.pivot(index="round", columns="measure", values="value")
-    later = each.loc[each.index >= (each.index.max() + 1) // 2]
-    return float(later["lookups.right"].mean()), float(later["lookups.hops"].mean())
+    right, hops = (Folder(folder).of(f"lookups.{what}") for what in ("right", "hops"))
+    first = (right.index.max() + 1) // 2
+    return float(right[first:].mean()), float(hops[first:].mean())
 
 
 def can_lookups(nodes: int, dead: float = 0.0, count: int = 2000) -> tuple[float, float]:
@@ -359,17 +324,13 @@ def can_lookups(nodes: int, dead: float = 0.0, count: int = 2000) -> tuple[float
 
 def lookup_lines(sizes: Sizes) -> Iterator[str]:
     """Yield the table of look-ups."""
-
-    def cell(found: tuple[float, float]) -> str:
-        return f"{100 * found[0]:.2f}; {found[1]:.1f}"
-
     rows = []
     for nodes in sizes.lookups:
-        cells = [f"{nodes:,}", f"{FREENET.get(nodes, '-')}"]
-        for churn in LOOKUP_WORLDS:
-            play_lookups(sizes.out, nodes, churn)
-            cells.append(cell(pastry_lookups(lookup_folder(sizes.out, nodes, churn))))
-        rows.append([*cells, *(cell(can_lookups(nodes, dead)) for dead in _DEAD.values())])
+        folders = [played_lookups(sizes.out, nodes, churn) for churn in LOOKUP_WORLDS]
+        found = [*map(pastry_lookups, folders)]
+        found += [can_lookups(nodes, dead) for dead in _DEAD.values()]
+        cells = (f"{100 * right:.2f}; {hops:.1f}" for right, hops in found)
+        rows.append([f"{nodes:,}", f"{FREENET.get(nodes, '-')}", *cells])
     systems = (f"{system}, {churn}" for system in ("Pastry", "CAN") for churn in LOOKUP_WORLDS)
     yield from table(("peers", "published", *systems), rows)
 

@@ -28,28 +28,18 @@ _WRITTEN = re.compile(r"<!-- ([\w ]+): (?:written by|begin).*?<!-- (?:end of \1|
 
 
 def share_written(text: str) -> float:
-    """Return the share of a page's words that commands write.
-
-    Examples
-    --------
-    >>> share_written("a <!-- b: written by `make docs` -->\\ntwo words<!-- end of b -->")
-    0.92...
-    """
+    """Return the share of a page's words that commands write."""
     return 1 - len(_WRITTEN.sub("", text).split()) / len(text.split())
 
 
 def words_of_pages() -> dict[str, int]:
     """Return the number of words of each page outside of the reference and the results."""
-    pages = {page.name: page.read_text("utf-8") for page in ROOT.glob("docs/*.md")}
-    return {
-        name: len(text.split())
-        for name, text in sorted(pages.items())
-        if name not in REFERENCE | RESULTS
-    }
+    counted = {page for page in ROOT.glob("docs/*.md") if page.name not in REFERENCE | RESULTS}
+    return {page.name: len(page.read_text("utf-8").split()) for page in sorted(counted)}
 
 
 if __name__ == "__main__":
     found = words_of_pages()
-    for words, name in sorted((words, name) for name, words in found.items()):
-        print(f"{words:>7,} {name}")
+    for name in sorted(found, key=lambda name: found[name]):
+        print(f"{found[name]:>7,} {name}")
     print(f"{sum(found.values()):>7,} words, without {', '.join(sorted(REFERENCE | RESULTS))}")

@@ -1,32 +1,19 @@
 """The folders that runs and worlds leave, as the pages of results read them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from scribe_spark.systems.scribe.scribe import CONTROL_KINDS
-from scribe_spark.worlds.summary import (
-    TOLERANCE,
-    WINDOW,
-    first_steady,
-    measures_by_round,
-    totals_by_number,
-)
+from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round, totals_by_number
 from tools.pages import number, over_seeds, share_cell
-
-#: What the pages say of the steady state of worlds under churn.
-STEADY_RULE = (
-    "In worlds with churn, rounds before the [steady state](rules.md#measures-by-round) do not "
-    f"count; from the steady state on, means of {WINDOW} rounds stay within {TOLERANCE:.0%}. *Not "
-    f"settled*: there is no steady state, and the last {WINDOW} rounds count."
-)
 
 #: What becomes of deliveries.
 COUNTS = ("expected", "due", "in_time", "late", "lost", "first_copies", "duplicates")
@@ -41,9 +28,6 @@ class Folder:
 
     path: Path
     system: str = "scribe"
-
-    #: Kinds of Scribe's messages that count as control.
-    control_kinds: ClassVar = CONTROL_KINDS
 
     @classmethod
     def find(cls, out: Path, patterns: str) -> list[Self]:
@@ -76,11 +60,6 @@ class Folder:
         """The seconds of a round of a world."""
         return float(self.manifest["round"]["seconds"])
 
-    @property
-    def seconds(self) -> float:
-        """The seconds of all phases."""
-        return sum(phase["seconds"] for phase in self.manifest["phases"])
-
     def table(
         self, name: str, columns: Sequence[str] | None = None, system: str | None = None
     ) -> pd.DataFrame:
@@ -105,6 +84,11 @@ class Folder:
         """Return a number of the run by its whole name."""
         return self.metrics.get(name, {}).get("value")
 
+    def systems(self, metric: str) -> list[str]:
+        """Return the systems that have a metric."""
+        end = f".{metric}"
+        return [name.removesuffix(end) for name in self.metrics if name.endswith(end)]
+
     # --- a world
 
     @cached_property
@@ -122,9 +106,8 @@ class Folder:
 
     def spread(self, prefix: str) -> dict[int, int]:
         """N -> the sum of ``PREFIX.N`` over all rounds, where it is not 0."""
-        return {
-            n: int(count) for n, count in totals_by_number(self.measures, prefix).items() if count
-        }
+        counts = totals_by_number(self.measures, prefix)
+        return {n: int(count) for n, count in counts.items() if count}
 
     @cached_property
     def publications(self) -> pd.DataFrame:
@@ -153,7 +136,7 @@ class Folder:
         """The last round whose publications count."""
         return int(self.told["round"].max())
 
-    def rate(self, kinds: Sequence[str]) -> pd.Series:
+    def rate(self, kinds: Iterable[str]) -> pd.Series:
         """Return Scribe's messages of some kinds per live node and second, by rounds."""
         sent = sum((self.of(f"messages.{kind}") for kind in kinds), start=0.0)
         return sent / self.measures["nodes.live"] / self.round_seconds
@@ -162,11 +145,16 @@ class Folder:
     def control(self) -> pd.Series:
         """Control messages per live node and second, by rounds: without Pastry's own."""
         own = self.system != "scribe"
-        return self.of(f"{self.system}.control") if own else self.rate(self.control_kinds)
+        return self.of(f"{self.system}.control") if own else self.rate(CONTROL_KINDS)
 
     @cached_property
     def begin(self) -> int | None:
-        """The first round of the steady state: :data:`STEADY_RULE`; None if there is none."""
+        """The first round of the steady state (docs/rules.md, Measures by round), if there is one.
+
+        After a mass failure no state is steady, and all rounds count but the first.
+        """
+        if "mass-failure" in (self.config.get("generator") or ""):
+            return 1
         expected = self.told.groupby("round")["expected"].sum()
         late = 1 - in_time_by_group(self.told, ("round", "group")).groupby("round").mean()
         lines = (line.reindex(expected.index) for line in (expected, late, self.control))
@@ -183,10 +171,22 @@ class Folder:
         """The publications of the rounds that count."""
         return self.told[self.told["round"] >= self.first]
 
+    def sum(self, count: str) -> float:
+        """Return one of :data:`COUNTS`, of the rounds that count."""
+        return float(self.steady[count].sum())
+
+    def share(self, count: str) -> float:
+        """Return the share of the expected deliveries of the rounds that count, in per cent."""
+        return 100 * self.sum(count) / max(1.0, self.sum("due"))
+
     @property
     def median_group(self) -> float:
         """The median over groups of the share delivered in time, in per cent."""
         return 100 * float(in_time_by_group(self.steady).median())
+
+    def steadily(self, measure: str) -> pd.Series:
+        """Return a measure in the rounds that count."""
+        return self.of(measure).loc[self.first : self.last]
 
 
 def of(table: pd.DataFrame, measure: str) -> pd.Series:

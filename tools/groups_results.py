@@ -9,38 +9,28 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.core import draws
 from scribe_spark.core.paths import replace_file
-from tools import groups_root, results
-from tools.folders import COUNTS, STEADY_RULE, Columns, Folder, cells_of, of, rounds_in_words
-from tools.pages import Line, Panel, draw, number, over_seeds, per_cent, table
-from tools.results import Page, Part
+from scribe_spark.worlds.summary import TOLERANCE, WINDOW
+from tools import groups_root, pages
+from tools.folders import Columns, Folder, cells_of, rounds_in_words
+from tools.pages import Page, Panel, draw, number, over_seeds, per_cent, table
 
 # --- the experiments
-
-#: `data/groups_root_failures.toml` without its generators: events are a table.
-CREATED_AGAIN = "--nodes 10000 --groups 150 --seed 1 --rounds 20 --lookups 0"
 
 #: Nodes -> how often some of them fail; the first round in which they do, and rounds between.
 WAVES = {1_000: 20, 10_000: 5, 100_000: 2}
 _FIRST, _BETWEEN = 4, 6
 
-
-def local_world(nodes: int) -> str:
-    """Return the flags of a world in which few nodes fail: 15 groups for each 1,000 nodes."""
-    rounds, groups = _FIRST + WAVES[nodes] * _BETWEEN, 15 * nodes // 1_000
-    return f"--nodes {nodes} --groups {groups} --seed 1 --rounds {rounds} --lookups 0"
-
-
 _SEEDS = range(1, 6)
 _MASS = "world --config data/groups_mass_failure.toml"
 _CHURN = "world --config data/groups_churn.toml --lifetime"
 _HOLDERS = "world --config data/groups_root_failures.toml --holders"
+_SEED_1 = "--seed 1 --lookups 0"
 
 #: Folder in OUT -> command of scribe-spark; none for the world that is stepped in Python.
 EXPERIMENTS = {
@@ -49,9 +39,14 @@ EXPERIMENTS = {
     "mass-best-effort": f"{_MASS} --delivery best-effort",
     "root": "",
     **{f"holders-{count}": f"{_HOLDERS} {count}" for count in (1, 4, 5)},
-    "created-again": f"world {CREATED_AGAIN}",
+    # data/groups_root_failures.toml without its generators: events are a table
+    "created-again": f"world --nodes 10000 --groups 150 --rounds 20 {_SEED_1}",
     "crowd": "world --config data/groups_flash_crowd.toml",
-    **{f"local-{nodes}": f"world {local_world(nodes)}" for nodes in WAVES},
+    **{
+        f"local-{nodes}": f"world --nodes {nodes} --groups {15 * nodes // 1_000} "
+        f"--rounds {_FIRST + waves * _BETWEEN} {_SEED_1}"
+        for nodes, waves in WAVES.items()
+    },
     **{f"churn-{n}-{s}": f"{_CHURN} {n} --seed {s}" for s in _SEEDS for n in (20, 60, 200)},
     "waited-20": f"{_CHURN} 20 --lost-after 20",
 }
@@ -80,10 +75,8 @@ def created_again(out: Path) -> pd.DataFrame:
     failed = events.loc[events["event"] == "fail", "node"].to_numpy(np.int64)
     alive = np.setdiff1d(world.table("nodes")["node"].to_numpy(), failed)
     start = (events["round"] == 0) & events["event"].isin(["create", "join"])
-    joined = events[start & (events["event"] == "join")]
-    told, rows = world.publications, []
-    last = told[told["round"] == told["round"].max()]
-    for group in sorted(last.loc[last["in_time"] + last["late"] == 0, "group"]):
+    joined, rows = events[start & (events["event"] == "join")], []
+    for group in sorted({*world.publications.loc[world.is_lost, "group"]}):
         members = joined.loc[joined["group"] == group, "node"].to_numpy(np.int64)
         raw = draws.stream(1, "created again by", int(group))
         creator = alive[draws.whole_numbers(raw, len(alive), 1)[0]]
@@ -92,10 +85,10 @@ def created_again(out: Path) -> pd.DataFrame:
         few = min(_JOINING, len(others))
         drawn = others[draws.distinct_below(len(others), few, 1, "joins again", int(group))]
         rows += [(_CREATED + 1, node, "join", group) for node in drawn]
-    more = pd.DataFrame(rows, columns=["round", "node", "event", "group"])
+    columns = ["round", "node", "event", "group"]
+    more = pd.DataFrame(rows, columns=columns).convert_dtypes()
     # what happens at the start is no part of a table of events
-    both = pd.concat([events[~start], more.convert_dtypes()])
-    return both[["round", "node", "event", "group"]]
+    return pd.concat([events[~start], more])[columns]
 
 
 #: Experiment -> its events, which are the same whenever they are made: a world that is complete is
@@ -112,60 +105,69 @@ def run(out: Path, name: str, words: list[str]) -> None:
         groups_root.run(out / name)
         return
     if name == "created-again":
-        run(out, "holders-5", GROUPS.command("holders-5"))
+        pages.run(out, "holders-5", GROUPS.command("holders-5"))
     if name in _EVENTS:
         file = out / "inputs" / name / "events.csv"
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, _EVENTS[name](out).to_csv(index=False).encode())
         words = [*words, "--events", str(file)]
-    results.run(out, name, words)
+    pages.run(out, name, words)
 
 
 # --- many nodes fail
+
+Worlds = Sequence[Folder]
 
 _DISORDER = "scribe.deliveries.out_of_order"
 _MASS_HEADS = "delivery | k | seeds | rounds until reached again, most | lost deliveries | expected deliveries | duplicates | out of order | late | repaired after N rounds | groups lost | deliveries lost with them"
 
 
 def _mass(out: Path) -> list[str]:
-    worlds = pd.DataFrame([_mass_numbers(world) for world in Folder.find(out, "mass-*")])
-    every = worlds.groupby(["delivery", "replicas"])
-    return table(_MASS_HEADS, ([one[0], str(one[1]), *_mass_cells(some)] for one, some in every))
+    found: dict[tuple[str, int], list[Folder]] = {}
+    for world in Folder.find(out, "mass-*"):
+        found.setdefault((world.config["delivery"], world.config["replicas"]), []).append(world)
+    rows = []
+    for (delivery, k), worlds in sorted(found.items()):
+        seeds, again = (
+            sorted(one.config["seed"] for one in worlds),
+            max(map(_reached_again, worlds)),
+        )
+        alive = _alive(worlds)[["lost", "due", "duplicates", "late"]].sum().map(number)
+        disorder = number(sum(one.total(_DISORDER) for one in worlds))
+        repaired = (f"{n}: {number(count)}" for n, count in sorted(_waits(worlds).items()))
+        gone = (
+            one.publications[one.is_lost & (one.publications["round"] >= _failed(one))]
+            for one in worlds
+        )
+        rows.append([
+            *(delivery.replace("-", " "), str(k)),
+            str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
+            *("never" if math.isinf(again) else number(again), *alive.iloc[:3], disorder, alive["late"]),
+            ", ".join(repaired),
+            number(sum(one.of("scribe.groups.lost").max() for one in worlds)),
+            number(sum(one["lost"].sum() for one in gone)),
+        ])  # fmt: skip
+    return table(_MASS_HEADS, rows)
 
 
-def _mass_numbers(world: Folder) -> dict[str, Any]:
-    """Return the numbers of a world."""
-    published, alive = world.publications, world.publications[~world.is_lost]
-    failed = int(world.of("nodes.live").diff().idxmin())
-    late = published["round"] >= failed
-    return {
-        "delivery": world.config["delivery"].replace("-", " "),
-        **{name: world.config[name] for name in ("replicas", "seed")},
-        "again": _reached_again(alive, failed),
-        **alive[list(COUNTS)].sum(),
-        "disorder": world.total(_DISORDER),
-        "repaired": Counter(world.spread("scribe.repaired")),
-        "groups": world.of("scribe.groups.lost").max(),
-        "with groups": published.loc[world.is_lost & late, "lost"].sum(),
-    }
+def _failed(world: Folder) -> int:
+    """Return the round in which most nodes fail."""
+    return int(world.of("nodes.live").diff().idxmin())
 
 
-def _mass_cells(worlds: pd.DataFrame) -> list[str]:
-    """Return the cells of the worlds of all seeds."""
-    seeds, again = sorted(worlds["seed"]), worlds["again"].max()
-    waits: Counter[int] = sum(worlds["repaired"], Counter())
-    return [
-        str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
-        "never" if math.isinf(again) else number(again),
-        *map(number, worlds[["lost", "due", "duplicates", "disorder", "late"]].sum()),
-        ", ".join(f"{n}: {number(count)}" for n, count in sorted(waits.items())),
-        *map(number, worlds[["groups", "with groups"]].sum()),
-    ]
+def _alive(worlds: Worlds) -> pd.DataFrame:
+    """Return the publications of groups that are not lost."""
+    return pd.concat([world.publications[~world.is_lost] for world in worlds])
 
 
-def _reached_again(published: pd.DataFrame, failed: int) -> float:
-    """Return the rounds from a failure to the first from which on all is delivered in its round."""
-    sums = published.groupby("round")[["expected", "in_time"]].sum()
+def _waits(worlds: Worlds) -> Counter[int]:
+    """Return the numbers of failures by the rounds until they are repaired."""
+    return sum((Counter(world.spread("scribe.repaired")) for world in worlds), Counter[int]())
+
+
+def _reached_again(world: Folder) -> float:
+    """Return the rounds from the failure to the first from which on all is delivered in its round."""
+    sums, failed = _alive([world]).groupby("round")[["expected", "in_time"]].sum(), _failed(world)
     short = sums.index[(sums.index >= failed) & (sums["in_time"] < sums["expected"])]
     if not len(short):
         return 0
@@ -173,9 +175,6 @@ def _reached_again(published: pd.DataFrame, failed: int) -> float:
 
 
 # --- roots and holders fail
-
-_ROOT_SETTING = """\
-The world has 10,000 nodes and 150 groups; k = 5 nodes hold the state of a group. All nodes are in the largest group, which has an [access list](living.md#events-from-a-file). Its root fails silently in round 5; the new root {root_too} of its children. The trees at the ends of rounds 4 and 8 are compared. In round 9, 200 nodes arrive; in round 11 they try to join. Half of them are on the list. According to Costa and Frey (Section 5), "all the other hosts have to start a new join procedure" after such a failure."""
 
 _ROOT_ROWS = {
     "members of the group": "{members:,}",
@@ -195,8 +194,7 @@ def _root(out: Path) -> list[str]:
     found = Folder(out / "root").json("result.json")
     found["is_nearest"] = "yes" if found["new_root"] == found["nearest"] else "**no**"
     rows = [[words, numbers.format(**found)] for words, numbers in _ROOT_ROWS.items()]
-    root_too = "is one" if found["new_root_was_child"] else "is none"
-    return [_ROOT_SETTING.format(root_too=root_too), "", *table(["", "measured"], rows)]
+    return table(["", "measured"], rows)
 
 
 _FAIL = {
@@ -229,71 +227,46 @@ def _ten(world: Folder, *parts: tuple[int, int]) -> list[str]:
 
 # --- churn
 
-#: The figure's file, beside the page.
-FIGURE = "figure-groups-churn.svg"
-
 #: Rounds at the end whose publications have not had all their time.
 _DEADLINE = 10
 
 _CHURN_SETTING = f"""\
-`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. In each round, one of L nodes fails silently, where L is the *lifetime* in rounds; a node that arrives replaces the failed node and joins its groups (20, 60 and 200 rounds are 10, 30 and 100 minutes). {STEADY_RULE} Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them."""
+`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one publication a group in each round of 30 s. In each round, one of L nodes fails silently, where L is the *lifetime* in rounds; a node that arrives replaces the failed node and joins its groups (20, 60 and 200 rounds are 10, 30 and 100 minutes). In worlds with churn, rounds before the [steady state](rules.md#measures-by-round) do not count; from the steady state on, means of {WINDOW} rounds stay within {TOLERANCE:.0%}. *Not settled*: there is no steady state, and the last {WINDOW} rounds count. Numbers are means over the seeds ± the standard deviation between seeds. *Median group*: the median over groups of the share in time. *Lost*: not delivered after {_DEADLINE} rounds; *came later*: delivered after that. *Died*: publications whose source failed before a root had them."""
 
 _KINDS = "payload heartbeat refresh JOIN LEAVE MULTICAST acknowledgement retransmission replica"
 
 
-class _World(Folder):
-    """A world under churn."""
-
-    control_kinds = ("heartbeat", "refresh", "JOIN", "LEAVE", "acknowledgement", "replica")
-
-    def rounds(self, name: str) -> pd.Series:
-        """Return a measure in the rounds that count."""
-        return self.of(f"scribe.{name}").loc[self.first : self.last]
-
-    def sum(self, *names: str) -> float:
-        """Return the sum of measures over the rounds that count."""
-        return float(sum(self.rounds(name).sum() for name in names))
-
-    def share(self, name: str) -> float:
-        """Return the share of the expected deliveries, in per cent."""
-        return 100 * self.sum(name) / max(1.0, self.sum("publications.expected"))
-
-    def sent(self, *kinds: str) -> float:
-        """Return the messages of some kinds per live node and second."""
-        some = self.measures.loc[self.first : self.last]
-        sent = sum(of(some, f"messages.{kind}").sum() for kind in kinds)
-        return float(sent) / some["nodes.live"].sum() / self.round_seconds
-
-    def later(self) -> list[str]:
-        """Return the measures of deliveries after the deadline."""
-        late = self.spread("scribe.deliveries.late")
-        return [f"deliveries.late.{n}" for n in late if n > _DEADLINE]
+def _came_later(world: Folder) -> float:
+    """Return the deliveries after the deadline in the rounds that count."""
+    name = "scribe.deliveries.late"
+    later = (n for n in world.spread(name) if n > _DEADLINE)
+    return float(sum(world.steadily(f"{name}.{n}").sum() for n in later))
 
 
 _DELIVERIES: Columns = {
-    "expected": lambda world: world.sum("publications.expected"),
-    "in time, %": lambda world: world.share("publications.in_time"),
+    "expected": lambda world: world.sum("expected"),
+    "in time, %": lambda world: world.share("in_time"),
     "median group, %": lambda world: world.median_group,
-    "late, %": lambda world: world.share("publications.late"),
-    "lost": lambda world: world.sum("publications.lost"),
-    "came later": lambda world: world.sum(*world.later()),
-    "died": lambda world: world.sum("publications.source died"),
-    "duplicates": lambda world: world.sum("publications.duplicates"),
-    "out of order": lambda world: world.sum("deliveries.out_of_order"),
-    "orphans, mean": lambda world: float(world.rounds("orphans").mean()),
-    "groups lost, most": lambda world: float(world.rounds("groups.lost").max()),
+    "late, %": lambda world: world.share("late"),
+    "lost": lambda world: world.sum("lost"),
+    "came later": _came_later,
+    "died": lambda world: world.steadily("scribe.publications.source died").sum(),
+    "duplicates": lambda world: world.sum("duplicates"),
+    "out of order": lambda world: world.steadily(_DISORDER).sum(),
+    "orphans, mean": lambda world: world.steadily("scribe.orphans").mean(),
+    "groups lost, most": lambda world: world.steadily("scribe.groups.lost").max(),
 }
 
 
-def _by_lifetime(out: Path) -> dict[int, list[_World]]:
+def _by_lifetime(out: Path) -> dict[int, list[Folder]]:
     """Return mean lifetime -> the worlds of all seeds."""
-    found: dict[int, list[_World]] = {}
-    for world in _World.find(out, "churn-*"):
+    found: dict[int, list[Folder]] = {}
+    for world in Folder.find(out, "churn-*"):
         found.setdefault(int(world.path.name.split("-")[1]), []).append(world)
     return dict(sorted(found.items()))
 
 
-def _rounds(seeds: Sequence[Folder]) -> str:
+def _rounds(seeds: Worlds) -> str:
     return rounds_in_words([world.begin for world in seeds], seeds[0].last)
 
 
@@ -303,33 +276,27 @@ def _churn(out: Path) -> list[str]:
         for life, seeds in _by_lifetime(out).items()
     ]
     lines = [_CHURN_SETTING, "", *table(["lifetime", "seeds", "rounds", *_DELIVERIES], rows)]
-    for world in _World.find(out, "waited-20"):
-        lost, expected = (number(_DELIVERIES[name](world)) for name in ("lost", "expected"))
+    for world in Folder.find(out, "waited-20"):
+        lost, expected = (number(world.sum(name)) for name in ("lost", "expected"))
         lines += ["", f"A lifetime of 20 again, one seed, with a deadline of {2 * _DEADLINE} rounds; rounds {_rounds([world])}: {lost} of {expected} deliveries lost."]  # fmt: skip
     return lines
 
 
 def _churn_figure(out: Path, folder: Path) -> None:
     """Write the figure of churn, of the first seed of each lifetime."""
-    if not (worlds := _by_lifetime(out)):
-        return
-    shares: list[Line] = []
-    messages: list[Line] = []
-    for style, (life, (first, *_)) in enumerate(worlds.items()):
+    shares: dict[str, pd.Series] = {}
+    messages: dict[str, pd.Series] = {}
+    for life, (first, *_) in _by_lifetime(out).items():
+        label, last = f"lifetime {life}", first.last
         in_time, expected = (first.of(f"scribe.publications.{n}") for n in ("in_time", "expected"))
-        for lines, line in ((shares, in_time / expected), (messages, first.rate(_KINDS.split()))):
-            lines.append((f"lifetime {life}", line.loc[1 : first.last], style))
+        shares[label] = (in_time / expected).loc[1:last]
+        messages[label] = first.rate(_KINDS.split()).loc[1:last]
     axes = {"xlabel": "round", "ylabel": "delivered in time, share of expected"}
     rates = {"xlabel": "round", "ylabel": "Scribe's messages per live node and second", "ylim": (0, None)}  # fmt: skip
-    legend = {"fontsize": 7, "loc": "lower right"}
-    panels = (
-        Panel((0.08, 0.16, 0.4, 0.74), shares, axes),
-        Panel((0.58, 0.16, 0.4, 0.74), messages, rates, legend=legend),
-    )
-    in_time = {life: cells_of(_DELIVERIES, seeds)[1] for life, seeds in worlds.items()}
-    words = "; ".join(f"lifetime {life}: {cell} % in time" for life, cell in in_time.items())
+    panels = [Panel(shares, axes), Panel(messages, rates, "lower right")]
     heading = "Sustained churn: deliveries in time and messages, by rounds"
-    draw(folder / FIGURE, (7.2, 2.9), panels, heading, words)
+    if shares:
+        draw(folder / "figure-groups-churn.svg", heading, [panels])
 
 
 # --- a flash crowd
@@ -338,34 +305,27 @@ def _churn_figure(out: Path, folder: Path) -> None:
 def _crowd(out: Path) -> list[str]:
     (world,) = Folder.find(out, "crowd")
     at = int(world.of("scribe.members").diff().idxmax())
-    own, forwarder = (world.of(f"scribe.joins.{cause}")[at] for cause in ("own", "forwarder"))
-    trees = world.table("memberships")
-    tree = trees[trees["group"] == 1]
+    own, forwarder, at_root = (
+        world.of(f"scribe.joins.{cause}")[at] for cause in ("own", "forwarder", "at_root")
+    )
+    tree = world.table("memberships").query("group == 1")
     root = tree.loc[tree["root"], "node"].iloc[0]
-    answered = "scribe.joins.at_root"
-    at_root = world.of(answered)[at]
-    words = f"{number(at_root)} ({per_cent(at_root, own + forwarder)})"
-    next_round = (world.of(f"scribe.publications.{n}")[at + 1] for n in ("in_time", "expected"))
-    rows = [
-        ["JOINs sent by nodes that join", number(own)],
-        [
-            "messages JOIN (hops) for each node that joins",
-            number(world.of("messages.JOIN")[at] / own),
-        ],
-        ["JOINs that are answered by the root", words if answered in world.measures else "-"],
-        [
-            "children of the root in the end",
-            number(tree["parent"].value_counts().get(root, 0)),
-        ],
-        ["in time in the next round", per_cent(*next_round)],
-    ]
-    setting = f"`data/groups_flash_crowd.toml`: 10,000 of 12,000 nodes join one group of 10 members in round {at}."
-    return [setting, "", *table(["", "measured"], rows)]
+    in_time, expected = (
+        world.of(f"scribe.publications.{name}")[at + 1] for name in ("in_time", "expected")
+    )
+    rows = {
+        "JOINs sent by nodes that join": number(own),
+        "messages JOIN (hops) for each node that joins": number(
+            world.of("messages.JOIN")[at] / own
+        ),
+        "JOINs that are answered by the root": f"{number(at_root)} ({per_cent(at_root, own + forwarder)})",
+        "children of the root in the end": number((tree["parent"] == root).sum()),
+        "in time in the next round": per_cent(in_time, expected),
+    }
+    return table(["", "measured"], rows.items())
 
 
 # --- the claims of JSAC 2002, Section III.B
-
-Worlds = Sequence[Folder]
 
 
 def _yes(is_so: bool, words: str, otherwise: str = "No") -> str:
@@ -380,15 +340,14 @@ def _implicit(worlds: Worlds) -> str:
 
 
 def _repaired(worlds: Worlds) -> str:
-    waits = sum((Counter(world.spread("scribe.repaired")) for world in worlds), Counter[int]())
+    waits = _waits(worlds)
     if not waits:
         return ""
-    all_, first, words = sum(waits.values()), min(waits), "failures"
-    if all("scribe.failures" in world.measures for world in worlds):
-        words = f"of {number(sum(world.total('scribe.failures') for world in worlds))} failures"
-        gone = sum(world.of("scribe.groups.lost").max() for world in worlds)
-        words += f" (all but those in {number(gone)} lost groups)" if gone else ""
-    return f"{number(all_)} {words} repaired, {per_cent(waits[first], all_)} after {first} rounds, the last after {max(waits)}"  # fmt: skip
+    all_, first = sum(waits.values()), min(waits)
+    gone = sum(world.of("scribe.groups.lost").max() for world in worlds)
+    words = f"of {number(sum(world.total('scribe.failures') for world in worlds))} failures"
+    words += f" (all but those in {number(gone)} lost groups)" if gone else ""
+    return f"{number(all_)} {words} repaired, {per_cent(waits[first], all_)} after {first} rounds, the last after {max(waits)}"
 
 
 def _survives(worlds: Worlds) -> str:
@@ -425,10 +384,10 @@ def _discarded(worlds: Worlds) -> str:
 
 
 def _detection(worlds: Worlds) -> str:
-    parts = [
-        f"{over_seeds([world.sent('heartbeat', 'refresh') for world in seeds])} (lifetime {life})"
-        for life, seeds in _by_lifetime(worlds[0].path.parent).items()
-    ]
+    parts = []
+    for life, seeds in _by_lifetime(worlds[0].path.parent).items():
+        sent = (sum(one.steadily(f"messages.{kind}") for kind in ("heartbeat", "refresh")).sum() / one.steadily("nodes.live").sum() / one.round_seconds for one in seeds)  # fmt: skip
+        parts.append(f"{over_seeds([*sent])} (lifetime {life})")
     return f"Heartbeats and refreshes per live node and second: {', '.join(parts)}"
 
 
@@ -442,23 +401,19 @@ def _local(worlds: Worlds) -> str:
     return f"Nodes per failure: {', '.join(parts)}"
 
 
+def _out_of_order(worlds: Worlds) -> str:
+    return f"{number(sum(world.total(_DISORDER) for world in worlds))} out of order"
+
+
 def _best_effort(worlds: Worlds) -> str:
-    sums = worlds[0].publications[~worlds[0].is_lost][["lost", "due"]].sum()
-    words = f"{per_cent(sums['lost'], sums['due'])} of deliveries lost"
-    return _yes(sums["lost"] > 0, f"{words}{_out_of_order(worlds)}")
+    lost, due = _alive(worlds[:1])[["lost", "due"]].sum()
+    words = f"{per_cent(lost, due)} of deliveries lost, {_out_of_order(worlds)}"
+    return _yes(lost > 0, words)
 
 
 def _reliable(worlds: Worlds) -> str:
-    alive = pd.concat([world.publications[~world.is_lost] for world in worlds])
-    lost, twice, late = (number(alive[name].sum()) for name in ("lost", "duplicates", "late"))
-    return f"{lost} lost, {twice} delivered twice{_out_of_order(worlds)}, {late} late"
-
-
-def _out_of_order(worlds: Worlds) -> str:
-    """Return the deliveries out of order in words, if all worlds count them."""
-    if not all(_DISORDER in world.measures for world in worlds):
-        return ""
-    return f", {number(sum(world.total(_DISORDER) for world in worlds))} out of order"
+    lost, twice, late = map(number, _alive(worlds)[["lost", "duplicates", "late"]].sum())
+    return f"{lost} lost, {twice} delivered twice, {_out_of_order(worlds)}, {late} late"
 
 
 def _replicated(worlds: Worlds) -> str:
@@ -486,21 +441,19 @@ _CLAIMS: tuple[tuple[str, str, Callable[[Worlds], str]], ...] = (
 def _claims(out: Path) -> list[str]:
     """Return the table of the claims whose experiments are there."""
     found = ((words, Folder.find(out, needs), answer) for words, needs, answer in _CLAIMS)
-    answers = [(words, answer(worlds)) for words, worlds, answer in found if worlds]
-    return table(
-        "claim | measured", [[f'"{words}"', answer] for words, answer in answers if answer]
-    )
+    answers = [(f'"{words}"', answer(worlds)) for words, worlds, answer in found if worlds]
+    return table("claim | measured", [row for row in answers if row[1]])
 
 
 GROUPS = Page(
     EXPERIMENTS,
     {
-        "mass": Part("mass-*/tables/rounds", _mass),
-        "root": Part("root/result.json", _root),
-        "holders": Part("holders-*/tables/rounds", _holders),
-        "churn": Part("churn-*/tables/rounds", _churn),
-        "crowd": Part("crowd/tables/rounds", _crowd),
-        "claims": Part("*/*", _claims),
+        "mass": ("mass-*/tables/rounds", _mass),
+        "root": ("root/result.json", _root),
+        "holders": ("holders-*/tables/rounds", _holders),
+        "churn": ("churn-*/tables/rounds", _churn),
+        "crowd": ("crowd/tables/rounds", _crowd),
+        "claims": ("*/*", _claims),
     },
     figures=_churn_figure,
     play=run,

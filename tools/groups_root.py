@@ -30,7 +30,6 @@ _GROUP = 1
 #: arrive, when they join and publish, and when one that may publishes.
 _FAILS, _REPAIRED, _ARRIVE, _TRY, _PERMITTED = 5, 8, 9, 11, 13
 
-_REFUSED = ("JOIN", "MULTICAST")
 _SIZES = {"nodes": 10_200, "initial": 10_000, "groups": 150}
 
 
@@ -50,50 +49,42 @@ def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     sizes = {**_SIZES, **given}
-    named, unnamed = np.array_split(np.arange(sizes["initial"], sizes["nodes"]), 2)
-    file = folder / "access.csv"
-    rights = pd.DataFrame({"right": ["join", "multicast"]})
+    late = np.arange(sizes["initial"], sizes["nodes"])
+    named, unnamed = (some.tolist() for some in np.array_split(late, 2))
     allowed = pd.DataFrame({"group": _GROUP, "node": np.arange(unnamed[0])})
-    access = rights.merge(allowed, how="cross")[["group", "node", "right"]]
-    replace_file(file, access.to_csv(index=False).encode())
+    access = allowed.merge(pd.DataFrame({"right": ["join", "multicast"]}), how="cross")
+    replace_file(folder / "access.csv", access.to_csv(index=False).encode())
     config = WorldConfig(
-        **{"seed": 1, "rounds": 20, "lookups": 0, "access": str(file), "event_round": _FAILS},
-        **{"generator": "root-failure+publications", **sizes},
+        **{"seed": 1, "rounds": 20, "lookups": 0, "access": str(folder / "access.csv")},
+        **{"generator": "root-failure+publications", "event_round": _FAILS, **sizes},
     )
-    with Simulation(spark, config) as simulation:
-        return _played(simulation, config, named.tolist(), unnamed.tolist())
-
-
-def _played(
-    simulation: Simulation, config: WorldConfig, named: list[int], unnamed: list[int]
-) -> dict[str, Any]:
-    """Play the world; return the numbers."""
-    world = make_world(simulation, config, _events(simulation, config, named, unnamed))
     trees, measured, published = [], [], []
-    for _ in range(config.world.rounds):
-        measured.append(world.step())
-        trees.append(_tree(world))
-        published.append(world.publications)
-    world.release()
+    with Simulation(spark, config) as simulation:
+        world = make_world(simulation, config, _events(simulation, config, named, unnamed))
+        for _ in range(config.world.rounds):
+            measured.append(world.step())
+            trees.append(_tree(world))
+            published.append(world.publications)
+        world.release()
+        before, after, end = trees[_FAILS - 1], trees[_REPAIRED], trees[-1]
+        (root,), (new,) = (tree.index[tree["root"]].tolist() for tree in (before, after))
+        nearest = _nearest(simulation, config, root)
     publications = pd.concat([table for table in published if len(table)])
     permitted = publications[publications["group"] == _GROUP].set_index("round").loc[_PERMITTED]
-    before, after, end = trees[_FAILS - 1], trees[_REPAIRED], trees[-1]
-    (root,), (new,) = (tree.index[tree["root"]].tolist() for tree in (before, after))
-    children = {node for node, parent in before["parent"].items() if parent == root}
+    children = {*before.index[before["parent"] == root]}
     both = before.join(after, how="inner", lsuffix="_before", rsuffix="_after")
     # nodes that are in the tree before and after, under another parent
-    rejoined = set(both.index[both["parent_before"] != both["parent_after"]]) - {new}
-    joined = set(end.index[end["member"]])
-    refused = {kind: measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in _REFUSED}
+    rejoined = {*both.index[both["parent_before"] != both["parent_after"]]} - {new}
+    joined = {*end.index[end["member"]]}
+    kinds = ("JOIN", "MULTICAST")
+    refused = {kind: measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in kinds}
     return {
         **{"members": int(before["member"].sum()), "root": root, "new_root": new},
-        "nearest": _nearest(simulation, config, root),
-        **{"new_root_was_child": new in children, "children": len(children)},
+        **{"nearest": nearest, "new_root_was_child": new in children, "children": len(children)},
         **{"rejoined": len(rejoined), "rejoined_no_children": len(rejoined - children)},
         "children_not_rejoined": len(children - rejoined - {new}),
         **{"tried": len(unnamed), "refused": refused, "named": len(named)},
-        "joined_named": len(joined & {*named}),
-        "joined_unnamed": len(joined & {*unnamed}),
+        **{"joined_named": len(joined & {*named}), "joined_unnamed": len(joined & {*unnamed})},
         "permitted": {name: int(permitted[name]) for name in COUNTS},
     }
 

@@ -1,7 +1,11 @@
-"""Parts of pages: tables in Markdown, cells, figures."""
+"""Pages of results: experiments, tables in Markdown between marks, cells, figures."""
 
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, groupby
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -13,8 +17,51 @@ from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 
+#: ``lines(OUT)``: the lines of a part of a page, of the experiments in OUT.
+Lines = Callable[[Path], Sequence[str]]
 
-def table(header: str | Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+
+class Page(NamedTuple):
+    """A page of results.
+
+    Attributes
+    ----------
+    experiments : mapping of str to str
+        The command of each experiment, by the name of its folder in OUT.
+    parts, readme : mapping of str to (str, callable)
+        By the names of marks, of the page and of README.md: a pattern of paths in OUT, without
+        which the part stays as it is, and the function that returns the lines.
+    figures : callable, optional
+        ``figures(OUT, FOLDER)`` writes the figures of the page into its folder.
+    play : callable, optional
+        ``play(OUT, name, words)`` runs an experiment that needs more than its command.
+    """
+
+    experiments: Mapping[str, str]
+    parts: Mapping[str, tuple[str, Lines]]
+    figures: Callable[[Path, Path], None] = lambda out, folder: None
+    play: Callable[[Path, str, list[str]], None] | None = None
+    readme: Mapping[str, tuple[str, Lines]] = {}
+
+    def command(self, name: str, size: Sequence[str] | None = None) -> list[str]:
+        """Return the words of a command, perhaps of another size; one group stays one group."""
+        command = self.experiments[name]
+        if size is not None:
+            groups = "" if "--groups 1 " in f"{command} " else f" --groups {size[1]}"
+            command += f" --nodes {size[0]}{groups}"
+        return shlex.split(command)
+
+
+def run(out: Path, name: str, words: Sequence[str]) -> None:
+    """Run a command of scribe-spark, unless it is complete."""
+    command = [sys.executable, "-m", "scribe_spark.cli", *words]
+    subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
+
+
+# --- Markdown
+
+
+def table(header: str | Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """Return the lines of a table in Markdown; a text has the heads between `` | ``.
 
     Examples
@@ -24,13 +71,18 @@ def table(header: str | Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
     >>> print(*table(["|G|"], []), sep="; ")
     | \\|G\\| |; |---|
     """
-    heads = header.split(" | ") if isinstance(header, str) else header
+    heads = header.split(" | ") if isinstance(header, str) else list(header)
     return [_row(heads), "|---" * len(heads) + "|", *map(_row, rows)]
 
 
-def _row(cells: Sequence[str]) -> str:
+def _row(cells: Iterable[str]) -> str:
     escaped = [cell.replace("|", r"\|") for cell in cells]
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)
+
+
+def tabled(columns: Mapping[str, Callable[..., str]], rows: Iterable[Any]) -> list[str]:
+    """Return the lines of a table: by the head of a column, the cell of an object of a row."""
+    return table(columns, ([cell(row) for cell in columns.values()] for row in rows))
 
 
 def _part(text: str, name: str) -> re.Match[str]:
@@ -57,6 +109,26 @@ def with_lines(text: str, name: str, lines: Iterable[str]) -> str:
     """
     found = _part(text, name)
     return text[: found.start(1)] + "".join(f"{line}\n" for line in lines) + text[found.end(1) :]
+
+
+def _is_row(line: str) -> bool:
+    return line.startswith("|")
+
+
+def with_part(text: str, name: str, lines: Sequence[str]) -> str:
+    """Return a page with other lines in a part.
+
+    Lines that are tables alone take the place of the part's tables, and the text around them stays.
+    """
+    kept = [(is_row, list(some)) for is_row, some in groupby(lines_of(text, name), _is_row)]
+    tables = [list(some) for is_row, some in groupby(lines, _is_row) if is_row]
+    count = sum(is_row for is_row, _ in kept)
+    if not count or not all(_is_row(line) for line in lines if line):
+        return with_lines(text, name, lines)
+    if len(tables) != count:
+        raise SystemExit(f"{name}: the page has {count} tables, the experiments {len(tables)}")
+    new = iter(tables)
+    return with_lines(text, name, chain(*(next(new) if is_row else some for is_row, some in kept)))
 
 
 def write_part(page: Path | None, name: str, lines: Iterable[str]) -> None:
@@ -100,32 +172,34 @@ def share_cell(share: float) -> str:
 
 # --- figures
 
-#: A line of a figure: its label, its values, and the number of its style.
-Line = tuple[str, pd.Series, int]
-
 
 class Panel(NamedTuple):
-    """A panel of a figure: its place, its lines, its axes."""
+    """A panel of a figure: its lines by their labels, and settings of its axes.
 
-    place: tuple[float, float, float, float]
-    lines: Sequence[Line]
+    `legend` is the place of a legend in the panel, if it has one.
+    """
+
+    lines: Mapping[str, pd.Series]
     axes: Mapping[str, Any]
-    title: str = ""
-    legend: Mapping[str, Any] | None = None
+    legend: str | None = None
 
 
-def draw(
-    file: Path, size: tuple[float, float], panels: Iterable[Panel], heading: str, words: str
-) -> None:
-    """Write a figure as SVG: ``figure-NAME.svg``."""
-    with new_figure(*size) as drawing:
-        for panel in panels:
-            axes = drawing.add_axes(panel.place)
-            for label, values, style in panel.lines:
-                axes.plot(values.index, values, label=label, **curve_style(style))
-            axes.set_title(panel.title, fontsize=6)
+def draw(file: Path, heading: str, rows: Sequence[Sequence[Panel]]) -> None:
+    """Write a figure of rows of panels as SVG, ``figure-NAME.svg``: a label has one style."""
+    words, known = list[str](), dict[str, int]()
+    with new_figure(7.4, 0.5 + 1.8 * len(rows)) as drawing:
+        drawing.set_layout_engine("constrained")
+        places = drawing.subplots(len(rows), len(rows[0]), squeeze=False).flat
+        for axes, panel in zip(places, chain.from_iterable(rows), strict=True):
+            what = panel.axes.get("title") or panel.axes.get("ylabel", "")
+            for label, values in panel.lines.items():
+                style = curve_style(known.setdefault(label, len(known)))
+                axes.plot(values.index, values, label=label, **style)
+                ends = f"{number(values.min())} to {number(values.max())}"
+                words.append(f"{what}, {label}: {ends}".replace("\n", " "))
             axes.set(**panel.axes)
+            axes.title.set_fontsize(6)
             if panel.legend is not None:
-                axes.legend(frameon=False, **panel.legend)
+                axes.legend(frameon=False, fontsize=5.5, loc=panel.legend)
         name = file.stem.removeprefix("figure-")
-        replace_file(file, svg_element(drawing, name, heading, words).encode())
+        replace_file(file, svg_element(drawing, name, heading, "; ".join(words)).encode())

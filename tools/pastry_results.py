@@ -1,10 +1,8 @@
 """Pages of Pastry's overlay and of trees over it.
 
-``docs/living_results.md``; a figure and a table of ``docs/living.md``; the tables of
+``docs/living_results.md``; a figure and a table of ``docs/groups_results.md``; the tables of
 ``docs/reference_tree.md``.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -15,8 +13,7 @@ import pandas as pd
 from scribe_spark.report.style import label_of
 from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round, steady_from
 from tools.folders import Folder, of, rounds_in_words
-from tools.pages import Panel, draw, number, over_seeds, table
-from tools.results import Page, Part
+from tools.pages import Page, Panel, draw, number, over_seeds, table, tabled
 
 # --- Pastry in worlds
 
@@ -27,6 +24,19 @@ _ADJACENT = "world --nodes 10000 --rounds 5 --lookups 50000 --generator adjacent
 _CHURN = "world --config data/world_churn.toml"
 _REPAIRS = (("lazy", 16), ("none", 16), ("eager", 16), ("lazy", 32))
 
+_PASTRY = {
+    "growth": _GROWTH,
+    "introduced": f"{_GROWTH} --set maintenance=0 --set introduce=true",
+    "sequential": f"{_GROWTH} --set growth=1.00001 --set maintenance=0",
+    "cost": "sweep --config data/sweep_arrivals.toml",
+    **{f"failure-{r}-{n}": f"{_FAILURE} --repair {r} --leaf-set {n}" for r, n in _REPAIRS},
+    **{f"hops-{kind}": f"{_HOPS} --overlay {kind}" for kind in ("perfect", "arrivals")},
+    **{f"adjacent-{count}": f"{_ADJACENT} {count}" for count in (7, 8)},
+    "churn": _CHURN,
+    **{f"churn-{seed}": f"{_CHURN} --seed {seed}" for seed in range(2, 6)},
+}
+
+#: The measures of waves of arrivals in the table; those of the column "largest".
 _SHOWN = (
     *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean"),
     *("scribe.messages", "scribe.children_entries.max", "scribe.link_stress.max"),
@@ -37,34 +47,25 @@ _COMPARED = (
 )
 
 
-def _sweep(folder: Path) -> pd.DataFrame:
-    return pd.read_parquet(folder / "sweep")
-
-
-_GROWTH_SETTING = """\
-These runs have {nodes:,} nodes, {groups} groups and seed {seed}. The first row has values; the other rows have differences from these values, in %. *Largest* is the largest difference, without its sign, of eight measures: `scribe.rad.median`, `scribe.rmd.median`, `scribe.messages`, `pastry.stretch`, and the means `scribe.rdp.mean`, `scribe.children_tables.mean`, `scribe.children_entries.mean` and `pastry.hops.mean`."""
-
-
 def _growth(out: Path) -> list[str]:
     introduce = {"growth": "no", "introduced": "yes"}
-    there = {name: word for name, word in introduce.items() if (out / name / "sweep").exists()}
-    waves = pd.concat([_sweep(out / name).assign(introduce=word) for name, word in there.items()])
-    one = _sweep(out / "sequential").set_index("metric")["value"]
-    value = waves.set_index(["growth", "introduce", "maintenance", "metric"])["value"]
-    names, compared = ([n for n in some if n in one] for some in (_SHOWN, _COMPARED))
-    rows = [["one node", "-", "", *(number(one[name]) for name in names)]]
-    for growth, word in sorted({index[:2] for index in value.index}):
-        differences = {n: value[growth, word, 0, n] / one[n] - 1 for n in (*names, *compared)}
-        most = max(abs(differences[name]) for name in compared)
-        cells = (f"{100 * differences[name]:+.1f}" for name in names)
-        rows.append([f"{growth:g}", word, f"{100 * most:.1f}", *cells])
-    header = ["growth", "introduce", "largest", *(f"`{name}`" for name in names)]
-    setting = _GROWTH_SETTING.format(**Folder(out / "introduced").config)
-    return [setting, "", *table(header, rows)]
+    waves = {
+        word: pd.read_parquet(out / name / "sweep")
+        .query("maintenance == 0")
+        .set_index(["growth", "metric"])["value"]
+        for name, word in introduce.items()
+        if (out / name / "sweep").exists()
+    }
+    one = pd.read_parquet(out / "sequential" / "sweep").set_index("metric")["value"]
+    rows = [["one node", "-", "", *(number(one[name]) for name in _SHOWN)]]
+    found = [(growth, word) for word, value in waves.items() for growth in {*value.index.levels[0]}]
+    for growth, word in sorted(found):
+        differences = 100 * (waves[word][growth] / one - 1)
+        most = differences[[*_COMPARED]].abs().max()
+        cells = (f"{differences[name]:+.1f}" for name in _SHOWN)
+        rows.append([f"{growth:g}", word, f"{most:.1f}", *cells])
+    return table(["growth", "introduce", "largest", *(f"`{name}`" for name in _SHOWN)], rows)
 
-
-_COST_SETTING = """\
-*Messages* is the mean over all arrivals of a run with the default waves. The third column is the number of messages that Pastry's authors expect, with a logarithm to the base 2^b = 16. *Hops* and *stretch* are those of the CREATE messages, which go from the creator of a group to its root; *stretch* is the delay of all these routes together, divided by the delay of the direct routes. *Convergence* is the mean delay of the JOINs of two members until their routes meet, divided by the mean delay between these two members."""
 
 _COSTS = {
     "messages": "arrival_messages.mean",
@@ -74,15 +75,11 @@ _COSTS = {
 
 
 def _cost(out: Path) -> list[str]:
-    value = _sweep(out / "cost").set_index(["nodes", "metric"])["value"]
-    every = sorted({nodes for nodes, _ in value.index})
-    cells = ([number(value[n, f"pastry.{name}"]) for name in _COSTS.values()] for n in every)
-    rows = ([f"{n:,}", *row] for n, row in zip(every, cells, strict=True))
-    return [_COST_SETTING, "", *table(["nodes", *_COSTS], rows)]
+    by_nodes = pd.read_parquet(out / "cost" / "sweep").groupby("nodes")
+    found = ((nodes, of.set_index("metric")["value"]) for nodes, of in by_nodes)
+    rows = ([f"{n:,}", *(number(of[f"pastry.{m}"]) for m in _COSTS.values())] for n, of in found)
+    return table(["nodes", *_COSTS], rows)
 
-
-_HOPS_SETTING = """\
-A *lookup* is a message to a random key. The table has the shares of 200,000 lookups that take 0, 1, ... 6 hops."""
 
 #: Pastry's published share of routes with 0, 1, ... hops: 100,000 nodes, b = 4.
 PUBLISHED_HOPS = (0.0, 0.0006, 0.0156, 0.1643, 0.6449, 0.1745, 0.0)
@@ -95,38 +92,39 @@ def _hops(out: Path) -> list[str]:
         world = Folder(out / f"hops-{kind}")
         shares = (f"{world.of(f'hops.{hops}')[0]:.4f}" for hops in range(len(PUBLISHED_HOPS)))
         rows.append([kind, *shares, f"{world.of('lookups.hops')[0]:.2f}"])
-    header = ["tables", *map(str, range(len(PUBLISHED_HOPS))), "mean"]
-    return [_HOPS_SETTING, "", *table(header, rows)]
+    return table(["tables", *map(str, range(len(PUBLISHED_HOPS))), "mean"], rows)
 
 
-_FAILURE_SETTING = """\
-The columns from *hops before* to *last round* have the mean number of hops of 200,000 lookups in a round. The column *repair* has the setting `--repair`: a node replaces the dead nodes in its routing table when a message meets them (lazy), never (none), or also one round after the detection (eager). The published mean numbers of hops are 2.73 before the failure, 2.96 after the failure without repair, and 2.74 with repair. The published number of *remote calls*, questions with answers that repair tables, is 57 for each failed node."""
+def _calls(world: Folder) -> float:
+    """Return the remote calls, questions with answers, for each failed node."""
+    live = world.of("nodes.live")
+    return world.of("messages.repair")[1:].sum() / 2 / (live[0] - live[1])
 
-_FAILURE_HEADS = "repair | leaf set | hops before | round of the failure | next round | last round | lost per lookup, round 1 | delivered, round 1 | missing cells per node, last round | remote calls per failed node"
+
+_FAILURES = {
+    "repair": lambda world: world.path.name.split("-")[1],
+    "leaf set": lambda world: world.path.name.split("-")[2],
+    "hops before": lambda world: f"{world.of('lookups.hops')[0]:.2f}",
+    "round of the failure": lambda world: f"{world.of('lookups.hops')[1]:.2f}",
+    "next round": lambda world: f"{world.of('lookups.hops')[2]:.2f}",
+    "last round": lambda world: f"{world.of('lookups.hops').iloc[-1]:.2f}",
+    "lost per lookup, round 1": lambda world: f"{world.of('lookups.lost')[1]:.3f}",
+    "delivered, round 1": lambda world: f"{world.of('lookups.delivered')[1]:.5f}",
+    "missing cells per node, last round": lambda world: f"{world.of('cells.missing').iloc[-1]:.2f}",
+    "remote calls per failed node": lambda world: f"{_calls(world):.0f}",
+}
 
 
 def _failure(out: Path) -> list[str]:
-    rows = []
-    for name in (n for n in _PASTRY if n.startswith("failure-") and (out / n).exists()):
-        world = Folder(out / name)
-        live, calls = world.of("nodes.live"), world.of("messages.repair")[1:].sum() / 2
-        cells = [f"{hops:.2f}" for hops in world.of("lookups.hops").iloc[[0, 1, 2, -1]]]
-        cells += [f"{world.of('lookups.lost')[1]:.3f}", f"{world.of('lookups.delivered')[1]:.5f}"]
-        cells += [f"{world.of('cells.missing').iloc[-1]:.2f}", f"{calls / (live[0] - live[1]):.0f}"]
-        rows.append([*name.split("-")[1:], *cells])
-    return [_FAILURE_SETTING, "", *table(_FAILURE_HEADS, rows)]
-
-
-_ADJACENT_SETTING = """\
-These worlds have 10,000 nodes, leaf sets of 16 nodes, and 50,000 lookups in each round. The nodes fail in round 1, and their neighbours on the ring detect the failures in round 2."""
+    there = (out / name for name in _PASTRY if name.startswith("failure-"))
+    return tabled(_FAILURES, (Folder(folder) for folder in there if folder.exists()))
 
 
 def _adjacent(out: Path) -> list[str]:
     names = ("lookups.delivered", "lookups.right", "leaf_sets.right")
     every = [(Folder(out / f"adjacent-{count}"), count, at) for count in (7, 8) for at in (1, 2)]
     rows = ([f"{c}", f"{at}", *(f"{one.of(n)[at]:.5f}" for n in names)] for one, c, at in every)
-    header = "failed nodes | round | delivered | at the right root | correct leaf sets"
-    return [_ADJACENT_SETTING, "", *table(header, rows)]
+    return table("failed nodes | round | delivered | at the right root | correct leaf sets", rows)
 
 
 _CHURN_SETTING = """\
@@ -159,27 +157,15 @@ def _steady(seeds: Sequence[pd.Series]) -> str:
     return f"{over_seeds(means, lambda mean: f'{mean:.4g}')} ({', '.join(map(str, begins))})"
 
 
-_PASTRY = {
-    "growth": _GROWTH,
-    "introduced": f"{_GROWTH} --set maintenance=0 --set introduce=true",
-    "sequential": f"{_GROWTH} --set growth=1.00001 --set maintenance=0",
-    "cost": "sweep --config data/sweep_arrivals.toml",
-    **{f"failure-{r}-{n}": f"{_FAILURE} --repair {r} --leaf-set {n}" for r, n in _REPAIRS},
-    **{f"hops-{kind}": f"{_HOPS} --overlay {kind}" for kind in ("perfect", "arrivals")},
-    **{f"adjacent-{count}": f"{_ADJACENT} {count}" for count in (7, 8)},
-    "churn": _CHURN,
-    **{f"churn-{seed}": f"{_CHURN} --seed {seed}" for seed in range(2, 6)},
-}
-
 LIVING = Page(
     _PASTRY,
     {
-        "growth": Part("introduced", _growth),
-        "cost": Part("cost", _cost),
-        "hops": Part("hops-perfect", _hops),
-        "failure": Part("failure-lazy-16", _failure),
-        "adjacent": Part("adjacent-7", _adjacent),
-        "churn": Part("churn", _churn),
+        "growth": ("introduced", _growth),
+        "cost": ("cost", _cost),
+        "hops": ("hops-perfect", _hops),
+        "failure": ("failure-lazy-16", _failure),
+        "adjacent": ("adjacent-7", _adjacent),
+        "churn": ("churn", _churn),
     },
 )
 
@@ -213,12 +199,12 @@ _TOLD = {
 
 def _by_trees(out: Path) -> dict[str, list[pd.DataFrame]]:
     """Return the measures by rounds of the worlds of all seeds, by the label of their trees."""
-    found: dict[str, list[pd.DataFrame]] = {}
-    for name in RAD_UNDER_CHURN.experiments:
-        for point, label in _POINTS.items():
-            if (world := Folder(out / name / point)).is_complete:
-                found.setdefault(label, []).append(measures_by_round(world.table("rounds")))
-    return found
+    found = {label: Folder.find(out, f"seed-*/{point}") for point, label in _POINTS.items()}
+    return {
+        label: [measures_by_round(world.table("rounds")) for world in worlds]
+        for label, worlds in found.items()
+        if worlds
+    }
 
 
 def _bottleneck(out: Path) -> list[str]:
@@ -233,35 +219,21 @@ def _bottleneck(out: Path) -> list[str]:
         for of_rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
             cells = (over_seeds([float(of(one, name).mean()) for one in some]) for name in _TOLD)
             rows.append([label, f"{len(seeds)}", of_rounds, *cells])
-    return ["", *table(["trees", "seeds", "rounds", *_TOLD.values()], rows), ""]
+    return table(["trees", "seeds", "rounds", *_TOLD.values()], rows)
 
 
 def _draw_bottleneck(out: Path, folder: Path) -> None:
     """Draw the means over the seeds by rounds."""
-    labels = _by_trees(out)
-    lines = {
-        name: {
+    panels: list[Panel] = []
+    for name, what in _DRAWN.items():
+        lines = {
             label: pd.concat([of(one, name) for one in seeds], axis=1).mean(axis=1)
-            for label, seeds in labels.items()
+            for label, seeds in _by_trees(out).items()
         }
-        for name in _DRAWN
-    }
-    panels = [
-        Panel(
-            (0.07 + place * 0.325, 0.19, 0.25, 0.72),
-            [(label, line, style) for style, (label, line) in enumerate(lines[name].items())],
-            {"xlabel": "round", "ylabel": what, "ylim": (0, None)},
-            legend={"fontsize": 6, "loc": "center right"} if place == len(_DRAWN) - 1 else None,
-        )
-        for place, (name, what) in enumerate(_DRAWN.items())
-    ]
-    means = {
-        label: ", ".join(f"{what} {number(lines[n][label].mean())}" for n, what in _DRAWN.items())
-        for label in labels
-    }
-    words = "; ".join(f"{label}: {told}" for label, told in means.items())
-    file = folder / "figure-rad-under-churn.svg"
-    draw(file, (7.2, 2.5), panels, "RAD, RMD and node stress under churn, by rounds", words)
+        axes = {"xlabel": "round", "ylabel": what, "ylim": (0, None)}
+        panels.append(Panel(lines, axes, None if panels else "lower right"))
+    heading = "RAD, RMD and node stress under churn, by rounds"
+    draw(folder / "figure-rad-under-churn.svg", heading, [panels])
 
 
 #: OUT has the sweep of each seed.
@@ -270,7 +242,7 @@ RAD_UNDER_CHURN = Page(
         f"seed-{seed}": f"world --config data/world_rad_under_churn.toml --seed {seed}"
         for seed in range(1, 6)
     },
-    {"rad_under_churn": Part("seed-*", _bottleneck)},
+    {"rad_under_churn": ("seed-*", _bottleneck)},
     figures=_draw_bottleneck,
 )
 
@@ -284,23 +256,30 @@ _EVENTS = ("connection", "disconnection")
 class _Rows:
     """Values of measures with their counts."""
 
-    def __init__(self, *tables: pd.DataFrame) -> None:
-        self.table = pd.concat(tables)
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
 
     @classmethod
-    def read(cls, out: Path, names: str) -> _Rows:
+    def read(cls, out: Path, names: str) -> "_Rows":
         """Read the experiments of some names that are there."""
         there = [out / name / "tables" / "reference_tree" for name in names.split()]
-        return cls(*(pd.read_parquet(one) for one in there if one.exists()))
+        return cls(pd.concat(pd.read_parquet(one) for one in there if one.exists()))
 
     def of(self, *measures: str) -> pd.DataFrame:
         """Return the rows of some measures."""
         return self.table[self.table["measure"].isin(measures)]
 
+    def total(self, *measures: str) -> float:
+        """Return the sum of some measures."""
+        return float((self.of(*measures)["value"] * self.of(*measures)["count"]).sum())
+
     def mean(self, *measures: str) -> float:
         """Return the mean of some measures together."""
-        mine = self.of(*measures)
-        return float((mine["value"] * mine["count"]).sum() / mine["count"].sum())
+        return self.total(*measures) / self.of(*measures)["count"].sum()
+
+    def means(self, *measures: str) -> str:
+        """Return a cell of means."""
+        return " / ".join(f"{self.mean(name):.2f}" for name in measures)
 
     def degrees(self) -> list[str]:
         """Return the shares of the hosts with 1, 2, 3 and more neighbours, in %."""
@@ -309,14 +288,11 @@ class _Rows:
         above = counts[counts.index > 3].sum()
         return [*cells, f"{100 * above / counts.sum():.2f}" if above else "0"]
 
-    def faults(self) -> int:
+    def faults(self) -> str:
         """Return the events after which the tree was wrong."""
-        mine = self.of(*(f"faults.{event}" for event in _EVENTS))
-        return int((mine["value"] * mine["count"]).sum())
+        return f"{self.total(*(f'faults.{event}' for event in _EVENTS)):.0f}"
 
 
-_PAPER_SETTING = """\
-*Figures 3 and 4* of Costa and Frey, with 2,000 connections and as many disconnections for each number of hosts. *Degree*: number of a host's neighbours. *Area*: means with / without the host that joined or left. The row *independent check* has the ranges of a second program. *Computing*: hosts that compute their neighbours anew, at connections / disconnections. *Faults*: events after which the tree was not the tree computed from nothing."""
 _PAPER_HEADS = "hosts | degree 1, % | degree 2, % | degree 3, % | more, % | area, connections | area, disconnections | computing | faults"
 
 
@@ -325,15 +301,15 @@ def _paper(out: Path) -> list[str]:
     areas = "3.2-3.6 / 2.2-2.6"
     rows = [["independent check", "39", "24-39", "21-37", "0", areas, areas, "", ""]]
     for hosts, some in every[every["hosts"].isin(_SHOWN_HOSTS)].groupby("hosts"):
-        of, names = _Rows(some), ("area", "area_without")
-        cells = [" / ".join(f"{of.mean(f'{n}.{e}'):.2f}" for n in names) for e in _EVENTS]
-        cells += [" / ".join(f"{of.mean(f'hosts.{e}'):.2f}" for e in _EVENTS), f"{of.faults()}"]
+        of = _Rows(some)
+        cells = [of.means(f"area.{event}", f"area_without.{event}") for event in _EVENTS]
+        cells += [of.means(*(f"hosts.{event}" for event in _EVENTS)), of.faults()]
         rows.append([f"{hosts}", *of.degrees(), *cells])
-    return [_PAPER_SETTING, "", *table(_PAPER_HEADS, rows)]
+    return table(_PAPER_HEADS, rows)
 
 
 _DEGREES = """\
-*More children* (120 hosts, 256 keys): with up to {most} children, at most {share} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The cause: if a child of a host's topmost key is not the topmost key of its owner, the hosts below this child become children of the host. {right}"""
+*More children* (120 hosts, 256 keys): with up to {most} children, at most {share:.2f} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The cause: if a child of a host's topmost key is not the topmost key of its owner, the hosts below this child become children of the host. {right}"""
 
 _ALWAYS_RIGHT = "The tree was right after every event."
 
@@ -341,19 +317,15 @@ _ALWAYS_RIGHT = "The tree was right after every event."
 def _degrees(out: Path) -> list[str]:
     """Return how far degrees of trees of more children exceed their bound."""
     rows = _Rows.read(out, "degrees-pastry")
-    degrees = rows.of("degree")
-    above = degrees["value"] > degrees["children"] + 1
+    degrees, faults = rows.of("degree"), rows.faults()
+    above = degrees["count"] * (degrees["value"] > degrees["children"] + 1)
     settings = [degrees["assignment"], degrees["children"]]
-    shares = (degrees["count"] * above).groupby(settings).sum()
-    shares /= degrees["count"].groupby(settings).sum()
-    found = {"most": rows.table["children"].max(), "share": f"{100 * shares.max():.2f}"}
-    faults = rows.faults()
-    found["right"] = f"The tree was wrong after {faults} events." if faults else _ALWAYS_RIGHT
-    return [_DEGREES.format(**found, largest=degrees["value"].max())]
+    shares = above.groupby(settings).sum() / degrees["count"].groupby(settings).sum()
+    found = {"most": rows.table["children"].max(), "share": 100 * shares.max()}
+    right = _ALWAYS_RIGHT if faults == "0" else f"The tree was wrong after {faults} events."
+    return [_DEGREES.format(**found, largest=degrees["value"].max(), right=right)]
 
 
-_SCALING_SETTING = """\
-*Large trees* (binary tree, random 128-bit ids). *Area*: with the host that joined or left, over all events, mean ± standard error. *Look-ups*: those by which a host finds its parent and its children."""
 _SCALING_HEADS = "assignment | N | degree 1, % | degree 2, % | degree 3, % | more, % | depth, mean | depth, largest | log2 N | area | events | faults | look-ups for the parent | for children"
 
 
@@ -366,22 +338,11 @@ def _scaling(out: Path) -> list[str]:
         areas, mean, depth = of.of(*names), of.mean(*names), of.of("depth")["value"]
         events = int(areas["count"].sum())
         squares = ((areas["value"] - mean) ** 2 * areas["count"]).sum() / max(events - 1, 1)
-        cells = [f"{of.mean('depth'):.2f}", f"{int(depth.max())}", f"{math.log2(hosts):.2f}"]
-        cells += [
-            f"{mean:.2f} ± {math.sqrt(squares / events):.2f}",
-            f"{events:,}",
-            f"{of.faults()}",
-        ]
-        cells += [f"{of.mean(f'{what}_lookups'):.2f}" for what in ("parent", "child")]
-        rows.append([f"`{assignment}`", f"{hosts:,}", *of.degrees(), *cells])
-    return [_SCALING_SETTING, "", *table(_SCALING_HEADS, rows)]
-
-
-def _trees(out: Path) -> list[str]:
-    """Return the three parts of the page whose experiments are there."""
-    every = {"paper": _paper, "degrees-pastry": _degrees, "scaling-*": _scaling}
-    found = (lines(out) for needs, lines in every.items() if any(out.glob(needs)))
-    return ["", *(line for part in found for line in (*part, ""))]
+        cells = [f"`{assignment}`", f"{hosts:,}", *of.degrees(), of.means("depth")]
+        cells += [f"{int(depth.max())}", f"{math.log2(hosts):.2f}"]
+        cells += [f"{mean:.2f} ± {math.sqrt(squares / events):.2f}", f"{events:,}", of.faults()]
+        rows.append([*cells, of.means("parent_lookups"), of.means("child_lookups")])
+    return table(_SCALING_HEADS, rows)
 
 
 #: Metric of a system -> head of its column.
@@ -393,8 +354,6 @@ _BESIDE = {
     "link_stress.max": "link stress, maximum",
 }
 _ROOT_FAILS = "reference_tree.failure.depth_0.links"
-_BESIDE_WORDS = """\
-In this run of {nodes:,} nodes and {groups} groups, a route in the reference tree has {times} times as many hops as in Scribe's trees, and hops ignore distances. So the tree is slow and causes much traffic. But a failure changes few links, also at the root."""
 
 
 def _beside(out: Path) -> list[str]:
@@ -403,9 +362,7 @@ def _beside(out: Path) -> list[str]:
     for system, suffix in (("reference_tree", ""), ("scribe", ".scribe")):
         values = [run.value(name, system) for name in _BESIDE]
         rows.append([label_of(system), *map(number, [*values, run.number(_ROOT_FAILS + suffix)])])
-    tree, scribe = (run.value("depth.mean", one) or 1 for one in ("reference_tree", "scribe"))
-    lines = table(["system", *_BESIDE.values(), "links that change if the root fails"], rows)
-    return [*lines, "", _BESIDE_WORDS.format(**run.config, times=number(tree / scribe))]
+    return table(["system", *_BESIDE.values(), "links that change if the root fails"], rows)
 
 
 REFERENCE_TREE = Page(
@@ -417,7 +374,9 @@ REFERENCE_TREE = Page(
         "beside": "run --nodes 10000 --groups 150 --seed 1 --overlay perfect --variants reference_tree",
     },
     {
-        "trees": Part("*/tables/reference_tree", _trees),
-        "beside": Part("beside/metrics.json", _beside),
+        "trees": ("paper", _paper),
+        "degrees": ("degrees-pastry", _degrees),
+        "scaling": ("scaling-*", _scaling),
+        "beside": ("beside/metrics.json", _beside),
     },
 )

@@ -1,81 +1,56 @@
-"""Answers of configs in data/: the tables of ``docs/questions.md``."""
+"""Answers of configs in data/: the tables of ``docs/questions.md`` and of ``docs/parts.md``.
 
-import json
-from collections.abc import Iterator, Mapping
+``docs/parts.md``: ``data/parts.toml`` with publications whole, in parts and coded, of two sizes,
+with two numbers of nodes (``make parts NODES=1000``: one); the page has all that are in OUT.
+"""
+
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from scribe_spark.report.style import label_of
-from tools.folders import COUNTS, Folder
-from tools.pages import table
-from tools.results import Page, Part
+from tools.folders import Folder
+from tools.pages import Page, Panel, draw, table
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Head of a column -> metric, and True for a share.
-_TIMES = {
-    "delivered": ("reached", True),
-    "time until half of the deliveries": ("latency.p50", False),
-    "until 99 %": ("latency.p99", False),
-    "until all": ("latency.max", False),
-    "duplicates per delivery": ("duplicates.mean", False),
+#: Head of a column -> metric.
+Columns = dict[str, str]
+
+_WITHHELD: Columns = {
+    "delivered": "reached",
+    "time until half of the deliveries": "latency.p50",
+    "until 99 %": "latency.p99",
+    "duplicates per delivery": "duplicates.mean",
 }
-_WITHHELD = {head: of for head, of in _TIMES.items() if head != "until all"}
+_TIMES = {
+    **dict(list(_WITHHELD.items())[:3]),
+    "until all": "latency.max",
+    "duplicates per delivery": "duplicates.mean",
+}
 
 #: Config -> the columns of its answers.
-COLUMNS: dict[str, dict[str, tuple[str, bool]]] = {
+COLUMNS: dict[str, Columns] = {
     "aggregators": {
-        "within 400 ms": ("within_400ms", True),
-        "within 800 ms": ("within_800ms", True),
-        "within 800 ms, worst publication": ("within_800ms.min", True),
-        "within 1,600 ms": ("within_1600ms", True),
+        "within 400 ms": "within_400ms",
+        "within 800 ms": "within_800ms",
+        "within 800 ms, worst publication": "within_800ms.min",
+        "within 1,600 ms": "within_1600ms",
     },
     "stake_quorum": {
-        "stake within 1 s": ("within_1s.weight", True),
-        "two thirds, median": ("quorum.median", False),
-        "99th percentile": ("quorum.p99", False),
-        "votes of two thirds, median": ("replies.median", False),
-        "99th percentile of votes": ("replies.p99", False),
-        "blocks that never get the votes of two thirds": ("replies.never", False),
+        "stake within 1 s": "within_1s.weight",
+        "two thirds, median": "quorum.median",
+        "99th percentile": "quorum.p99",
+        "votes of two thirds, median": "replies.median",
+        "99th percentile of votes": "replies.p99",
+        "blocks that never get the votes of two thirds": "replies.never",
     },
     "ethereum_block": _TIMES,
     "waku": _TIMES,
     "peerdas": _TIMES,
-}
-
-#: Config -> what its answers show.
-READ = {
-    "aggregators": (
-        "Yes: with each system, all members have the attestations within 800 ms. Only Scribe "
-        "needs more than 400 ms for some members."
-    ),
-    "stake_quorum": (
-        "With GossipSub, the proposer has the votes after a quarter of a second, with Scribe "
-        "after half a second. A block has 128 KB; in Scribe, a [hub](networks.md#regions) sends "
-        "it to all its children over one uplink."
-    ),
-    "ethereum_block": (
-        "With GossipSub, all nodes have the block after 0.8 s. Scribe takes almost a minute, "
-        "because the copies for all children of a hub share one uplink."
-    ),
-    "waku": (
-        "All pairs of nodes are 80 ms apart. In Scribe, nearly all nodes are children of one "
-        "hub; the copies for them share its uplink and end together, so most deliveries take "
-        "the same time."
-    ),
-    "peerdas": (
-        "With GossipSub, yes: the last column arrives after 1.1 s. With Scribe, no: more than "
-        "half of the deliveries take longer."
-    ),
-    "withhold": (
-        "In a tree, the nodes below a node that withholds get nothing; so do nodes of CAN "
-        "multicast and flooding whose only senders withhold. In GossipSub, a node has several "
-        "senders, and asks further nodes by IWANT. In Plumtree, too, nearly all members of most "
-        "groups get the message. But a root that is no member sends the message to a single "
-        "member ([K10](rules.md#K10)); if this member withholds, the whole group gets nothing. "
-        "Nodes that announce nothing (`all`) delay nobody here, since a node hears of a message "
-        "from others. With `all`, GossipSub has more duplicates, since these nodes send no "
-        "IDONTWANT."
-    ),
 }
 
 #: The kinds of `--withhold-kind` -> the experiment; in all systems but the meshes, they are equal.
@@ -97,73 +72,51 @@ def question_of(config: Path) -> str:
     return first.partition("?")[0] + "?"
 
 
-def answers(name: str, out: Path) -> Iterator[str]:
-    """Yield the question of a config, its answers by system, and what these show."""
-    values, columns = _values(out / name), COLUMNS[name]
-    systems = _systems(values, next(iter(columns.values()))[0])
-    rows = [
-        [label_of(system), *(_cell(values.get(f"{system}.{metric}"), share, metric)
-                             for metric, share in columns.values())]
-        for system in systems
-    ]  # fmt: skip
-    yield from _asked(name)
-    yield from (*table(("system", *columns), rows), "", READ[name])
+def _answers(out: Path) -> list[str]:
+    """Return the table of each config: its answers by system."""
+    lines = []
+    for name, columns in COLUMNS.items():
+        run = Folder(out / name)
+        systems = run.systems(next(iter(columns.values())))
+        rows = ([label_of(system), *_cells(run, system, columns.values())] for system in systems)
+        lines += [*table(("system", *columns), rows), ""]
+    return lines
 
 
-def withheld(out: Path) -> Iterator[str]:
-    """Yield what systems deliver if some nodes forward nothing, or announce nothing, either."""
+def _withheld(out: Path) -> list[str]:
+    """Return what systems deliver if some nodes forward nothing, or announce nothing, either."""
     rows = []
     for kind, name in KINDS.items():
-        values = _values(out / name)
-        for system in _systems(values, "duplicates.mean"):
-            cells = (_cell(values[f"{system}.{metric}"], share, metric)
-                     for metric, share in _WITHHELD.values())  # fmt: skip
+        run = Folder(out / name)
+        for system in run.systems("duplicates.mean"):
+            cells = _cells(run, system, _WITHHELD.values())
             rows.append([label_of(system), f"`{kind}`", *cells])
-    yield from _asked("withhold")
     rows.sort(key=lambda row: row[0])
-    yield from (*table(("system", "`--withhold-kind`", *_WITHHELD), rows), "", READ["withhold"])
+    return table(("system", "`--withhold-kind`", *_WITHHELD), rows)
 
 
-def delivered(out: Path) -> Iterator[str]:
-    """Yield what Scribe delivers in worlds in which some nodes forward nothing."""
+def _delivered(out: Path) -> list[str]:
+    """Return what Scribe delivers in worlds in which some nodes forward nothing."""
     rows = []
     for delivery, name in DELIVERIES.items():
-        told = Folder(out / name).told
-        sums = told[list(COUNTS)].sum()
-        cells = (f"{100 * sums[what] / sums['due']:.1f} %" for what in ("in_time", "late", "lost"))
-        rows.append([f"`{delivery}`", *cells])
-    yield from ("", *table(("Scribe's `--delivery`", "in time", "late", "lost"), rows), "")
+        sums = Folder(out / name).told[["in_time", "late", "lost", "due"]].sum()
+        shares = (f"{100 * sums[what] / sums['due']:.1f} %" for what in ("in_time", "late", "lost"))
+        rows.append([f"`{delivery}`", *shares])
+    return table(("Scribe's `--delivery`", "in time", "late", "lost"), rows)
 
 
-def _systems(values: Mapping[str, float | None], metric: str) -> list[str]:
-    """Return the systems that have a metric."""
-    return [one.removesuffix(f".{metric}") for one in values if one.endswith(f".{metric}")]
+def _cells(run: Folder, system: str, metrics: Iterable[str]) -> list[str]:
+    return [_cell(metric, run.value(metric, system)) for metric in metrics]
 
 
-def _values(folder: Path) -> dict[str, float | None]:
-    rows = json.loads((folder / "metrics.json").read_text())
-    return {row["name"]: row["value"] for row in rows}
-
-
-def _asked(name: str) -> tuple[str, str, str]:
-    """Return the lines with the question of a config."""
-    config = f"data/{name}.toml"
-    return "", f"[`{config}`](../{config}): {question_of(ROOT / config)}", ""
-
-
-def _cell(value: float | None, share: bool, metric: str) -> str:
+def _cell(metric: str, value: float | None) -> str:
     if value is None:
         return "0" if metric.startswith("duplicates") else "never"  # of trees and IP multicast
-    if share:
+    if metric.startswith(("reached", "within")):
         return f"{100 * value:.1f} %"
     if metric.startswith("duplicates"):
         return f"{value:.2f}"
     return f"{value:,.0f}" if metric.endswith("never") else f"{value:,.0f} ms"
-
-
-def _answers(out: Path) -> list[str]:
-    """Return the lines of the page, of all configs."""
-    return [*(line for name in COLUMNS for line in answers(name, out)), ""]
 
 
 QUESTIONS = Page(
@@ -175,8 +128,109 @@ QUESTIONS = Page(
         **{name: f"{_WORLD} --delivery {delivery}" for delivery, name in DELIVERIES.items()},
     },
     {
-        "answers": Part("stake_quorum/metrics.json", _answers),
-        "withheld": Part("withhold-all/metrics.json", lambda out: [*withheld(out), ""]),
-        "delivered": Part("withhold-reliable/tables/rounds", lambda out: list(delivered(out))),
+        "answers": ("stake_quorum/metrics.json", _answers),
+        "withheld": ("withhold-all/metrics.json", _withheld),
+        "delivered": ("withhold-reliable/tables/rounds", _delivered),
     },
+)
+
+# --- parts
+
+_NODES = (os.environ.get("SCRIBE_NODES") or "2000 10000").split()  # as make exports it
+_SIZES = ("128KB", "1MB")
+_ALL = ("scribe", "splitstream", "gossipsub")
+
+#: The forms of a publication -> the options, and the systems that play them.
+_FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "whole": ("--parts 1", _ALL),
+    "16 parts": ("", _ALL),
+    "any 16 of 24": ("--code reed-solomon:24", _ALL),
+    "16, recoded": ("--code rlnc", ("gossipsub",)),
+}
+
+#: SplitStream with all nodes in one group takes more than 10 GiB with 100,000 nodes.
+_SPLITSTREAM_MOST = 20_000
+
+#: Head of a column -> the metric, its divisor and its format.
+_OF_PARTS = {
+    "delay, median, ms": ("latency.p50", 1, "{:,.0f}"),
+    "delay, 99th percentile, ms": ("latency.p99", 1, "{:,.0f}"),
+    "members reached, %": ("reached", 0.01, "{:.3g}"),
+    "parts beyond": ("parts.beyond.mean", 1, "{:.1f}"),
+    "KB beyond": ("parts.bytes_beyond.mean", 1000, "{:,.0f}"),
+}
+
+
+def _playing(form: str, nodes: int) -> list[str]:
+    return [one for one in _FORMS[form][1] if one != "splitstream" or nodes <= _SPLITSTREAM_MOST]
+
+
+def _folder(nodes: int | str, size: str, form: str) -> str:
+    return f"{nodes}-{size}-{list(_FORMS).index(form)}"
+
+
+def found(out: Path) -> pd.DataFrame:
+    """Return the metrics of the runs in OUT: ``nodes, size, form, system`` and those of columns."""
+    known = sorted({int(one.name.partition("-")[0]) for one in out.iterdir()})
+    rows = [
+        {"nodes": nodes, "size": size, "form": form, "system": system}
+        | {name: run.value(name, system) for name, *_ in _OF_PARTS.values()}
+        for nodes in known
+        for size in _SIZES
+        for form in _FORMS
+        if (run := Folder(out / _folder(nodes, size, form))).is_complete
+        for system in _playing(form, nodes)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _parts(out: Path) -> list[str]:
+    """Return the table of each size, with the largest number of nodes of each system."""
+    rows, lines = found(out), []
+    for size in _SIZES:
+        mine = rows[rows["size"] == size]
+        largest = mine[mine["nodes"] == mine.groupby("system")["nodes"].transform("max")]
+        cells = [
+            [label_of(row["system"]), f"{row['nodes']:,}", row["form"]]
+            + ["-" if pd.isna(row[name]) else shown.format(row[name] / divisor)
+               for name, divisor, shown in _OF_PARTS.values()]
+            for _, row in largest.sort_values("system", kind="stable").iterrows()
+        ]  # fmt: skip
+        lines += [*table(("system", "nodes", "publication", *_OF_PARTS), cells), ""]
+    return lines
+
+
+def _parts_figure(out: Path, folder: Path) -> None:
+    """Draw the 99th percentile of the delay by the number of nodes."""
+    rows = found(out)
+    panels: list[list[Panel]] = []
+    known = sorted({*rows["nodes"]})
+    ticks = {"xticks": np.log10(known), "xticklabels": [f"{nodes:,}" for nodes in known]}
+    for size in _SIZES:
+        panels.append([])
+        for system in dict.fromkeys(rows["system"]):
+            mine = rows[(rows["size"] == size) & (rows["system"] == system)]
+            drawn = {
+                form: of.set_index(np.log10(of["nodes"]))["latency.p99"].dropna() / 1000
+                for form, of in mine.groupby("form", sort=False)
+            }
+            axes = {"title": f"{label_of(system)}, {size}", "xlabel": "nodes", "ylim": (0, None)}
+            axes = axes | ticks | ({} if panels[-1] else {"ylabel": "99th percentile, s"})
+            panels[-1].append(Panel({form: of for form, of in drawn.items() if len(of)}, axes))
+    panels[-1][-1] = panels[-1][-1]._replace(legend="center")
+    heading = "Delay of publications whole, in parts and coded"
+    draw(folder / "figure-parts.svg", heading, panels)
+
+
+PARTS = Page(
+    {
+        _folder(nodes, size, form): f"run --config data/parts.toml --nodes {nodes} "
+        f"--group-size {nodes} --message-size {size} --engine tasks {options} "
+        f"--systems {','.join(_playing(form, int(nodes)))}"
+        for nodes in _NODES
+        for size in _SIZES
+        for form, (options, _) in _FORMS.items()
+    },
+    {"parts": ("*/metrics.json", _parts)},
+    figures=_parts_figure,
 )

@@ -4,7 +4,7 @@ These are the pages of the settings, tables, measures, commands and rules.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tools.pages import table
 
 _PROGRAM = CommandLine("scribe-spark")
 
-# ------------------------------------------------------------------------------- configuration.md
+# --- configuration.md
 
 _HEADER = ("setting", "run", "world", "tree", "values", "default", "unit", "meaning")
 
@@ -51,18 +51,13 @@ def _field_row(first: FieldRecord, by_command: Mapping[str, FieldRecord]) -> lis
 
 def _defaults(fields: Mapping[str, FieldRecord]) -> str:
     """Return the default of a field; of the commands where it is another one, beside it."""
-    values = {command: _code(field.typical) for command, field in fields.items()}
+    values = {name: field.typical and f"`{field.typical}`" for name, field in fields.items()}
     first, *_ = values.values()
-    others = {command: value for command, value in values.items() if value != first}
-    more = [f"{command}: {value or 'unset'}" for command, value in others.items()]
+    more = [f"{name}: {value or 'unset'}" for name, value in values.items() if value != first]
     return ", ".join([first, *more] if first else more)
 
 
-def _code(value: str) -> str:
-    return f"`{value}`" if value else ""
-
-
-# -------------------------------------------------------------------------- measures_reference.md
+# --- measures_reference.md
 
 _STATISTICS = r"mean|median|max|min|sum|largest|p50|p90|p95|p99|never|mean_existing|median_existing|below_[\d_]+"
 #: The beginning of a definition that only says the statistic.
@@ -102,12 +97,13 @@ def _run_measures(of_systems: bool) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the measures of runs: (name, definition) -> statistics, units, figure."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     texts: dict[str, str] = {}
-    every = (metric for measure in all_measures() for metric in measure.metrics_of(_ASKED))
-    for metric in every:
+    for metric in (metric for measure in all_measures() for metric in measure.metrics_of(_ASKED)):
         if (metric.systems is not None) != of_systems:
             continue
-        name, statistic = _split(metric.name)
-        text = _without_statistic(metric.definition) if statistic else metric.definition
+        (name, statistic), text = _split(metric.name), metric.definition
+        if statistic:
+            text = _SAYS_LINKS.sub(".", _SAYS_STATISTIC.sub("", text))
+            text = text[0].upper() + text[1:]
         name = f"SYSTEM.{name}" if of_systems else name
         key = name, texts.setdefault(name, _any_number(text))
         of = found.setdefault(key, {"statistics": {}, "units": {}, "figure": metric.figure or ""})
@@ -117,29 +113,11 @@ def _run_measures(of_systems: bool) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return a metric's measure and its statistic, which may be empty.
-
-    Examples
-    --------
-    >>> _split("time_to_90.p95"), _split("failure.depth_3.links"), _split("messages")
-    (('time_to_P', 'p95'), ('failure.depth_D.links', ''), ('messages', ''))
-    """
+    """Return a metric's measure and its statistic, which may be empty."""
     measure, _, statistic = name.rpartition(".")
     if not re.fullmatch(_STATISTICS, statistic) or not measure:
         measure, statistic = name, ""
     return _any_number(measure), statistic
-
-
-def _without_statistic(definition: str) -> str:
-    """Return a definition of a measure without its statistic.
-
-    Examples
-    --------
-    >>> _without_statistic("The 95th percentile (nearest rank) of the hops to a copy.")
-    'Hops to a copy.'
-    """
-    text = _SAYS_LINKS.sub(".", _SAYS_STATISTIC.sub("", definition))
-    return text[0].upper() + text[1:]
 
 
 def _any_number(text: str) -> str:
@@ -178,7 +156,8 @@ def round_measures() -> dict[str, dict[str, dict[str, None]]]:
     for metric, unit in summary_units([(_ASKED.coverage, True)]).items():
         system, _, rest = measure_of(metric).partition(".")
         name, statistic = _split(rest if system in systems else measure_of(metric))
-        name = re.sub(r"\b(joins|refused|messages)\.(?!at_root$).*", _kind, name)
+        name = re.sub(r"\b(refused|messages)\..*", r"\1.KIND", name)
+        name = re.sub(r"\bjoins\.(?!at_root$).*", "joins.CAUSE", name)
         of = found.setdefault(
             f"SYSTEM.{name}" if system in systems else name,
             {"statistics": {}, "units": {}, "systems": {}},
@@ -189,15 +168,10 @@ def round_measures() -> dict[str, dict[str, dict[str, None]]]:
     return found
 
 
-def _kind(found: re.Match[str]) -> str:
-    return f"{found[1]}.{'CAUSE' if found[1] == 'joins' else 'KIND'}"
-
-
 def meaning_of(name: str) -> str:
     """Return the meaning of a measure of a world's rounds."""
-    measure = name.removeprefix("SYSTEM.")
-    if measure in MEASURES:
-        return MEASURES[measure]
+    if name.removeprefix("SYSTEM.") in MEASURES:
+        return MEASURES[name.removeprefix("SYSTEM.")]
     if name in {of for of, _ in _run_measures(True)}:
         return _AS_OF_A_RUN
     raise KeyError(name)
@@ -211,7 +185,7 @@ def _which(of: Mapping[str, Mapping[str, None]]) -> str:
     return "" if living <= set(of["systems"]) else " ".join(of["systems"])
 
 
-# -------------------------------------------------------------------------------------- tables.md
+# --- tables.md
 
 #: Part of the page -> its tables.
 _CONTRACTS = {
@@ -227,14 +201,13 @@ _CONTRACTS = {
 
 
 def _tables(contract: Mapping[str, Any]) -> list[str]:
-    """Return the tables of a contract: name, meaning of a row, columns."""
-    rows = [[f"`{name}`", ROWS[name], _schema(of)] for name, of in contract.items()]
+    """Return the tables of a contract: name, meaning of a row, columns and their types."""
+    columns = {
+        name: " ".join(f"{f.name}:{f.dataType.simpleString().upper()}" for f in schema.fields)
+        for name, schema in contract.items()
+    }
+    rows = ([f"`{name}`", ROWS[name], schema] for name, schema in columns.items())
     return table(("table", "a row", "columns"), rows)
-
-
-def _schema(schema: Any) -> str:
-    """Return ``node:BIGINT id_hi:BIGINT``: the columns of a table and their types."""
-    return " ".join(f"{f.name}:{f.dataType.simpleString().upper()}" for f in schema.fields)
 
 
 def _columns() -> list[str]:
@@ -248,42 +221,25 @@ def _columns() -> list[str]:
     return table(("column", "unit", "meaning"), rows)
 
 
-# ------------------------------------------------------------------------------------ commands.md
+# --- commands.md
 
 
 def commands() -> Iterator[str]:
-    """Yield the lines of ``docs/commands.md``: a section for each command."""
-    for name, purpose, command in _commands():
-        options, examples = _used_options(command), _example_lines(command)[:_EXAMPLES]
-        yield from ("", f"## {name}", "", purpose, "", *options, "```sh", *examples, "```")
-
-
-def _commands() -> Iterator[tuple[str, str, click.Command]]:
-    """Yield each command: its name, its purpose in a line, and its parser."""
+    """Yield the lines of ``docs/commands.md``: a section for each command, with two examples."""
     context = click.Context(_PROGRAM)
     for name, purpose in PURPOSES.items():
         command = _PROGRAM.get_command(context, name)
         assert command is not None
-        yield name, purpose, command
+        text = (command.epilog or "").partition("Examples:\n")[2]
+        examples = [line.strip() for line in text.splitlines() if line.strip()]
+        options = _used_options(command, {word for line in examples for word in line.split()})
+        yield from ("", f"## {name}", "", purpose, "", *options, "```sh", *examples[:2], "```")
 
 
-#: The option of several commands that the page describes once.
-_CONFIG = "--config"
-
-#: The page has the first examples of a command; its help has all.
-_EXAMPLES = 2
-
-
-def _example_lines(command: click.Command) -> list[str]:
-    text = (command.epilog or "").partition("Examples:\n")[2]
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _used_options(command: click.Command) -> list[str]:
+def _used_options(command: click.Command, used: set[str]) -> list[str]:
     """Return a table of the options that examples use and that are no fields of the config."""
-    used = {word for line in _example_lines(command) for word in line.split()}
     described = (field.flat for by_command in documentation() for field in by_command.values())
-    fields = {f"--{name.replace('_', '-')}" for name in described} | {_CONFIG}
+    fields = {f"--{name.replace('_', '-')}" for name in described} | {"--config"}
     rows = [
         [f"`{option.opts[0]}`", _first_clause(option.help or "")]
         for option in command.params
@@ -293,24 +249,16 @@ def _used_options(command: click.Command) -> list[str]:
 
 
 def _first_clause(text: str) -> str:
-    """Return the beginning of an option's help, up to its first semicolon or a list.
-
-    Examples
-    --------
-    >>> _first_clause("Churn: mean lifetime of a node; at least a round  [default: 3]")
-    'Churn: mean lifetime of a node'
-    >>> _first_clause("Your own events: a table (round, node, event)")
-    'Your own events'
-    """
+    """Return the beginning of an option's help, up to its first semicolon or a list."""
     text = text.partition(" [default")[0].partition("; ")[0]
     head, _, rest = text.partition(": ")
     return (text if rest and len(head.split()) <= 2 else head).strip()
 
 
-# ----------------------------------------------------------------------------- first_500_lines.md
+# --- first_500_lines.md
 
-#: The lines to read first: file, the beginnings of the first line and of the line after the last
-#: one (empty: those of the file), how the page names them, and what they contain.
+#: The lines to read first: file, the beginnings of the first line (empty: of the file) and of the
+#: line after the last one, how the page names them, and what they contain.
 _READ_FIRST = (
     ("DESIGN.md", "## 1.", "## 2.", ", section 1", "the steps of a run and of a world, and their files"),
     ("scribe_spark/engine/program.py", "", "@dataclass", ", up to `Together`", "a *program*: one step of a protocol on one bucket, with its tables and its inbox"),
@@ -325,22 +273,15 @@ def read_first() -> list[str]:
     """Return the table of ``docs/first_500_lines.md``."""
     rows, total = [], 0
     for file, begin, end, words, content in _READ_FIRST:
-        lines = (_PACKAGE.parent / file).read_text("utf-8").splitlines()
-        first = _line(lines, begin) if begin else 0
-        count = (_line(lines, end) if end else len(lines)) - first
+        text = "\n" + (_PACKAGE.parent / file).read_text("utf-8")
+        count = text[text.index(f"\n{begin}") : text.index(f"\n{end}")].count("\n")
         rows.append([f"`{file}`{words}", f"{round(count, -1)}", content])
         total += count
-    return table(
-        "file | about how many lines | content", [*rows, ["all", f"{round(total, -2)}", ""]]
-    )
+    rows.append(["all", f"{round(total, -2)}", ""])
+    return table("file | about how many lines | content", rows)
 
 
-def _line(lines: Sequence[str], begin: str) -> int:
-    """Return the index of the first line that begins with `begin`."""
-    return next(at for at, line in enumerate(lines) if line.startswith(begin))
-
-
-# ----------------------------------------------------------------------------------------- rules.md
+# --- rules.md
 
 #: The folders whose file ``rules.md`` begins the page, in this order; those of systems follow.
 _ROOMS = "rounds", "measures", "pastry", "can", "clock", "topology", "underlay", "bandwidth"

@@ -24,12 +24,7 @@ _PATIENCE = 600  # seconds
 
 #: What tests load besides the package.
 _LIBRARIES = (
-    "hypothesis",
-    "matplotlib.figure",
-    "pandas",
-    "pyarrow.dataset",
-    "pyspark.sql",
-    "pytest",
+    *("hypothesis", "matplotlib.figure", "pandas", "pyarrow.dataset", "pyspark.sql", "pytest"),
 )
 
 
@@ -90,8 +85,8 @@ def _try(fault: Fault, folder: str) -> str | None:
         return "the tests do not end"
     if tests.exitcode == 0:
         return None
-    lines = [line for line in told.read_text().splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0] if lines else told.read_text()[-200:]
+    found = re.search(r"^(FAILED|ERROR).*", told.read_text(), re.M)
+    return found[0] if found else told.read_text()[-200:]
 
 
 def _test(folder: str, tests: str, told: Path) -> None:

@@ -22,9 +22,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import chdir, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from scribe_spark.core.paths import replace_file
@@ -41,7 +40,7 @@ _BLOCK = re.compile(
     r"(?:\n<!-- output -->\n```text\n(?P<output>.*?)```\n<!-- end of output -->\n)?",
     re.S,
 )
-_PICTURE = re.compile(r"<!-- drawn by: (?P<source>\S+) -->\n!\[[^\]]+\]\((?P<target>[^)]+)\)")
+_PICTURE = re.compile(r"<!-- drawn by: (\S+) -->\n!\[[^\]]+\]\(([^)]+)\)")
 #: The first line of the tutorial's page.
 _NOTE = "<!-- written by `make tutorials` from {} -->\n"
 _SMALL = re.compile(r"<!-- small: (?P<flags>.*) -->")
@@ -51,8 +50,7 @@ _FILE = re.compile(r"# (\w+\.py)\n")
 Run = Callable[[list[str]], str]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A block of a tutorial."""
 
     language: str
@@ -77,7 +75,7 @@ def blocks_of(text: str) -> list[Block]:
 
 def pictures_of(text: str) -> list[tuple[str, str]]:
     """Return the pictures of a tutorial: the file that a run draws, and the page's file."""
-    return [(found["source"], found["target"]) for found in _PICTURE.finditer(text)]
+    return _PICTURE.findall(text)
 
 
 def files_of(text: str) -> dict[str, str]:
@@ -100,12 +98,16 @@ def play(text: str, folder: Path, run: Run | None = None, small: bool = False) -
             if block.code in files.values():
                 yield ""
             elif block.language == "python":
-                printed = io.StringIO()
-                with redirect_stdout(printed):
-                    exec(block.code, names)
-                yield printed.getvalue()
+                yield _printed(block.code, names)
             else:
                 yield "".join(_commands(block.code, run or run_as_a_user, more))
+
+
+def _printed(code: str, names: dict[str, Any]) -> str:
+    """Run a block or a cell; return what it prints."""
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code, NOTEBOOK.name, "exec"), names)
+    return printed.getvalue()
 
 
 def _commands(code: str, run: Run, more: list[str]) -> Iterator[str]:
@@ -123,8 +125,7 @@ def _commands(code: str, run: Run, more: list[str]) -> Iterator[str]:
 # --- the tutorial
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """What a cell of a notebook shows."""
 
     printed: str = ""
@@ -136,10 +137,7 @@ def play_notebook(text: str, spark: Any, widgets: Mapping[str, str]) -> Iterator
     drawings: list[str] = []
     names = names_of_cells(spark, widgets) | {"displayHTML": drawings.append}
     for cell in cells(text):
-        printed = io.StringIO()
-        with redirect_stdout(printed):
-            exec(compile(cell, NOTEBOOK.name, "exec"), names)
-        yield Shown(printed.getvalue(), tuple(drawings))
+        yield Shown(_printed(cell, names), tuple(drawings))
         drawings.clear()
 
 
@@ -149,14 +147,13 @@ def page_of_notebook(text: str, shown: Iterable[Shown]) -> str:
     for cell, seen in zip(cells(text), shown, strict=True):
         code = cell.strip().removeprefix(HEADER).removeprefix(CUT).strip()
         if code.startswith("# MAGIC %md"):
-            lines = (line.removeprefix("# MAGIC").removeprefix(" ") for line in code.splitlines())
-            parts.append("\n".join(lines).removeprefix("%md").strip() + "\n")
+            words = re.sub(r"^# MAGIC ?", "", code, flags=re.M).removeprefix("%md")
+            parts.append(words.strip() + "\n")
             continue
         parts.append(f"```python\n{code}\n```\n")
         if seen.printed:
             parts.append(f"<!-- output -->\n```text\n{seen.printed}```\n<!-- end of output -->\n")
-        for drawing in seen.drawings:
-            name, heading = name_of(drawing)
+        for name, heading in map(name_of, seen.drawings):
             parts.append(f"![{heading}](figures/{name}.svg)\n")
     return "\n".join(parts)
 
@@ -185,10 +182,10 @@ def with_outputs(text: str, outputs: list[str]) -> str:
     left = iter(outputs)
 
     def block(found: re.Match[str]) -> str:
-        printed = next(left)
+        printed, at = next(left), found.start()
         if found["output"] is None:
             return found[0]
-        begin, end = (found.start("output") - found.start(), found.end("output") - found.start())
+        begin, end = (place - at for place in found.span("output"))
         return found[0][:begin] + printed + found[0][end:]
 
     return _BLOCK.sub(block, text)

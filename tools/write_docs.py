@@ -1,16 +1,13 @@
 """Write the generated pages of the documentation.
 
-``python -m tools.write_docs [--paper OUT] [--example OUT] [--bench FILE ...] [--check]``
+``python -m tools.write_docs [--paper OUT] [--example OUT] [--world OUT] [--bench FILE ...]
+[--check]``
 
-A page has its text, and marks around the parts that are written.  Always: ``docs/tables.md`` from
-the schemas, ``docs/configuration.md`` from the config's fields, ``docs/measures_reference.md`` from
-the measures, ``docs/commands.md`` from the command line, ``docs/attributes.md`` from
-docstrings, ``docs/rules.md`` from the files ``rules.md`` of the package's folders.
-With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, ``docs/results.csv``.
-With ``--example``, the folder that README's example run wrote: its output, and Figure 7.  With
-``--world``, the folder of the world of ``docs/living.md``: its table.
-With ``--bench``, files that ``make bench`` wrote: the tables in ``docs/performance.md``.  With
-``--check`` nothing is written; a page that would change is named, and the exit code is 1.
+A page has its text, and marks around the parts that are written.  Always: the pages of the
+reference.  With ``--paper``: ``docs/results.md``, ``docs/results.csv``.  With ``--example``: the
+output of README's example run, and Figure 7.  With ``--world``: the table of ``docs/living.md``.
+With ``--bench``: the tables in ``docs/performance.md``.  With ``--check`` nothing is written; a
+page that would change is named, and the exit code is 1.
 """
 
 import argparse
@@ -18,7 +15,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +51,7 @@ def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         and (row["value"] != row["paper"] or row["std"])
     ]
     cells = (
-        [row["experiment"], f"`{row['name']}`", row["unit"], _or_none(row["paper"]), *measured(row)]
+        [row["experiment"], f"`{row['name']}`", row["unit"], number(row["paper"]), *measured(row)]
         for row in rows
     )
     header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
@@ -78,7 +75,8 @@ def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
     written = csv.writer(lines, lineterminator="\n")
     written.writerow(names)
     for row in metrics:
-        values = [value for value in _by_seed(row["seeds"]) if value is not None]
+        seeds = row["seeds"].values() if isinstance(row["seeds"], Mapping) else row["seeds"]
+        values = [value for value in seeds if value is not None]
         if row["value"] is not None:
             of_topologies = [min(values, default=None), row["value"], max(values, default=None)]
             numbers = [row["paper"], *of_topologies, row.get("std")]
@@ -137,10 +135,7 @@ def world_table(out: str) -> list[str]:
 
 def benchmarks(benches: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the table of benchmarks in ``docs/performance.md``."""
-    header = [
-        *("nodes", "groups", "engine", "Spark master", "run, s", "calibration, s"),
-        *("run / calibration", "memory (RSS), GiB", "memory (PSS), GiB", "disk, GiB"),
-    ]
+    header = "nodes | groups | engine | Spark master | run, s | calibration, s | run / calibration | memory (RSS), GiB | memory (PSS), GiB | disk, GiB"
     rows: list[list[str]] = []
     more: list[str] = []
     for bench in benches:
@@ -164,46 +159,30 @@ def measured(row: Mapping[str, Any]) -> tuple[str, str]:
     return number(row["value"]) + std, difference
 
 
-def _or_none(value: float | None) -> str:
-    return "" if value is None else number(value)
-
-
-def _by_seed(seeds: Any) -> Iterable[float | None]:
-    return seeds.values() if isinstance(seeds, Mapping) else seeds
-
-
 def pages(
-    paper: str | None,
-    benches: Sequence[str],
-    example: str | None = None,
-    world: str | None = None,
+    paper: str | None, benches: Sequence[str], example: str | None = None, world: str | None = None
 ) -> dict[Path, str]:
     """Return every generated page and its text."""
     parts = reference() | {"docs/attributes.md": {"classes": [*attributes()]}}
-    readme, more = dict[str, list[str]](), dict[Path, str]()
+    made = dict[Path, str]()
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
         parts["docs/results.md"] = results(metrics)
-        more[ROOT / "docs" / "results.csv"] = results_csv(metrics)
+        made[ROOT / "docs" / "results.csv"] = results_csv(metrics)
     if example is not None:
-        readme["example"] = example_lines(example)
-        more[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
+        parts["README.md"] = {"example": example_lines(example)}
+        made[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
     if world is not None:
         parts["docs/living.md"] = {"world": world_table(world)}
     if benches:
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
         parts["docs/performance.md"] = {"benchmarks": benchmarks(found)}
-    return {
-        ROOT / page: _filled(page, of) for page, of in (parts | {"README.md": readme}).items()
-    } | more
-
-
-def _filled(page: str, parts: Mapping[str, list[str]]) -> str:
-    """Return a page with other lines in some of its parts."""
-    text = (ROOT / page).read_text("utf-8")
-    for name, lines in parts.items():
-        text = with_lines(text, name, lines)
-    return text
+    for page, of in parts.items():
+        text = (ROOT / page).read_text("utf-8")
+        for name, lines in of.items():
+            text = with_lines(text, name, lines)
+        made[ROOT / page] = text
+    return made
 
 
 def main(arguments: Sequence[str]) -> int:
