@@ -5,11 +5,14 @@ import pandas as pd
 import pytest
 
 from scribe_spark.experiments.run_world import tidy
+from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES
 from scribe_spark.worlds.summary import (
     first_steady,
+    measure_of,
     measures_by_round,
     steady_from,
     summarise,
+    summary_units,
     with_zeros,
 )
 
@@ -132,3 +135,8 @@ def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
         "scribe.repaired.2": [1.0, 0.0, 0.0, 0.0, 3.0],
     }
     assert not found
+
+
+def test_statistics_have_a_unit_also_those_of_the_reference_tree():
+    measured = {measure_of(name) for name in summary_units() if name.endswith(".most")}
+    assert LIVE_TREE_MEASURES.keys() <= measured

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from extending import run_example
 from in_memory import InMemory
 from living_worlds import measured_round
 from oracle.ring import digit, shared_digits
@@ -24,9 +23,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
-from scribe_spark.overlay import Application
 from scribe_spark.rounds.events import Events
-from scribe_spark.systems.scribe.trees import build_trees
 from scribe_spark.worlds.round_measures import cell_delays, cells_with_nodes, right_leaf_sets
 
 CONFIG = WorldConfig(
@@ -142,61 +139,15 @@ def test_messages_are_routed_by_what_nodes_know_now(begin):
         assert (row["at"], row["hops"]) == (row["source"], 0)
 
 
-def test_an_application_goes_on_with_what_the_live_nodes_have_kept(simulation, begin):
-    """The guide's census before the first round and after it."""
-    census = run_example("census")["census"]
-    world, counts = begin(CONFIG), {}
-    for more in (0, 1):
-        for _ in range(more):
-            world.step()
-        overlay = world.overlay()
-        before = simulation.spark.createDataFrame(
-            list(counts.items()) or [(90, 7)], "node bigint, count bigint"
-        )
-        counted, _ = census(overlay, state={"counted": before})
-        found = dict(map(tuple, counted.collect()))
-        alive = {row["node"] for row in world.state.where("alive").collect()}
-        kept = {node: count for node, count in counts.items() if node in alive}
-        assert sum(found.values()) == len(alive) + sum(kept.values())
-        assert set(kept) <= set(found) <= alive
-        counts = found
-        overlay.release()
-
-
-@pytest.mark.slow
-def test_the_live_nodes_are_an_overlay_of_their_own(simulation, begin):
-    """Routes end where those of the world do; Scribe's trees reach every member."""
-    config = CONFIG.replace(repair="eager", maintenance_period=2)
-    world = begin(config)
-    for _ in range(5):
+def test_the_live_nodes_are_an_overlay_of_their_own(begin):
+    """It has the cells of live nodes, without dead entries."""
+    world = begin(CONFIG)
+    for _ in range(3):
         world.step()
-    overlay = world.overlay()
-    live = world.state.where("alive").select("node", "id_hi", "id_lo", "router")
-    keys = live.orderBy("node").limit(30).selectExpr("id_hi key_hi", "id_lo - 1 key_lo")
-    asked = live.select("node").crossJoin(keys).persist()
-    sent = asked.withColumn("source", F.col("node"))
-    arrived = overlay.route(Application(), sent).outcomes()
-    ends = {(r["source"], r["key_hi"], r["key_lo"]): r["node"] for r in arrived.collect()}
-    ways = world.route(asked).where("delivered").collect()
-    assert len(ends) == len(ways) == asked.count() > 1000
-    assert ends == {(r["source"], r["key_hi"], r["key_lo"]): r["at"] for r in ways}
-    # trees
-    members = live.selectExpr("node % 3 as `group`", "node", "router")
-    keyed = enumerate(keys.limit(3).collect())
-    groups = simulation.spark.createDataFrame(
-        [(number, *key, arrived.first()["node"]) for number, key in keyed],
-        "group bigint, key_hi bigint, key_lo bigint, creator bigint",
-    )
-    trees = build_trees(overlay, groups, members)
-    parents = {(r["group"], r["child"]): r["parent"] for r in trees.edges().collect()}
-    roots = set()
-    for row in members.collect():
-        group, node = row["group"], row["node"]
-        while (group, node) in parents:
-            node = parents[group, node]
-        roots.add((group, node))
-    assert len(roots) == 3
-    trees.release()
+    overlay, alive = world.overlay(), {row["node"] for row in world.nodes.collect()}
+    _, cells = tables_of(world)
+    of_live = {cell for cell in cells if {cell[0], cell[-1]} <= alive}
+    assert set(map(tuple, overlay.routing_table().collect())) == of_live < cells
     overlay.release()
 
 

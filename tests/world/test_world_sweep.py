@@ -15,8 +15,7 @@ from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.cli import commands
-from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.core.errors import InputError
+from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments import Sweep, run_world, stages
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import measures_by_round, summary_units
@@ -193,30 +192,3 @@ def test_a_sweep_in_a_file_reads_back(call, tmp_path, capsys):
     file.write_text(text)
     assert call("world", "--config", file, "--dry-run") == 0
     assert capsys.readouterr().out == text
-
-
-@pytest.mark.parametrize(
-    ("sweep", "error"),
-    [
-        ({"repair": "lazy"}, "repair = 'lazy': must be a list in [sweep]"),
-        ({"repair": ["lazy", "later"]}, "repair = 'later': must be one of lazy, none, eager"),
-        ({"variants": ["lazy"]}, "variants = 'lazy': has no effect without groups"),
-        ({"shed": ["nearest"]}, "sweep field = 'shed': is unknown"),
-        ({"b": [2], "show": ["lookups.hop"]}, "show = 'lookups.hop': is unknown; did you mean 'lo"),
-        ({"b": [2], "show": ["pastry.routes.max"]}, "show = 'pastry.routes.max': is unknown"),
-        ({"b": [2], "show": "x"}, "show = 'x': must be a list of metrics, such as [\"lookups.hops"),
-    ],
-)
-def test_files_refused(sweep, error):
-    with pytest.raises(InputError) as caught:
-        Sweep.of({"nodes": 9, "sweep": sweep}, {}, [], WorldConfig)
-    assert str(caught.value).startswith(error)
-
-
-def test_the_config_of_the_base_says_what_points_are():
-    worlds = Sweep(WorldConfig(nodes=50), {"share": (0.1, 0.2)})
-    assert [type(point.config) for point in worlds.points] == [WorldConfig] * 2
-    assert [point.config.world.share for point in worlds.points] == [0.1, 0.2]
-    assert worlds.shown[0] == "lookups.hops"
-    with pytest.raises(InputError, match="sweep field = 'lookups'"):
-        Sweep(RunConfig(nodes=50), {"lookups": (10, 20)})
