@@ -10,7 +10,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.reference_tree.places import lookups, route_lookups
 
-HOSTS = 120
+HOSTS = 60
 
 
 @pytest.fixture(scope="module")

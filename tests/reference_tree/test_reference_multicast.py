@@ -13,7 +13,7 @@ from scribe_spark.runtime.batches import Batches
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 PERFECT = NETWORK | {"overlay": "perfect"}
-CONFIG = RunConfig(**PERFECT, nodes=150, groups=6, variants="reference_tree")
+CONFIG = RunConfig(**PERFECT, nodes=80, groups=6, variants="reference_tree")
 
 
 @pytest.fixture(scope="module")

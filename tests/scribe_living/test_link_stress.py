@@ -36,7 +36,7 @@ from scribe_spark.worlds.traffic import (
 Message = tuple[str, int, int]
 
 #: With reliable delivery (and lost retransmissions), and best effort; one with introductions.
-RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 26), 26
+RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 5, 26), 26
 CASES = [*((seed, True) for seed in RELIABLE), *((seed, False) for seed in BEST_EFFORT)]
 
 #: Its nodes have a limit of children, and paths are cut short.
