@@ -31,7 +31,6 @@ from scribe_spark.report.style import (
     as_bytes,
     as_percent,
     as_text,
-    byte_tick,
     curve_style,
     cut,
     in_order,
@@ -344,7 +343,7 @@ def _bars(direction: str, does: str, bars: pd.DataFrame) -> PageFigure:
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.locator_params(axis="x", nbins=4)
-        axes.xaxis.set_major_formatter(lambda size, _: byte_tick(size))
+        axes.xaxis.set_major_formatter(lambda size, _: as_bytes(size))
         axes.set_xlabel(f"bytes that a node {does}")
         left = max(one.get_window_extent().width for one in axes.get_yticklabels())
         left = left / figure.dpi + 0.1
@@ -391,7 +390,7 @@ def _cumulative(direction: str, does: str, payload: Mapping[str, Histogram]) -> 
         Panel(
             *(f"figure-bytes-{direction}-nodes", f"Nodes by the payload that each {does}"),
             *("bytes", lines),
-            Axis(f"payload that a node {does}", least, right, "log", 8, tick=byte_tick),
+            Axis(f"payload that a node {does}", least, right, "log", 8, tick=as_bytes),
             Axis("nodes with at most x (%)", 0, 101, tick=percent_tick),
             " ".join(
                 f"{label_of(system)}: half of the {as_text(of.total)} nodes have at most "

@@ -72,6 +72,7 @@ def cut(words: str, most: int) -> str:
 
 def as_bytes(size: float) -> str:
     """Return a number of bytes to three digits, in units of 1,000, such as ``22.9 MB``."""
+    size = round(size, 6)  # a tick may be almost 0
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if abs(size) >= factor:
             return f"{float(f'{size / factor:.3g}'):,g} {unit}"
@@ -277,11 +278,6 @@ def draw_minor_ticks(figure: Figure) -> None:
             points = (at, edge) if axis is axes.xaxis else (edge, at)
             look |= {"marker": marker, "transform": transform, "zorder": axis.get_zorder()}
             axes.add_artist(Line2D(*points, **look))
-
-
-def byte_tick(size: float) -> str:
-    """Return the label of a tick at a number of bytes, in units of 1,000: 0 B, 500 KB, 1 MB."""
-    return as_bytes(round(size, 6))
 
 
 def short_tick(value: float) -> str:

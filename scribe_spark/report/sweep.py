@@ -113,12 +113,16 @@ def render_sweep(
     cards, absent = _cards(swept, show, there), [m for m in show if m not in there]
     sections = ((page.section_of(metric), one) for metric, one in drawn.items())
     looks = {label: _style(number) for number, label in enumerate(swept.lines("")) if label}
+    facts = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
+    facts.append(("Points", f"{len(points):,}"))
+    costs = [cost for cost in swept.of("cost.seconds") if cost is not None]
+    facts += [("Computed in", as_duration(sum(costs)))] if costs else []
     typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
     return page.make_page(
         f"Sweep over {axis}",
         [
             f"Each point is a {noun}, and {_INTRO} {page.HOW_TO_READ}",
-            page.NamedValues(_facts(swept), "facts"),
+            page.NamedValues(facts, "facts"),
             page.Text("Measures that differ most between the points" * bool(cards), tag="h2"),
             page.Cards(cards),
         ],
@@ -240,13 +244,6 @@ def _typed(settings: Any) -> dict[str, Any]:
         for name, value in page.as_mapping(settings).items()
         if name != "sweep"
     }
-
-
-def _facts(swept: _SweptPoints) -> list[tuple[str, str]]:
-    values = [(name, ", ".join(map(_word, values))) for name, values in swept.grid.items()]
-    costs = [cost for cost in swept.of("cost.seconds") if cost is not None]
-    time = [("Computed in", as_duration(sum(costs)))] if costs else []
-    return [*values, ("Points", f"{len(swept.points):,}"), *time]
 
 
 def _label(at: Mapping[str, Any], names: Sequence[str]) -> str:
