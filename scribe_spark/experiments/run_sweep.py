@@ -79,15 +79,7 @@ def run_sweep(
     execution: Execution,
     progress: Progress | None = None,
 ) -> Swept:
-    """Play every incomplete point, then write the table and the page.
-
-    Examples
-    --------
-    >>> config = WorldConfig(nodes=2_000, generator="mass-failure", rounds=5)
-    >>> sweep = Sweep(config, {"repair": ("lazy", "none")})
-    >>> swept = run_sweep(spark, sweep, Execution(out="out/repair"))
-    >>> swept.rows.where("metric = 'lookups.hops.last'").select("repair", "value").show()
-    """
+    """Play every incomplete point, then write the table and the page."""
     points = _Grid(sweep) if isinstance(sweep, Sweep) else sweep
     plan, progress = points.plan(execution), progress or Silent()
     with opened(spark, plan, progress, nodes=points.nodes, inner=points.folders) as work:
