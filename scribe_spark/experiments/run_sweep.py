@@ -8,14 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    BooleanType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
