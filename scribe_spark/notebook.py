@@ -29,12 +29,8 @@ _ROWS, _MOST_ROWS = 20, 1_000
 class Widgets:
     """``dbutils.widgets``: parameters with default values.
 
-    Parameters
-    ----------
-    given : mapping of str to str
-        Values that replace the defaults.
-    arguments : bool
-        Refuse values of unknown widgets, as in arguments of a script.
+    The values in `given` replace the defaults; with `arguments` (those of a script), values of
+    unknown widgets are refused.
     """
 
     def __init__(self, given: Mapping[str, str], *, arguments: bool = False) -> None:
@@ -102,11 +98,7 @@ dbutils = utilities(Widgets(_arguments(), arguments=True))
 def display(value: Any, *_: Any) -> None:
     """Show a value: in Jupyter as Jupyter does, elsewhere as text.
 
-    Parameters
-    ----------
-    value : object
-        A DataFrame of Spark, of which the first rows are shown, one of pandas, a figure of
-        matplotlib, or any other object.
+    Of a DataFrame of Spark, the first rows are shown.
     """
     frame = hasattr(value, "limit") and hasattr(value, "toPandas")
     if _in_jupyter():

@@ -155,10 +155,9 @@ def test_mass_failure(run):
     assert names["hops"].shape == (5, 2)
 
 
-@pytest.mark.parametrize("where", ["run", "run_on_databricks"])
-def test_reference_tree(request, where):
+def test_reference_tree(run_on_databricks):
     """Figure 2 of Costa and Frey, as Section 3.5 tells it."""
-    names = request.getfixturevalue(where)("reference_tree.py")
+    names = run_on_databricks("reference_tree.py")
     first, joined, failed = names["trees"].values()
     tops = {5: 4, 9: 8, 11: 10, 13: 12, 15: 14}
     assert first["topmost_lo"].to_dict() == tops

@@ -7,7 +7,6 @@ import pytest
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
-    NetworkConfig,
     RunConfig,
     WorldConfig,
     read_toml,
@@ -161,13 +160,6 @@ def test_a_run_with_rounds_has_the_groups_and_timers_of_its_world(given):
     assert shared.items() <= world.flat().items()
 
 
-def test_worlds_and_runs_share_their_network():
-    world, run = WorldConfig(seed=2, stub_size=5, rounds=9), RunConfig(seed=2, stub_size=5)
-    assert isinstance(world, NetworkConfig)
-    assert world.network_key == run.network_key != WorldConfig().network_key
-    assert WorldConfig(rounds=2, nodes=5, lookups=3).estimated_work == 16
-
-
 @pytest.mark.parametrize("path", sorted(DATA.glob("world_*.toml")), ids=lambda path: path.stem)
 def test_ready_worlds_load(path):
     given = read_toml(path)
@@ -175,10 +167,3 @@ def test_ready_worlds_load(path):
     config = WorldConfig.of(given)
     if not swept:
         assert path.stem == "world_" + config.world.generator.replace("-", "_")
-
-
-def test_a_reference_tree_is_asked_for():
-    config = WorldConfig(reference_tree=True, reference_children=3)
-    assert config == WorldConfig(reference_tree={"kept": True, "children": 3})
-    assert WorldConfig.of(config.flat()) == config
-    assert not WorldConfig().reference_tree.kept

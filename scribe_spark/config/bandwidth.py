@@ -87,8 +87,7 @@ class BandwidthConfig(Section):
     )
 
     message_size: Size | None = unset(
-        "Size of each publication; a node's links then need time to carry copies [default: no "
-        "size]",
+        "Size of each publication; a node's links then need time to carry copies [default: no size]"
     )
     uplink: Annotated[Rate | None, _OF_SIZES] = unset(
         "Rate at which a node sends [default: no limit]"
@@ -124,11 +123,11 @@ class BandwidthConfig(Section):
     schedule: Location | None = unset(
         "CSV or Parquet table with your own publications (columns time, group, node[, size]), "
         "such as 250ms,1,17,128KB; plain numbers are ms and bytes. A world's time begins with "
-        "round 0",
+        "round 0"
     )
     publications: Annotated[int | None, within(1, MOST_PUBLICATIONS)] = unset(
         "Number of publications of each group, or of each member with --published-by everyone; a "
-        "world has as many in each round [default: one per group of a run]",
+        "world has as many in each round [default: one per group of a run]"
     )
     interval: Annotated[Time, _OF_NUMBERS] = setting(
         "0us", "Time between two of --publications of a group; 0us: all at once"
@@ -141,12 +140,12 @@ class BandwidthConfig(Section):
 
     parts: Annotated[int | None, within(1, MOST_PARTS), _OF_SIZES] = unset(
         "Number of parts of each publication. A part is a message with its share of the size, and "
-        "a node has the publication when it has all parts [default: publications are sent whole]",
+        "a node has the publication when it has all parts [default: publications are sent whole]"
     )
     code: Annotated[Code | None, OF_PARTS] = unset(
         "Code of the parts: with reed-solomon:N, sources send N coded parts, and any --parts of "
         "them are enough; with rlnc, nodes recode what they send [default: all "
-        "parts are needed]",
+        "parts are needed]"
     )
 
     @property

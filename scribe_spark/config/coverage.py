@@ -97,11 +97,11 @@ class CoverageConfig(Section):
     weights: Annotated[Location | None, _OF_SHARES] = unset(
         "CSV or Parquet table with the weights of nodes (columns node, weight), such as stake; "
         "other nodes weigh 0. The nodes file may be named, if it has weights. Shares are then also "
-        "by weight [default: each node weighs 1]",
+        "by weight [default: each node weighs 1]"
     )
     quorum: Annotated[Quorum | None, _OF_GROUPS] = unset(
         "Share such as 2/3 or 0.67: measure the time until nodes with this share of the weight of "
-        "all expected receivers have the publication",
+        "all expected receivers have the publication"
     )
     replies: Annotated[bool, _OF_QUORUM] = setting(
         False,

@@ -41,18 +41,18 @@ class Execution(Section):
     master: Text = setting("local[*]", "URL of the Spark master")
     remote: Text | None = unset(
         "Spark Connect server in place of a master: sc://HOST:15002, or local[2] to start one on "
-        "this machine",
+        "this machine"
     )
     scratch: Location | None = unset(
         "Folder or URL for temporary tables, for Spark Connect servers that cannot cache or "
-        "checkpoint tables",
+        "checkpoint tables"
     )
     partitions: Annotated[int | None, within(1, 100_000)] = unset(
         "Number of partitions of tables with a row per node [default: by cores and size]"
     )
     buckets: Annotated[int | None, within(1, 10_000)] = unset(
         "Number of buckets in a world or a run with rounds. One process simulates one bucket and "
-        "needs memory for it [default: by nodes, cores and memory]",
+        "needs memory for it [default: by nodes, cores and memory]"
     )
     engine: Literal["auto", "tasks", "jobs"] = setting(
         "auto",

@@ -51,7 +51,7 @@ _LONE_CUSTODY = "has no effect without custody, which holds for all other classe
 _NO_SCRIBE = "has no effect without Scribe; add scribe to systems"
 #: The reasons why worlds do not have other variants than `VARIANTS`.
 _NOT_IN_WORLDS = {
-    "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes",
+    "reference_tree": "applies to runs only; give --reference-tree, a tree over the live nodes"
 }
 
 _OF_TABLES = used_when(
@@ -106,7 +106,7 @@ class ExperimentConfig(NetworkConfig):
     )
     knowledge: Annotated[Location | None, _OF_TABLES] = unset(
         "Folder of a run or world with write_knowledge: take its leaf sets and routing tables. "
-        "Overlay, topology and seed must be equal",
+        "Overlay, topology and seed must be equal"
     )
 
     def __init__(self, **given: Any) -> None:

@@ -122,11 +122,7 @@ WORLD_FIELDS = all_fields(WorldConfig)
 REFERENCE_TREE_FIELDS = all_fields(ReferenceTreeConfig)
 
 #: Command -> the fields of its config; each command has a column in docs/configuration.md.
-COMMANDS = {
-    "run": RUN_FIELDS,
-    "world": WORLD_FIELDS,
-    "reference-tree": REFERENCE_TREE_FIELDS,
-}
+COMMANDS = {"run": RUN_FIELDS, "world": WORLD_FIELDS, "reference-tree": REFERENCE_TREE_FIELDS}
 
 
 def documentation() -> Iterator[dict[str, FieldRecord]]:

@@ -77,7 +77,7 @@ class GroupsConfig(Section):
     )
     custody: Annotated[int | None, within(0, MOST_GROUPS), _OF_GROUPS] = unset(
         "Number of random groups that each node joins, in place of group sizes; a class of nodes "
-        "may have its own number",
+        "may have its own number"
     )
     zipf_exponent: Annotated[float | None, within(0.0, 100.0), _OF_GROUPS, _OF_DRAWN_SIZES] = (
         setting(
@@ -92,7 +92,7 @@ class GroupsConfig(Section):
         "which thus is the root (creator)",
     )
     members: Location | None = unset(
-        "CSV or Parquet table with your own members (columns group, node), in place of random ones",
+        "CSV or Parquet table with your own members (columns group, node), in place of random ones"
     )
     source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = setting(
         "root",
@@ -222,7 +222,7 @@ class TreesConfig(Section):
     )
     capacities: Annotated[Location | None, _OF_CAPACITIES] = unset(
         "CSV or Parquet table with a limit for each node (columns node, limit), in place of limit "
-        "and of splitstream_bound",
+        "and of splitstream_bound"
     )
     shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = setting(
         "largest",

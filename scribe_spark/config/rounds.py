@@ -106,21 +106,21 @@ class RoundsConfig(Section):
     round_seconds: Annotated[float | None, within(*_LENGTHS), _OF_EVENTS] = unset(
         "Length of a round in seconds: the period in which Pastry and Scribe repair themselves. "
         "Systems with shorter periods act several times in a round [default: 30; with gossipsub "
-        "alone, its heartbeat]",
+        "alone, its heartbeat]"
     )
     events: Location | None = unset(
         "CSV or Parquet table with your own events (columns round, node, event). Events are "
-        "arrive, leave, fail, recover; with a column group, also create, join, quit, publish",
+        "arrive, leave, fail, recover; with a column group, also create, join, quit, publish"
     )
     generator: Text | None = unset(
         "Generators of events, joined by + (churn+publications): mass-failure, adjacent-failure "
         "(neighbours on the ring), churn (nodes fail, others arrive), flash-crowd (many "
         "arrivals); with groups also root-failure, group-crowd (many joins), group-churn (joins "
-        "and quits), publications; or your own",
+        "and quits), publications; or your own"
     )
     initial: Annotated[int | None, within(1, MOST_NODES)] = unset(
         "Number of live nodes at the start; events may bring the others [default: all; churn: "
-        "nine tenths; flash-crowd: all but the crowd]",
+        "nine tenths; flash-crowd: all but the crowd]"
     )
     event_round: Annotated[int, within(0, MOST_ROUNDS - 1), _AT_ONCE] = setting(
         1,
@@ -171,7 +171,7 @@ class RoundsConfig(Section):
     )
     crowd_group: Annotated[int | None, within(LEAST_GROUP, 2**63 - 1), _OF_CROWD] = unset(
         "group-crowd: number of the group that they join [default: the group with the fewest "
-        "members]",
+        "members]"
     )
     membership: Annotated[float, within(1.0, 1e9), _OF_GROUP_CHURN] = setting(
         50.0, "group-churn: mean number of rounds after which a member quits"

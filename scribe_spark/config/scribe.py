@@ -66,7 +66,7 @@ class ScribeConfig(Section):
     )
     access: Location | None = unset(
         "CSV or Parquet table of rights (columns group, node, right): nodes that may create, join "
-        "or multicast; a right that no row names belongs to all nodes",
+        "or multicast; a right that no row names belongs to all nodes"
     )
     replicas: Annotated[int, within(1, 64), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE] = setting(
         5,

@@ -21,14 +21,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from annotated_types import Interval
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -318,15 +311,15 @@ def _check_whole(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON and TOML can write it; a graph is replaced by its digest."""
+    """Return a value as JSON and TOML can write it; a graph becomes its digest."""
     if isinstance(value, tuple):
-        return [_entry(one) if isinstance(one, Section) else one for one in value]
+        return [
+            {name: of for name, of in one.flat().items() if of is not None}
+            if isinstance(one, Section)
+            else one
+            for one in value
+        ]
     return str(value) if isinstance(value, GivenGraph) else value
-
-
-def _entry(section: Section) -> dict[str, Any]:
-    """Return a section, which is an element of a list, as a dict without the unset fields."""
-    return {name: value for name, value in section.flat().items() if value is not None}
 
 
 def _split(value: Any) -> Any:

@@ -170,14 +170,14 @@ class TopologyConfig(Section):
 
     node_routers: Annotated[Location, TakenAs("file")] | None = unset(
         "CSV or Parquet table with the router of each node (columns node, router) [default: "
-        "random routers]",
+        "random routers]"
     )
     regions: Annotated[Location, TakenAs("file")] | None = unset(
         "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure, "
-        "continents or corrosion19",
+        "continents or corrosion19"
     )
     region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
-        "Meaning of latencies named ms in the matrix [default: one-way]",
+        "Meaning of latencies named ms in the matrix [default: one-way]"
     )
     region_shares: Annotated[Names, _OF_REGIONS] = setting(
         (),
@@ -186,16 +186,16 @@ class TopologyConfig(Section):
     )
     region_jitter: Annotated[Time | None, _OF_REGIONS] = unset(
         "Greatest random delay that is added between two sites; the nodes of a region are spread "
-        "over up to 16 sites",
+        "over up to 16 sites"
     )
 
     nodes_file: Annotated[Location, TakenAs("file")] | None = unset(
         "CSV or Parquet table of all nodes (columns id[, region, up, down, weight, class]); up and "
-        "down are rates (a number is in Mbit/s)",
+        "down are rates (a number is in Mbit/s)"
     )
     edges_file: Annotated[Location, TakenAs("file")] | None = unset(
         "Network of edges between nodes, or between regions, of --nodes-file: CSV or Parquet table "
-        "(columns source, target, latency[, loss]; a number is in ms)",
+        "(columns source, target, latency[, loss]; a number is in ms)"
     )
     pair_delay: Annotated[str, BeforeValidator(_pair_delay), _OF_PAIRS] = setting(
         "uniform:10ms:150ms",
@@ -204,7 +204,7 @@ class TopologyConfig(Section):
     )
     message_jitter: Annotated[str | None, BeforeValidator(_jitter), _OF_PAIRS] = unset(
         "Greatest additional delay of a copy of a publication, drawn for each copy, in percent of "
-        "the pair's delay, such as 10%",
+        "the pair's delay, such as 10%"
     )
 
     @model_validator(mode="before")

@@ -305,10 +305,7 @@ def _table_path(name: str) -> str:
 
 #: Parquet checks after each row if a page or a row group is full.  By default it checks after a
 #: hundred rows: packed tables, with few and long rows, would be one page, compressed in memory.
-_ROW_BY_ROW = {
-    "parquet.page.size.row.check.min": "1",
-    "parquet.page.row.count.limit": "1",
-}
+_ROW_BY_ROW = {"parquet.page.size.row.check.min": "1", "parquet.page.row.count.limit": "1"}
 
 
 class Folder(StoredFolder):

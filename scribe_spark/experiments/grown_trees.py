@@ -235,14 +235,12 @@ class Rounds(GrownTrees):
         self._network = type(run)(run.spark, self._config, progress=run.progress, shares=run)
 
     def check(self) -> None:
-        """Refuse an engine or events that are impossible, before any work."""
         _ = self.events
 
     # --- rounds
 
     @property
     def events(self) -> DataFrame:
-        """The CREATEs, the JOINs, and the events of nodes and members."""
         saved = self._run.saved
         if "events" in saved:
             return saved["events"]
@@ -274,7 +272,6 @@ class Rounds(GrownTrees):
 
     @property
     def node_count(self) -> int:
-        """The number of live nodes."""
         return self._run.nodes.count()
 
     @property
@@ -377,21 +374,17 @@ class RoundsOfRun(Rounds):
 
     @property
     def plays_silent(self) -> bool:
-        """False, because the world plays Scribe only."""
         return False
 
     @property
     def joined(self) -> DataFrame:
-        """The members of the groups that have a root, as in :attr:`memberships`."""
         return self.memberships
 
     @property
     def members(self) -> DataFrame:
-        """The members with their routers for kernels: ``group, node, router``."""
         return self._run.members
 
     def member_pairs(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the members of groups (numbers): indices of groups, and ring positions."""
         return self._run.overlay.ring.members_of(groups, self._run.memberships)
 
     @stage
@@ -437,7 +430,6 @@ class RoundsOfRun(Rounds):
         return run.memory.persist(joined)
 
     def group_numbers(self) -> np.ndarray:
-        """Return the numbers of all groups, ascending, also of those without a root."""
         return self._start.numbers
 
     def possible(self, schedule: Schedule) -> Schedule:
@@ -472,7 +464,6 @@ class RoundsOfRun(Rounds):
         return self._run.underlay.delay(taken, "parent_router", "child_router")
 
     def variant(self, system: System) -> scribe_variants.Variant | None:
-        """Return the trees of a variant of Scribe from the variant's world; else None."""
         if system.name not in _VARIANTS:
             return None
         name = _VARIANTS[system.name]
@@ -482,7 +473,6 @@ class RoundsOfRun(Rounds):
         return scribe_variants.Variant(self._edges(name), joins, grown.overloaded)
 
     def deliveries(self, system: str) -> Table | None:
-        """Return the deliveries of a system along its trees, from its world; else None."""
         if system not in _VARIANTS:
             return None
         deliveries = self._grow(_VARIANTS[system]).world.deliveries

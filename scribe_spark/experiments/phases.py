@@ -23,12 +23,7 @@ from scribe_spark.experiments.scheduled import schedule_rows
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.system_rows import check_rows
-from scribe_spark.measures.copies import (
-    control_messages,
-    kept_links,
-    payload_bytes,
-    payload_copies,
-)
+from scribe_spark.measures.copies import control_messages, kept_links, payload_bytes, payload_copies
 from scribe_spark.measures.coverage import tables_of_run
 from scribe_spark.measures.delay import compare_with_base, group_delay
 from scribe_spark.measures.latency import (

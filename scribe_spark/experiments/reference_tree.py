@@ -226,11 +226,7 @@ def _routed_lookups(
 ) -> dict[str, dict[int, int]]:
     """Return the hops and delays of the lookups by which all hosts find their positions.
 
-    Returns
-    -------
-    dict
-        ``parent_lookup_hops``, ``child_lookup_hops`` and, of one-way delays in whole milliseconds,
-        ``parent_lookup_delay``, ``child_lookup_delay``: value -> the number of its occurrences.
+    Names begin with ``parent_lookup`` and ``child_lookup``; delays are one-way, in whole ms.
     """
     config = network.config.replace(nodes=hosts)
     with Simulation(network.spark, config, progress=progress, shares=network) as here, Scope() as s:

@@ -14,13 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import links_of, player_of
-from scribe_spark.core.arrays import (
-    distinct,
-    divided,
-    find_sorted,
-    index_sorted,
-    whole_numbers,
-)
+from scribe_spark.core.arrays import distinct, divided, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
@@ -40,11 +34,7 @@ from scribe_spark.multicast import (
     Multicast,
 )
 from scribe_spark.rounds.declaration import MESH, System
-from scribe_spark.rounds.system import (
-    Pairs,
-    Publishing,
-    SystemOnBuckets,
-)
+from scribe_spark.rounds.system import Pairs, Publishing, SystemOnBuckets
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import is_built_in, live_system
 from scribe_spark.systems.scribe.groups import limits_by_number

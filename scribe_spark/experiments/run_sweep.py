@@ -8,14 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    BooleanType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -79,15 +72,7 @@ def run_sweep(
     execution: Execution,
     progress: Progress | None = None,
 ) -> Swept:
-    """Play every incomplete point, then write the table and the page.
-
-    Examples
-    --------
-    >>> config = WorldConfig(nodes=2_000, generator="mass-failure", rounds=5)
-    >>> sweep = Sweep(config, {"repair": ("lazy", "none")})
-    >>> swept = run_sweep(spark, sweep, Execution(out="out/repair"))
-    >>> swept.rows.where("metric = 'lookups.hops.last'").select("repair", "value").show()
-    """
+    """Play every incomplete point, then write the table and the page."""
     points = _Grid(sweep) if isinstance(sweep, Sweep) else sweep
     plan, progress = points.plan(execution), progress or Silent()
     with opened(spark, plan, progress, nodes=points.nodes, inner=points.folders) as work:

@@ -26,11 +26,7 @@ from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
-from scribe_spark.experiments.world_setup import (
-    make_world,
-    plan_world,
-    protocols_of,
-)
+from scribe_spark.experiments.world_setup import make_world, plan_world, protocols_of
 from scribe_spark.measures.latency import (
     LATENCY_COLUMNS,
     collect_latencies,

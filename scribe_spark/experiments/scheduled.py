@@ -125,11 +125,8 @@ def groups_with_publications(run: Stages, schedule: Schedule) -> DataFrame:
     rows = pa.table({"group": group, "source": schedule.source[first]})
     sources = local_frame(run.spark, rows)
     found = run.groups_with_root.join(F.broadcast(sources), "group")
-    return found.join(_routers_of_sources(run), "source")
-
-
-def _routers_of_sources(run: Stages) -> DataFrame:
-    return run.nodes.select(F.col("node").alias("source"), F.col("router").alias("source_router"))
+    named = F.col("node").alias("source"), F.col("router").alias("source_router")
+    return found.join(run.nodes.select(*named), "source")
 
 
 def along_trees(run: Stages, made: Multicast) -> Multicast:
@@ -140,12 +137,12 @@ def along_trees(run: Stages, made: Multicast) -> Multicast:
     """
     if run.schedule is None:
         made = with_losses(run, made)
-    return replayed(run, made, _ways(run)) if run.config.bandwidth.on else made
-
-
-def _ways(run: Stages) -> Ways | None:
-    """Return a function that gives the routes from sources to roots; None: they send directly."""
-    return partial(_routed_ways, run) if run.config.groups.source == "routed" else None
+    if not run.config.bandwidth.on:
+        return made
+    # sources that do not route send directly to roots
+    routed = run.config.groups.source == "routed"
+    ways: Ways | None = partial(_routed_ways, run) if routed else None
+    return replayed(run, made, ways)
 
 
 def _routed_ways(

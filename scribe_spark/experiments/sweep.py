@@ -193,16 +193,6 @@ class Sweep:
     `base` has the fields that are not swept.  `grid` has the values of each other field; the last
     field's values change first.  `show` are the metrics on the page, by default those of
     :attr:`kind`.
-
-    Examples
-    --------
-    >>> runs = Sweep(RunConfig(nodes=2_000), {"b": (2, 4)}, show=("pastry.hops.mean",))
-    >>> worlds = Sweep(
-    ...     WorldConfig(nodes=2_000, generator="mass-failure", rounds=5),
-    ...     {"repair": ("lazy", "none"), "leaf_set": (16, 32)},
-    ... )
-    >>> [point.name for point in worlds.points][:2]
-    ['repair=lazy,leaf_set=16', 'repair=lazy,leaf_set=32']
     """
 
     base: RunConfig | WorldConfig

@@ -12,17 +12,10 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.bandwidth.schedule import check_schedule
-from scribe_spark.config import (
-    Execution,
-    WorldConfig,
-)
+from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.inputs import is_local
-from scribe_spark.experiments.checks import (
-    check_out,
-    check_tables,
-    refuse_recoding,
-)
+from scribe_spark.experiments.checks import check_out, check_tables, refuse_recoding
 from scribe_spark.experiments.manifest import WORLD, Manifest, input_digests
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.saved_knowledge import saved_knowledge

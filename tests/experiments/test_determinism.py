@@ -129,6 +129,7 @@ def test_phase_after_phase(small, tmp_path):
     assert (out / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line(tmp_path):
     done = submit(
         "run", "--phase", "trees", *FLAGS, "--leaf-set", "7", "--out", str(tmp_path / "out")

@@ -24,68 +24,7 @@ def refused(refused, no_spark):
     return run
 
 
-@pytest.fixture
-def given(refused, tmp_path, monkeypatch):
-    """The line said of a table with this text, for OUT that could be written."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(flag: str, text: str | None, *more: str) -> str:
-        if text is not None:
-            (tmp_path / "given.csv").write_text(text)
-        line = refused(flag, "given.csv", "--out", "out", *more)
-        assert not (tmp_path / "out").exists()
-        return line
-
-    return run
-
-
-EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (None, "does not exist; give transit-stub, power-law, topohub:NAME, regions, pairs, "),
-        (EDGES + "2,2,1\n", "row 3 (src=2, dst=2)"),
-        (EDGES + "2,3,-1\n", "row 3 (src=2, dst=3, delay_ms=-1.0)"),
-        (EDGES + "-2,3,1\n", "vertex ids must be at least 0"),
-        (EDGES + "7,8,1\n", "must be connected, falls into 2 parts: router 7, 8"),
-        (EDGES + "2,3,inf\n", "column 'delay_ms' must be a finite number: row 3"),
-        *(
-            (EDGES.replace("ms\n", "ms,weight\n").replace(",1\n", f",1,{weight}\n"), says)
-            for weight, says in {
-                "0": "weight must be", "1e-9": "weight must be",
-                "": "column 'weight' must be a finite number",
-            }.items()
-        ),
-    ],
-)  # fmt: skip
-def test_topology(given, text, says):
-    line = given("--topology", text)
-    assert line.startswith("topology = 'given.csv': ")
-    assert says in line
-
-
 MEMBERS = "group,node\n1,0\n1,199\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (None, "does not exist"),
-        ("group,member\n1,1\n", "has no column 'node'"),
-        ("group,node\n", "has no rows"),
-        (MEMBERS + "2,200\n", "row group=2, node=200 names no node; nodes are 0 to 199"),
-        (MEMBERS + "2,-1\n", "node=-1 names no node"),
-        (MEMBERS + "1,0\n", "group=1, node=0 occurs twice"),
-        (MEMBERS + "1,x\n", "row 3 (node='x')"),
-        (MEMBERS + ",5\n", "row 3 (group=missing)"),
-    ],
-)
-def test_members(given, text, says):
-    line = given("--members", text)
-    assert line.startswith("members = 'given.csv': ")
-    assert says in line
 
 
 def test_a_real_shell(tmp_path):

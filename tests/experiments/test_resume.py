@@ -19,7 +19,6 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.measures.measure import Measure, Metric
 from scribe_spark.measures.metrics import register_measure, unregister_measure
 from scribe_spark.runtime.filesystem import LocalFiles
-from scribe_spark.systems.registry import TREE, System, register_system, unregister_system
 
 from .conftest import SMALL, Notes, left, manifest
 
@@ -206,25 +205,6 @@ def test_a_measure_that_was_not_registered_is_computed(make, copy, small):
     assert manifest(copy)["phases"][3]["registered"]["measures"][-1] == "mine"
 
 
-def test_a_system_that_was_not_registered_is_built(make, copy):
-    """Trees of another set of systems are not complete; neither are those of an unknown one."""
-
-    class StopHereError(Exception):
-        pass
-
-    def world(config):
-        raise StopHereError
-
-    register_system(System("mine", "Mine", TREE, world))
-    notes = Notes()
-    try:
-        with pytest.raises(StopHereError):
-            make(copy, resume=True, write_routing_table=True, progress=notes)
-    finally:
-        unregister_system("mine")
-    assert "trees: the saved tables are of other systems; computed again" in notes.lines
-
-
 # ---------------------------------------------------------------------- going on, starting over
 
 
@@ -262,7 +242,7 @@ def viewfs(spark, tmp_path):
     return f"viewfs://{host}/data"
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["FileContext", "FileSystem only"])
+@pytest.mark.parametrize("older", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_url(make, spark, tmp_path, viewfs, older):
     conf, key = spark._jsc.hadoopConfiguration(), "fs.AbstractFileSystem.viewfs.impl"
     before = conf.get(key)

@@ -149,19 +149,6 @@ def test_nodes_have_a_class_and_a_region(tables_of_parts):
     assert (nodes["region"] == np.array(matrix.names)[nodes["router"]]).all()
 
 
-def test_delays_between_nodes_are_the_matrix(tables_of_parts):
-    """Naive unicast sends each copy from the root, which may be in the region of a member."""
-    matrix = read_matrix("continents")
-    router = tables_of_parts["nodes"].set_index("node")["router"]
-    root = tables_of_parts["groups"].set_index("group")["root"]
-    sent = tables_of_parts["deliveries"].query("system == 'naive_unicast'")
-    ends = router[root[sent["group"]]].to_numpy(), router[sent["node"]].to_numpy()
-    assert (ends[0] == ends[1]).any()
-    assert np.allclose(sent["delay_ms"], matrix.us[ends] / 1000 + 2 * 1.0)
-    core = tables_of_parts["link_stress"].query("kind == 'core' and system == 'naive_unicast'")
-    assert core["packets"].sum() == (ends[0] != ends[1]).sum()
-
-
 @pytest.mark.parametrize("by", ["class", "region"])
 @pytest.mark.parametrize(
     ("measure", "table"), [("delay_ms", "deliveries"), ("children_entries", "node_stress")]

@@ -20,7 +20,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
-from scribe_spark.experiments.scope import SavedTables, stage
+from scribe_spark.experiments.scope import SavedTables
 from scribe_spark.experiments.steps import Step, Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
@@ -299,25 +299,6 @@ def test_whoever_was_taken_for_dead_stops(tmp_path):
 
 
 # --- resources ------------------------------------------------------------------------------------
-
-
-def test_stages_are_computed_once_until_they_are_forgotten():
-    class Owner:
-        def __init__(self) -> None:
-            self.stages: dict[str, object] = {}
-            self.made = 0
-
-        @stage
-        def number(self) -> int:
-            """How often it was made."""
-            self.made += 1
-            return self.made
-
-    owner = Owner()
-    assert (owner.number, owner.number) == (1, 1)
-    owner.stages.clear()
-    assert owner.number == 2
-    assert Owner.number.__doc__ == "How often it was made."
 
 
 def test_a_table_on_its_way_is_waited_for():

@@ -127,8 +127,8 @@ def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes
     assert sent == {"payload": {"IHAVE", "IWANT", "IDONTWANT"}, "all": {"IWANT"}}
 
 
-@pytest.mark.parametrize("engine", ["tasks", pytest.param("jobs", marks=pytest.mark.slow)])
-def test_nodes_of_a_world_announce_unless_they_withhold_all(spark, tmp_path, engine):
+@pytest.mark.parametrize("engines", [(), pytest.param(("tasks", "jobs"), marks=pytest.mark.slow)])
+def test_nodes_of_a_world_announce_unless_they_withhold_all(spark, tmp_path, engines):
     config = WorldConfig(
         **NETWORK,
         **{"nodes": 60, "groups": 4, "rounds": 2, "publications": 1, "measures": "node_stress"},
@@ -136,14 +136,16 @@ def test_nodes_of_a_world_announce_unless_they_withhold_all(spark, tmp_path, eng
         **THIN,
         round_seconds=2.0,
     )
-    played = {}
-    for kind, *how in (("payload", "tasks", 2), ("all", "tasks", 1), ("all", engine, 2)):
-        out = tmp_path / f"{kind} {how}"
-        execution = Execution(out=str(out), engine=how[0], buckets=how[1])
-        run_world(spark, config.replace(withhold_kind=kind), execution)
-        played[kind, how[1]] = table(out, "rounds").set_index(["round", "measure"])["value"]
-    payload, all_kinds = played["payload", 2], played["all", 1]
-    pd.testing.assert_series_equal(played["all", 2], all_kinds)
+
+    def played(kind: str, engine: str = "tasks", buckets: int = 1) -> pd.Series:
+        out = tmp_path / f"{kind} {engine} {buckets}"
+        how = Execution(out=str(out), engine=engine, buckets=buckets)
+        run_world(spark, config.replace(withhold_kind=kind), how)
+        return table(out, "rounds").set_index(["round", "measure"])["value"]
+
+    payload, all_kinds = played("payload"), played("all")
+    for engine in engines:
+        pd.testing.assert_series_equal(played("all", engine, 2), all_kinds)
     for name in ("gossipsub.messages.IHAVE", "plumtree.messages.ihave"):
         before, after = (one.xs(name, level="measure").sum() for one in (payload, all_kinds))
         assert 0 < after < before, name
