@@ -118,9 +118,6 @@ def test_phases_follow_one_another_without_a_gap():
         ("overlay", 3.1, 9.0),
         ("end", 9.0, 10.0),
     ]
-
-
-def test_no_line_at_all():
     assert windows(seen()) == [("start", 0.0, 10.0)]
 
 
@@ -292,14 +289,8 @@ def test_both_engines_side_by_side(stand_in, capsys):
     sizes = json.loads(stand_in.read_text())["sizes"]
     both = [(size["nodes"], size["engine"]) for size in sizes]
     assert both == [(20, "jobs"), (20, "tasks"), (30, "jobs"), (30, "tasks")]
+    assert not any("supersteps" in size for size in sizes)
     assert "N = 30, G = 2, in tasks" in capsys.readouterr().out
-
-
-def test_without_the_event_log(stand_in, capsys):
-    assert main(["--nodes", "5", "--no-event-log", "--json", str(stand_in)]) == 0
-    (one,) = json.loads(stand_in.read_text())["sizes"]
-    assert "supersteps" not in one
-    assert "growth exponent" not in capsys.readouterr().out
 
 
 def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
