@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from bars import Row, print_rows, write_rows
 from pyspark.sql import SparkSession
 
 from scribe_spark import Simulation, session
@@ -22,7 +23,6 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.systems.scribe.upcalls import Application, Calls
 from scribe_spark.underlay.protocol import node_delays
-from tools.pages import write_part
 
 ORIGINS = 100
 HEAD = (
@@ -58,7 +58,7 @@ def chosen_of(members: np.ndarray, seed: int) -> Iterator[tuple[str, np.ndarray]
     yield "none", np.full((ORIGINS, 1), -1)
 
 
-def rows(spark: SparkSession, nodes: int, members: int, seed: int) -> Iterator[str]:
+def rows(spark: SparkSession, nodes: int, members: int, seed: int) -> Iterator[Row]:
     """Yield the rows of the table for a group."""
     config = RunConfig(nodes=nodes, groups=1, group_size=members, seed=seed)
     with Simulation(spark, config) as simulation:
@@ -87,25 +87,17 @@ def rows(spark: SparkSession, nodes: int, members: int, seed: int) -> Iterator[s
             else:
                 holds = bool(found["accepted"].notna().all()) and np.mean(ranks) < 0.35
             rank = f"{np.mean(ranks):.2f}" if ranks and who != "one" else "-"
-            sent = found["messages"]
-            yield (
-                f"| {nodes:,}, {members:,}, {len(inside):,} | {who} | {bar} | "
-                f"{sent.mean():,.1f}, {sent.max():,} | {rank} | {'yes' if holds else 'NO'} |"
-            )
+            sent = f"{found['messages'].mean():,.1f}, {found['messages'].max():,} | {rank}"
+            yield Row((f"{nodes:,}, {members:,}, {len(inside):,}", who), bar, sent, holds)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page", type=Path)
-    given, lines = parser.parse_args(arguments), [HEAD]
-    spark = session()
-    print(HEAD, flush=True)
-    for nodes, members in REFERENCE:
-        for row in rows(spark, nodes, members, given.seed):
-            print(row, flush=True)
-            lines.append(row)
-    write_part(given.page, "anycast", lines)
+    given, spark = parser.parse_args(arguments), session()
+    found = (row for group in REFERENCE for row in rows(spark, *group, given.seed))
+    write_rows(given.page, "anycast", HEAD, print_rows(HEAD, found))
 
 
 if __name__ == "__main__":

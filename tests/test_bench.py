@@ -100,6 +100,7 @@ def test_phases_follow_one_another_without_a_gap():
         ("overlay", 3.1, 9.0),
         ("end", 9.0, 10.0),
     ]
+    assert windows(seen()) == [("start", 0.0, 10.0)]
 
 
 def test_peaks_are_those_of_the_window():
@@ -242,7 +243,17 @@ def test_both_engines_side_by_side(stand_in, capsys):
     sizes = json.loads(stand_in.read_text())["sizes"]
     both = [(size["nodes"], size["engine"]) for size in sizes]
     assert both == [(20, "jobs"), (20, "tasks"), (30, "jobs"), (30, "tasks")]
+    assert not any("supersteps" in size for size in sizes)
     assert "N = 30, G = 2, in tasks" in capsys.readouterr().out
+
+
+def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
+    job = [sys.executable, "-c", "raise SystemExit(4)"]
+    monkeypatch.setattr("benchmarks.measure.job_command", lambda flags: job)
+    monkeypatch.setattr("benchmarks.measure.calibrate", lambda: 0.5)
+    with pytest.raises(SystemExit) as stopped:
+        run_job([], tmp_path / "out")
+    assert stopped.value.code == 4
 
 
 @pytest.mark.slow

@@ -60,6 +60,13 @@ def test_blocks_are_played_in_order_and_their_outputs_written(tmp_path):
         seen.append(words)
         return f"{words[0]}\n"
 
+    (tmp_path / "small").mkdir()
+    list(tutorials.play(PAGE, tmp_path / "small", run, small=True))  # flags for runs alone
+    assert seen == [
+        ["run", "--nodes", "100", "--out", "out/run", "--nodes", "30"],
+        ["verify", "out/run"],
+    ]
+    seen.clear()
     outputs = list(tutorials.play(PAGE, tmp_path, run))
     assert seen == [["run", "--nodes", "100", "--out", "out/run"], ["verify", "out/run"]]
     assert outputs == ["run\nverify\n", "", "['seen'] True\n"]
@@ -68,18 +75,6 @@ def test_blocks_are_played_in_order_and_their_outputs_written(tmp_path):
         *("run\nverify\n", None, "['seen'] True\n")
     ]
     assert tutorials.with_outputs(written, ["old\n", "", ""]) == PAGE
-
-
-def test_a_small_case_has_flags_for_runs_alone(tmp_path):
-    seen = []
-    list(tutorials.play(PAGE, tmp_path, lambda words: seen.append(words) or "", small=True))
-    assert seen[0][-2:] == ["--nodes", "30"]
-    assert seen[1] == ["verify", "out/run"]
-
-
-def test_other_programs_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="not rm"):
-        list(tutorials.play("```sh\nrm -r out\n```\n", tmp_path, lambda _: ""))
 
 
 def test_a_picture_has_nothing_for_the_pointer():

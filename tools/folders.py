@@ -42,12 +42,10 @@ class Folder:
         return any((self.path / end).exists() for end in _ENDS)
 
     def json(self, name: str) -> Any:
-        """Return the content of a JSON file."""
         return json.loads((self.path / name).read_text("utf-8"))
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """The manifest."""
         return self.json("manifest.json")
 
     @property
@@ -57,7 +55,6 @@ class Folder:
 
     @property
     def round_seconds(self) -> float:
-        """The seconds of a round of a world."""
         return float(self.manifest["round"]["seconds"])
 
     def table(

@@ -17,7 +17,7 @@ from scribe_spark.core import draws
 from scribe_spark.core.paths import replace_file
 from scribe_spark.worlds.summary import TOLERANCE, WINDOW
 from tools import groups_root, pages
-from tools.folders import Columns, Folder, cells_of, rounds_in_words
+from tools.folders import COUNTS, Columns, Folder, cells_of, rounds_in_words
 from tools.pages import Page, Panel, draw, number, over_seeds, per_cent, table
 
 # --- the experiments
@@ -128,25 +128,21 @@ def _mass(out: Path) -> list[str]:
         found.setdefault((world.config["delivery"], world.config["replicas"]), []).append(world)
     rows = []
     for (delivery, k), worlds in sorted(found.items()):
-        seeds, again = (
-            sorted(one.config["seed"] for one in worlds),
-            max(map(_reached_again, worlds)),
-        )
-        alive = _alive(worlds)[["lost", "due", "duplicates", "late"]].sum().map(number)
-        disorder = number(sum(one.total(_DISORDER) for one in worlds))
+        seeds = sorted(one.config["seed"] for one in worlds)
+        again = max(map(_reached_again, worlds))
+        alive = _alive(worlds)[list(COUNTS)].sum().map(number)
         repaired = (f"{n}: {number(count)}" for n, count in sorted(_waits(worlds).items()))
-        gone = (
-            one.publications[one.is_lost & (one.publications["round"] >= _failed(one))]
-            for one in worlds
-        )
-        rows.append([
+        gone = (one.publications[one.is_lost].query(f"round >= {_failed(one)}") for one in worlds)
+        cells = [
             *(delivery.replace("-", " "), str(k)),
             str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}",
-            *("never" if math.isinf(again) else number(again), *alive.iloc[:3], disorder, alive["late"]),
+            "never" if math.isinf(again) else number(again),
+            *(alive["lost"], alive["due"], alive["duplicates"]),
+            *(number(sum(one.total(_DISORDER) for one in worlds)), alive["late"]),
             ", ".join(repaired),
             number(sum(one.of("scribe.groups.lost").max() for one in worlds)),
-            number(sum(one["lost"].sum() for one in gone)),
-        ])  # fmt: skip
+        ]
+        rows.append([*cells, number(sum(one["lost"].sum() for one in gone))])
     return table(_MASS_HEADS, rows)
 
 
@@ -292,7 +288,7 @@ def _churn_figure(out: Path, folder: Path) -> None:
         shares[label] = (in_time / expected).loc[1:last]
         messages[label] = first.rate(_KINDS.split()).loc[1:last]
     axes = {"xlabel": "round", "ylabel": "delivered in time, share of expected"}
-    rates = {"xlabel": "round", "ylabel": "Scribe's messages per live node and second", "ylim": (0, None)}  # fmt: skip
+    rates = axes | {"ylabel": "Scribe's messages per live node and second", "ylim": (0, None)}
     panels = [Panel(shares, axes), Panel(messages, rates, "lower right")]
     heading = "Sustained churn: deliveries in time and messages, by rounds"
     if shares:

@@ -7,6 +7,7 @@ with two numbers of nodes (``make parts NODES=1000``: one); the page has all tha
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,17 +21,14 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Head of a column -> metric.
 Columns = dict[str, str]
 
-_WITHHELD: Columns = {
+_TIMES: Columns = {
     "delivered": "reached",
     "time until half of the deliveries": "latency.p50",
     "until 99 %": "latency.p99",
-    "duplicates per delivery": "duplicates.mean",
-}
-_TIMES = {
-    **dict(list(_WITHHELD.items())[:3]),
     "until all": "latency.max",
     "duplicates per delivery": "duplicates.mean",
 }
+_WITHHELD = {head: metric for head, metric in _TIMES.items() if head != "until all"}
 
 #: Config -> the columns of its answers.
 COLUMNS: dict[str, Columns] = {
@@ -214,8 +212,9 @@ def _parts_figure(out: Path, folder: Path) -> None:
                 form: of.set_index(np.log10(of["nodes"]))["latency.p99"].dropna() / 1000
                 for form, of in mine.groupby("form", sort=False)
             }
-            axes = {"title": f"{label_of(system)}, {size}", "xlabel": "nodes", "ylim": (0, None)}
-            axes = axes | ticks | ({} if panels[-1] else {"ylabel": "99th percentile, s"})
+            title = f"{label_of(system)}, {size}"
+            axes: dict[str, Any] = {"title": title, "xlabel": "nodes", "ylim": (0, None)}
+            axes |= ticks | ({} if panels[-1] else {"ylabel": "99th percentile, s"})
             panels[-1].append(Panel({form: of for form, of in drawn.items() if len(of)}, axes))
     panels[-1][-1] = panels[-1][-1]._replace(legend="center")
     heading = "Delay of publications whole, in parts and coded"
