@@ -450,13 +450,13 @@ def _words(label: str, line: pd.Series, heading: Callable[[float], str], before:
     values = [as_text(float(value)) for value in line]
     if not values:
         return ""
-    told = f"{values[0]} {before} {heading(line.index[0])}"
-    end = heading(line.index[-1])
+    begin, end = (heading(float(line.index[at])) for at in (0, -1))
+    told = f"{values[0]} {before} {begin}"
     if len({*values}) > 1:
         least, most = (as_text(float(value)) for value in (line.min(), line.max()))
         told += f", {values[-1]} {before} {end}, between {least} and {most}"
     elif len(values) > 1:
-        told = f"{values[0]} from {heading(line.index[0])} to {end}"
+        told = f"{values[0]} from {begin} to {end}"
     return f"{label}: {told}.".removeprefix(": ")
 
 

@@ -138,7 +138,7 @@ def test_what_cannot_be_compared_is_not():
 
 def test_a_page_without_published_numbers_says_so(report):
     metrics = [{**metric, "paper": None, "check": None} for metric in sample.metrics()]
-    html = render(metrics, {}, sample.distributions(nodes=200, groups=6)).html
+    html = render(metrics, {}, sample.distributions(nodes=50, groups=6)).html
     said = "The settings are those of none of the paper's experiments"
     assert said in unescape(html)
     assert said not in unescape(report.html)

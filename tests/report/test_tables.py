@@ -99,7 +99,7 @@ def test_of_a_world_the_last_round_that_has_some():
 def test_latencies_are_in_their_table_alone():
     other = [{"name": "scribe.rad.max", "value": 2}, {"name": "gossipsub.duplicates.p95"}]
     assert without_tables_of_their_own([*METRICS, *other]) == other
-    run = METRICS + sample.metrics(), sample.manifest(), sample.distributions(200, 5)
+    run = METRICS + sample.metrics(), sample.manifest(), sample.NOTHING
     page = render(*run).html
     assert page.count('id="latencies"') == 1
     assert "scribe.latency.p50" not in page
