@@ -233,7 +233,8 @@ FEW = {"systems": ("scribe", "flooding")}
 ALL = {"systems": tuple(SYSTEMS), "variants": tuple(VARIANTS)}
 
 
-@pytest.mark.parametrize("given", [FEW, pytest.param(ALL, marks=pytest.mark.slow)], ids=len)
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [FEW, ALL], ids=len)
 def test_members_of_other_groups_change_nothing(spark, tmp_path, given):
     """Played with members of all groups, and with members of the scheduled groups."""
     with_them, without = (tables(spark, tmp_path, of, **given) for of in (GROUPS, SCHEDULED))

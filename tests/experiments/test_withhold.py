@@ -111,7 +111,7 @@ def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     assert len(found[found["system"] == "ip_multicast"]) == len(members)
 
 
-@pytest.mark.parametrize("sizes", [{}, SIZES])
+@pytest.mark.parametrize("sizes", [{}, pytest.param(SIZES, marks=pytest.mark.slow)])
 def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes):
     given = {"nodes": 60, "groups": 3, "systems": "gossipsub", "withhold": "40%"}
     config = RunConfig(**NETWORK, **given, **sizes, **THIN, overlay="perfect")
