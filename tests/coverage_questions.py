@@ -9,7 +9,7 @@ from oracle.coverage import Questions
 
 from scribe_spark.config.coverage import CoverageConfig
 from scribe_spark.core.units import parse_time
-from scribe_spark.measures.within import Asked, Replies, Weights
+from scribe_spark.measures.within import Asked, ReplySetting, Weights
 
 CONFIG = CoverageConfig(
     deadline=("50ms", "300ms"), weights="weights.csv", quorum="2/3", replies=True
@@ -28,7 +28,7 @@ def asked_of(nodes: int, kernel: Any, lan_us: int, plain: bool = False) -> Asked
     if plain:
         return Asked(PLAIN)
     weights = Weights(weights_of(nodes), Fraction(1, 10))
-    return Asked(CONFIG, False, weights, Replies(kernel, lan_us, CONFIG.reply_bytes))
+    return Asked(CONFIG, False, weights, ReplySetting(kernel, lan_us, CONFIG.reply_bytes))
 
 
 def questions_of(nodes: int, delay: Callable[[int, int], int], plain: bool = False) -> Questions:

@@ -30,7 +30,7 @@ from scribe_spark.experiments.manifest import REFERENCE_TREE, Manifest, point_fi
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.steps import Step, Work, closed_at_last
+from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last
 from scribe_spark.overlays import check_overlay
 from scribe_spark.report.reference_tree import reference_tree_metrics, render_reference_tree
 from scribe_spark.runtime.blocks import release
@@ -95,7 +95,7 @@ class TreeSweep:
         network = Simulation(work.folder.spark, _network(self.config), progress=work.progress)
         measured: dict[TreePoint, Counts] = {}
 
-        def step(point: TreePoint) -> Step:
+        def step(point: TreePoint) -> ResumableStep:
             file = point_file(point.name)
 
             def play() -> Manifest:
@@ -118,7 +118,7 @@ class TreeSweep:
                     for measure, counts in work.folder.read_json(file).items()
                 }
 
-            return Step(point.name, play, recorded, put, load)
+            return ResumableStep(point.name, play, recorded, put, load)
 
         with closed_at_last(network):
             work.play([step(point) for point in self.config.points()])

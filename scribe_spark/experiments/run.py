@@ -37,7 +37,7 @@ from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import MakeApplication
-from scribe_spark.experiments.steps import Step, Work, opened, refuse_gap
+from scribe_spark.experiments.steps import ResumableStep, Work, opened, refuse_gap
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.sessions import concurrent_jobs
 
@@ -195,10 +195,10 @@ class _Phases:
         simulation.trees_follow = "trees" in wanted
         self._end_session = end_session
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ResumableStep]:
         """Return a step for each phase."""
         tables = [
-            Step(
+            ResumableStep(
                 name,
                 partial(self._run_phase, phase),
                 recorded=partial(entry_of, name),
@@ -208,7 +208,7 @@ class _Phases:
             )
             for name, phase in TABLE_PHASES.items()
         ]
-        return [*tables, Step(REPORT, self._draw, put=self._put_report)]
+        return [*tables, ResumableStep(REPORT, self._draw, put=self._put_report)]
 
     def _put_report(self, manifest: Manifest, entry: Manifest) -> Manifest:
         return self._work.with_seconds(put_entry(manifest, entry))

@@ -25,7 +25,7 @@ from scribe_spark.experiments.manifest import Manifest, names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.steps import Step, Work, closed_at_last, opened
+from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import make_world, plan_world, protocols_of
 from scribe_spark.measures.latency import (
     LATENCY_COLUMNS,
@@ -123,7 +123,7 @@ class _WorldRun:
 
     # --- the rounds
 
-    def rounds(self) -> Step:
+    def rounds(self) -> ResumableStep:
         """Return the step that plays the rounds; its record is the save after the last."""
 
         def play() -> Manifest:
@@ -138,7 +138,7 @@ class _WorldRun:
             is_done = self._is_readable(manifest) and manifest["world"]["saved"]["number"] == rounds
             return _record(manifest) if is_done else None
 
-        return Step("rounds", play, recorded, load=self._load)
+        return ResumableStep("rounds", play, recorded, load=self._load)
 
     def _play_from(self, saved: int | None) -> None:
         if saved is None:

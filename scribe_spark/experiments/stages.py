@@ -22,7 +22,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, stage
 from scribe_spark.measures.parts import NodeParts, node_parts
-from scribe_spark.measures.within import Asked, Replies, Weights
+from scribe_spark.measures.within import Asked, ReplySetting, Weights
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.overlay import router_index
 from scribe_spark.runtime.batches import Batches, Table
@@ -228,7 +228,7 @@ class Stages:
             if sized:
                 links = RoundLinks.of(config, self.graph.hosts, network.lan_us, network.kernel)
             size, router_of = config.coverage.reply_bytes, self._router_of
-            replies = Replies(network.kernel, network.lan_us, size, links, router_of)
+            replies = ReplySetting(network.kernel, network.lan_us, size, links, router_of)
         return Asked(config.coverage.for_tasks(), config.bandwidth.several, weights, replies)
 
     @property

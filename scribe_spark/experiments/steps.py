@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Step:
+class ResumableStep:
     """A part of a command's work, which is played or skipped as a whole."""
 
     name: str
@@ -115,7 +115,7 @@ class Work:
         self.lock.check()
         return self.folder.write_json(name, value, indent)
 
-    def play(self, steps: Sequence[Step], wanted: Collection[str] | None = None) -> None:
+    def play(self, steps: Sequence[ResumableStep], wanted: Collection[str] | None = None) -> None:
         """Play the steps that are not complete, and all steps after one with new outputs."""
         before, same = self.manifest, True
         for step in steps:

@@ -148,7 +148,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Replies:
+class ReplySetting:
     """The answers of receivers to the source; `links` have rates if answers take time on links."""
 
     kernel: Kernel
@@ -212,7 +212,7 @@ class Asked:
     #: True if a group may have several publications.
     several: bool = False
     weights: Weights | None = None
-    replies: Replies | None = None
+    replies: ReplySetting | None = None
 
     def of_deliveries(
         self,

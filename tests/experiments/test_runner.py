@@ -21,7 +21,7 @@ from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
 from scribe_spark.experiments.scope import SavedTables
-from scribe_spark.experiments.steps import Step, Work
+from scribe_spark.experiments.steps import ResumableStep, Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
 
@@ -57,7 +57,7 @@ class Played:
             work.play([self.step(work, name, name == killed_in) for name in NAMES], wanted)
         return self.played
 
-    def step(self, work: Work, name: str, is_killed: bool) -> Step:
+    def step(self, work: Work, name: str, is_killed: bool) -> ResumableStep:
         def play() -> dict[str, Any]:
             self.played.append(name)
             digest = work.write_json(f"{name}.json", self.content[name])
@@ -65,7 +65,7 @@ class Played:
                 raise KeyboardInterrupt
             return {"tables": {}, "texts": {f"{name}.json": digest}}
 
-        return Step(
+        return ResumableStep(
             name,
             play,
             lambda manifest: manifest["done"].get(name),

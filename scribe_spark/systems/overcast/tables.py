@@ -38,7 +38,7 @@ class Members(GroupNodes):
 
 
 @dataclass
-class Known(SortedTable):
+class NodeEntries(SortedTable):
     """The knowledge of nodes about others, by key (group, node that knows, known node)."""
 
     def below(self, owner: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +53,7 @@ class Known(SortedTable):
 
 
 @dataclass
-class Children(Known):
+class Children(NodeEntries):
     """The rounds of children's last check-in and adoption, by key (group, parent, child)."""
 
     last: np.ndarray = field(default_factory=whole_numbers)
@@ -61,7 +61,7 @@ class Children(Known):
 
 
 @dataclass
-class Certificates(Known):
+class Certificates(NodeEntries):
     """The certificates that nodes have; parents have not been told of ``fresh`` ones yet."""
 
     number: np.ndarray = field(default_factory=whole_numbers)
