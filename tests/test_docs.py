@@ -2,11 +2,13 @@
 
 import configparser
 import csv
+import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,20 @@ def test_files_that_a_page_names_exist(page):
     folders = (ROOT, ROOT / "scribe_spark")
     missing = [name for name in named if not any((one / name).exists() for one in folders)]
     assert not missing
+
+
+def imported_names() -> list[tuple[str, str]]:
+    """Return (module, name) of each name of the package that a page or notebook imports."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "jobs").rglob("*.py")]
+    line = re.compile(r"^ *from (scribe_spark[\w.]*) import (?:\(([^)]+)\)|(.+)$)", re.MULTILINE)
+    found = [match.groups("") for page in pages for match in line.finditer(page.read_text())]
+    listed = [(module, few or many) for module, many, few in found]
+    return sorted({(of, one) for of, names in listed for one in re.findall(r"\w+", names)})
+
+
+@pytest.mark.parametrize(("module", "name"), imported_names())
+def test_what_pages_import_is_there(module, name):
+    assert hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}")
 
 
 def test_names_of_code_in_design_exist():

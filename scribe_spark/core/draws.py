@@ -224,6 +224,14 @@ def scaled(found: np.ndarray, most: np.ndarray | int) -> np.ndarray:
     return ((found >> np.uint64(32)) * span >> np.uint64(32)).astype(np.int64)
 
 
+def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
+    """Return a uniform whole number in [0, n) (BIGINT) for each row, for users' rules.
+
+    The bias is below n / 2**64.
+    """
+    return F.pmod(bits(seed, purpose, *rows), F.lit(n).cast("bigint"))
+
+
 def stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
     """Return a stream, keyed by (seed, purpose, row), whose ``random_raw`` returns 64-bit words."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
