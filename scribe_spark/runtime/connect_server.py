@@ -80,7 +80,7 @@ def start_server(master: str, settings: Mapping[str, str]) -> ConnectServer:
 
 
 def _free_port() -> int:
-    """A free port below those that a system gives to sockets without one, as those of Spark."""
+    """Return a free port below those that a system gives to sockets without one (Spark's)."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         with suppress(OSError):
@@ -89,7 +89,7 @@ def _free_port() -> int:
 
 
 def _listens(pid: int, port: int) -> bool:
-    """A process, or one below it, listens on a port; that another program may have taken."""
+    """Return True if a process, or one below it, listens on a port: another one may have it."""
     with suppress(psutil.Error):
         top = psutil.Process(pid)
         return any(
