@@ -113,8 +113,8 @@ def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
 class Publishing(Rows):
     """The publications that begin in a round; a publication's name is its index; arrays (p,).
 
-    `at_us` is the time since the begin of the round, and `size` is 0 if publications have no size.
-    Of the publications of a group in the round, those with one `turn` have different sources, and
+    `group` is an index, `node` the position of the source; `at_us` is the time since the begin of
+    the round, and `size` is in bytes, 0 if publications have no size.  Of the publications of a group in the round, those with one `turn` have different sources, and
     turns ascend with time; all are 0 without a schedule.
     """
 
@@ -197,7 +197,10 @@ class GroupEvents:
         at_us: np.ndarray | None = None,
         size: np.ndarray | None = None,
     ) -> GroupEvents:
-        """Return the group events among `event` (names); a negative time is 0."""
+        """Return the group events among events, given by numbers of nodes and groups.
+
+        `event` has their names; `at_us` and `size` are those of a schedule, a negative time is 0.
+        """
         some = np.isin(event, _KINDS)
         event, number = event[some], node[some]
         position, index = known.positions(number), index_sorted(groups.number, group[some])

@@ -62,7 +62,8 @@ class OwnRounds:
     """The own rounds of a system beside the rounds of the world, in whole microseconds.
 
     Both begin at time 0 and follow each other without a gap.  A world's round contains the system's
-    own rounds that begin in it; the rest of the last one belongs to the next round.
+    own rounds that begin in it; the rest of the last one belongs to the next round.  An own round
+    is at most as long as one of the world.
 
     Examples
     --------
@@ -208,7 +209,11 @@ class LivingRound:
     def lost_copies(
         self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
     ) -> Lost | None:
-        """Return the losses of copies of (some) publications, keyed by `more` columns, too."""
+        """Return the losses of copies of publications; None if the network loses no copies.
+
+        `facts` has the nodes, `some` are indices in `publish` (by default all), and `more` are
+        columns of links that are further keys of the draws.
+        """
         losses = Losses.of(facts, self.kernel)
         if losses is None:
             return None
@@ -217,7 +222,7 @@ class LivingRound:
         return losses.of_publications(key, publish.node, more)
 
     def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
-        """Return the jitter of copies of (some) publications; None without jitter."""
+        """Return the jitter of copies of publications (see :meth:`lost_copies`), or None."""
         jitter = Jitter.of(facts, self.kernel)
         if jitter is None:
             return None
@@ -728,7 +733,10 @@ class SystemOnBuckets:
         now: LivingRound,
         measure: Callable[[SystemRound], None] | None = None,
     ) -> SystemRound:
-        """Play the own rounds in a round of the world; `measure` sees the buckets' tables."""
+        """Play the own rounds that begin in a round of the world; return one result for all.
+
+        ``measure(result)`` is called while buckets still have :data:`DELIVERED`, :data:`CARRIED`.
+        """
         kept = Tables.of(player.take(*self.kept))
         done = play_own_rounds(partial(self.play_round, player, kept), now)
         if measure is not None:

@@ -43,6 +43,8 @@ def _no_lookups() -> pa.Table:
 
 @dataclass
 class RoundLeft:
+    """The results of a round on the driver (see `PlayedRound`); `lookups` is `schemas.LOOKUPS`."""
+
     played: Played
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     lookups: pa.Table = field(default_factory=_no_lookups)

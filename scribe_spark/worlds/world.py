@@ -183,10 +183,24 @@ class World:
         engine: str | None = None,
         event_files: EventFiles | None = None,
     ) -> World:
-        """Return a world from a saved state: the table :attr:`saved` of a world.
+        """Return a world from a saved state.
 
-        `nodes` has all nodes, also dead ones and nodes that may arrive later.  The state must have
-        been saved with the same number of buckets.  The rest is described in :meth:`start`.
+        Parameters
+        ----------
+        rows : DataFrame
+            The saved table :attr:`saved` of a world.
+        nodes : DataFrame or Batches
+            All nodes, also dead ones and those that may arrive later: ``node, id_hi, id_lo,
+            router``.
+        buckets : int
+            The number of buckets with which the state was saved.
+        events, underlay, protocols, engine, event_files
+            See :meth:`start`.
+
+        Raises
+        ------
+        InputError
+            The state was saved with another number of buckets.
         """
         with describe_jobs(rows.sparkSession, "start of the world"):
             saved_with, number = read_header(rows)
@@ -219,6 +233,10 @@ class World:
             The number of nodes that live at the start: those with the smallest numbers.
         events : DataFrame
             Checked events: ``round, node, event, group``; with a schedule also ``time, size``.
+        underlay : Underlay
+            The routes between routers.
+        protocols : Protocols
+            The protocols that each round plays.
         overlay : str
             The way to fill tables at the start: ``perfect`` or ``arrivals``.
         engine : str, optional
@@ -228,6 +246,11 @@ class World:
             The files of `events`, if all tasks can read them.
         knowledge : DataFrame, optional
             The tables of all nodes at the start (`schemas.KNOWLEDGE`), instead of filling them.
+
+        Raises
+        ------
+        InputError
+            Worlds cannot start from this overlay.
         """
         check_start(overlay)
         with describe_jobs(events.sparkSession, "start of the world"):
