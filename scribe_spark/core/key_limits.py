@@ -53,7 +53,10 @@ def most_turns(groups: int, nodes: int, deadline: int) -> int:
 def refuse_groups_of_world(
     groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
 ) -> None:
-    """Refuse more groups than have a key with a round or publication, and a node, each."""
+    """Refuse more groups than the 64-bit keys of a world can number; `deadline` is in rounds.
+
+    Keys have a round, a group and a node, or a node and a publication before its deadline.
+    """
     pending = deadline + 1, f"lost_after = {deadline}"
     times, because = max(pending, (-(-rounds // nodes), f"rounds = {rounds}"))
     refuse_groups(groups, nodes, members, times=times, because=because)

@@ -95,8 +95,8 @@ _SCALES: dict[Quantity, _Scale] = {
 def parse(quantity: Quantity, text: object, least: int = 0, usual: str = "") -> int:
     """Return a text with a unit as whole base units: bytes, bits per second or microseconds.
 
-    `least` is accepted; `usual` is the unit of a number without one, refused if it is empty.  A
-    ValueError says what would be good.
+    `least` is the least number that is accepted; `usual` is the unit of a number without one, which
+    is refused if it is empty.  A ValueError says what would be good.
     """
     scale = _SCALES[quantity]
     found = _NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None

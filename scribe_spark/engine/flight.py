@@ -133,7 +133,11 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
 
 
 class _Stream:
-    """The Flight stream on which this task sends its messages to another task."""
+    """The Flight stream on which this task sends its messages to another task.
+
+    The caller itself writes a small message, for which the buffers always have room.  A thread
+    writes a large one, which waits until the other task reads: for ever, if that task hangs.
+    """
 
     def __init__(self, rank: int, address: Address, secret: bytes, patience: float) -> None:
         self._headers = [(_TOKEN.encode(), address.token(secret).encode())]

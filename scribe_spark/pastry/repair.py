@@ -218,6 +218,7 @@ class _RepairLeaves(NodeProgram):
         states = self.states(bucket, tables)
         in_turn = _side_of(states, node, side)[:, ::-1]
         answers = self.environment.is_alive(in_turn)
+        # questions to dead leaves whose death is not detected are lost; the next farthest is asked
         before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
         lost = int(np.count_nonzero(before))
         asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)].astype(np.int64)

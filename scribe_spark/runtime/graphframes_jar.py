@@ -41,6 +41,7 @@ def fetch(folder: str | Path = FOLDER, patience: float = PATIENCE) -> str:
             f"GraphFrames: {COORDINATES} cannot be fetched ({why}); everything but "
             f"graphframe() works. Later: `make graphframes`, or put the jars in {folder / 'jars'}"
         )
+    # the stamp of the Makefile: not every ``make`` tries again after a failure
     replace_file(folder / "asked", f"{line}\n".encode())
     return line
 

@@ -93,6 +93,7 @@ def _limit_files(root: Path) -> list[Path]:
         return []
     files = []
     for line in lines:
+        # version 2 has a line ``0::/group`` and one hierarchy, version 1 ``4:memory:/group``
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         if not controllers:
             top, name = root / "sys/fs/cgroup", "memory.max"
@@ -100,6 +101,7 @@ def _limit_files(root: Path) -> list[Path]:
             top, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
+        # in a container, the group may have the host's name, while its files are at the top
         inside = Path(group.lstrip("/"))
         files += [top / folder / name for folder in (inside, *inside.parents)]
     return files

@@ -309,6 +309,7 @@ def record(sessions: Sessions, tables: Tables) -> None:
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists:
     """Return the member lists with new entries, the columns `listed`."""
+    # of several entries for a member, that with the largest number is kept
     key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
     order = order_of(key, listed["number"])
     order = order[last_of_runs(key[order])]
@@ -376,7 +377,10 @@ class Join(ToRoot):
 
 @dataclass(frozen=True)
 class SendTree(SessionProgram):
-    """Route TREEs to members; nodes record the member once the TREE has arrived."""
+    """Route TREEs to members; nodes record the member once the TREE has arrived.
+
+    They learn this by an acknowledgement that is not counted.
+    """
 
     #: The table of JOINs to answer or of members to find: ``at`` (where the TREE starts),
     #: ``session``, ``member``, ``number``; if TREEs carry publications, also ``hops, delay_us`` of

@@ -84,7 +84,11 @@ def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
 def table_hop(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, Met]:
-    """Return next hops by routing tables alone, by Pastry without an entry; and dead nodes met."""
+    """Return next hops by routing tables alone, and the dead nodes that messages met.
+
+    If the cell is empty or its node is dead, the message takes Pastry's next hop.  That may try the
+    same node again, which is then reported twice.
+    """
     onward, _ = table_entry(states, at, keys)
     dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
     met = onward[dead]

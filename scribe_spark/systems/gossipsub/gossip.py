@@ -293,7 +293,7 @@ class Gossip(Lacking):
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
         """Return the row ranges of places in the table of connections."""
-        if CONNECTED not in tables:
+        if CONNECTED not in tables:  # found once, because only `mesh.Dial` changes connections
             tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
         return read_table(Runs, tables, CONNECTED)
 

@@ -138,7 +138,7 @@ class CountCopies(PublicationProgram):
         return np.bincount(message, minlength=len(self.messages.topic))
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
-        """Count payloads."""
+        """Return first copies and duplicates by message, and the first copies by IWANT."""
         firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
         by_iwant, noted = 0, list[Columns]()
         for name in (COPIES, ANSWERS):

@@ -62,7 +62,10 @@ class Children(NodeEntries):
 
 @dataclass
 class Certificates(NodeEntries):
-    """The certificates that nodes have; parents have not been told of ``fresh`` ones yet."""
+    """The certificates that nodes have, with the round (``number``) of adoption and the ``parent``.
+
+    Parents have not been told of ``fresh`` ones yet.
+    """
 
     number: np.ndarray = field(default_factory=whole_numbers)
     parent: np.ndarray = field(default_factory=whole_numbers)

@@ -243,6 +243,7 @@ class Round(Members):
         """Return members that evaluate their position now, and have a living parent."""
         due = np.flatnonzero(self.alive & (self.next_evaluation == self.now))
         self.next_evaluation[due] += self.rules.evaluation
+        # a round has one certificate of a node: none who was listed anew in this round
         return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
 
     def _going_up(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

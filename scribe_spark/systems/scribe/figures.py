@@ -148,7 +148,7 @@ def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
 
 def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Return True for sources that are the node itself or on its known path to the root."""
-    if scribe.settled:
+    if scribe.settled:  # there, a JOIN never visits a node below its source
         return np.zeros(len(rows), dtype=bool)
     entries = scribe.state.entries
     there = rows >= 0

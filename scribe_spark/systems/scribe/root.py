@@ -81,7 +81,10 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:
-    """Store group states newer than the receiver's copy; a root stays the root and joins itself."""
+    """Store group states newer than the receiver's copy; of equal ones, the nearest sender's.
+
+    A root that receives a newer state stays the root, takes over the state, and repairs its tree.
+    """
     copies = scribe.state.copies
     states = states.take(nearness_order(scribe, states.group, states.sender))
     for turn in turns(scribe.key(states.group, states.to)):
@@ -164,6 +167,7 @@ def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
     copies = scribe.state.copies
     if REPLICA in inbox:
         states = SentStates.received(scribe, inbox[REPLICA])
+        # on a broken ring a group may have several roots: their states come one after the other
         states = states.take(np.lexsort((states.sender, states.to, states.group)))
         for turn in turns(scribe.key(states.group, states.to)):
             one = states.take(turn)

@@ -290,7 +290,11 @@ def _grow_in_task(
 
 
 def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
-    """Return trees with given edges, for example those of a user's variant."""
+    """Return trees with given edges, for example those of a user's variant.
+
+    `groups` has ``group, key_hi, key_lo, root``, `members` has ``group, node``, and `edges` has
+    ``group, parent, child``.  MULTICAST reads the tables of buckets, so both ends store an edge.
+    """
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
     ring, number = overlay.ring, listed.column("group").to_numpy()
 
