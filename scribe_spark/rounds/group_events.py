@@ -114,8 +114,9 @@ class Publishing(Rows):
     """The publications that begin in a round; a publication's name is its index; arrays (p,).
 
     `group` is an index, `node` the position of the source; `at_us` is the time since the begin of
-    the round, and `size` is in bytes, 0 if publications have no size.  Of the publications of a group in the round, those with one `turn` have different sources, and
-    turns ascend with time; all are 0 without a schedule.
+    the round, and `size` is in bytes, 0 if publications have no size.  Of the publications of a
+    group in the round, those with one `turn` have different sources, and turns ascend with time;
+    all are 0 without a schedule.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
