@@ -131,11 +131,11 @@ class ClockKernel(Protocol):
     wakes: ClassVar[Sequence[str]]
 
     def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """Read the state of a bucket from its tables: `windows.STATE`, then `windows.LINKED`."""
+        """Read the state of a bucket from its tables: `STATE`, then `LINKED`."""
         ...
 
     def end(self, tables: Tables) -> None:
-        """Write the tables of the bucket: its state, and its first copies (`windows.RECEIPTS`)."""
+        """Write the tables of the bucket: its state, and its first copies (`RECEIPTS`)."""
         ...
 
 
@@ -291,7 +291,7 @@ class BucketClock:
     # --- what the program calls
 
     def command(self, commands: Columns) -> None:
-        """Enter commands, from rows of the table `windows.COMMANDS`, into the calendar."""
+        """Enter commands, from rows of the table `COMMANDS`, into the calendar."""
         node = commands["node"]
         if not len(node):
             return

@@ -1,7 +1,7 @@
 """Values as text, and the style of all drawings: colours, dashes, sizes, ticks of axes.
 
-A system has one colour and one marker in all figures, and one label (`systems.System`).  If a
-figure shows two measures of a system, the first is solid and the second dashed.
+A system has one colour and one marker in all figures, and one label (`systems.registry.System`).
+If a figure shows two measures of a system, the first is solid and the second dashed.
 """
 
 from __future__ import annotations

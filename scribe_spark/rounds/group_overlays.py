@@ -130,7 +130,11 @@ class Overlays:
     tree: np.ndarray = field(default_factory=whole_numbers)
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
-        """Return the edges of groups' overlays, repeated for each publication of their group."""
+        """Return the edges of groups' overlays, repeated for each publication of their group.
+
+        `edges` has ``group`` (an index), ``node, peer`` and others; the result also has
+        ``publication`` (an index).
+        """
         order = np.argsort(edges["group"], kind="stable")
         begin, end = (np.searchsorted(edges["group"][order], self.of + more) for more in (0, 1))
         publication, row = expand(begin, end)
@@ -161,7 +165,11 @@ class Overlays:
         return {**ends, "rank": index_in_run(of), "delay_us": delay_us}
 
     def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
-        """Return edges down trees, but to sources, and from sources to roots (NONE: no tree)."""
+        """Return edges down trees, without those to sources, and edges from sources to roots.
+
+        `down` has ``publication`` (an index), ``node, peer``; `root` (p,) has the root of each
+        publication's tree, NONE without a tree.
+        """
         other = np.flatnonzero(down["peer"] != self.source[down["publication"]])
         up = np.flatnonzero((root >= 0) & (root != self.source))
         first = {"publication": up, "node": self.source[up], "peer": root[up]}

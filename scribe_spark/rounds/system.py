@@ -418,7 +418,10 @@ class SystemRound:
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def without_times(self, merged: bool) -> Begun:
-        """Return the publications with sizes whose deliveries have no times yet."""
+        """Return the publications with sizes whose deliveries have no times yet.
+
+        `merged` is True if routers duplicate the system's packets.
+        """
         of = Multicasts() if self.multicasts is None else self.multicasts
         if self.begun is not None and not merged:
             return self.begun

@@ -6,7 +6,7 @@ A heartbeat plays programs on buckets:
 2. subscribers with few connections dial others (`mesh.Dial`; G19);
 3. subscribers JOIN and maintain their meshes (`mesh.Maintain`; G6 to G8);
 4. nodes announce what they hold (`gossip.Gossip`; G13, G20), and sources publish
-   (`publication.Spread`, `publication.Copies`; G10, G21);
+   (`publication.SpreadMessages`, `publication.SendCopies`; G10, G21);
 5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
 The orchestrator keeps the list of publications that are still announced or not yet due; all other

@@ -41,7 +41,7 @@ SPARE_JOIN, SPARE_LEAVE = "spare_join", "spare_leave"
 #: All kinds of control messages.
 CONTROL = (SUBSCRIBE, ACK, DROP, PATH, LEAVE, FAIL, ANYCAST, SPARE_JOIN, SPARE_LEAVE)
 
-#: Measure of a round -> its unit, and the sums (`channels.Channels.measured`) of which it is the
+#: Measure of a round -> its unit, and the sums (`channels.Channels.tables`) of which it is the
 #: quotient, or one sum.
 MEASURES = {
     "interior.one": ("share", "at_most_one", "members"),
