@@ -17,6 +17,8 @@ settled, and skip step 4 if no node announces anything.
 A run is a round without end: all subscribers join in its first heartbeat, and meshes are built as
 rule G4 says.  The publications follow in the next heartbeat, whose number in draws is 0, and then
 heartbeats with gossip until no node lacks a publication, or none announces one (G13).
+
+Rules: docs/rules.md, G1 to G22.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ class NaradaPeriod:
         return self._network.round_trips(self._meshes.node[e], self._meshes.node[j]) // 2
 
     def _change_entries(self) -> None:
-        """Remove entries that nobody knows; add newcomers, with links to drawn members (D11)."""
+        """Remove entries that nobody knows; let newcomers link to drawn members (D11, D12)."""
         of = self._meshes
         kept, known = self._waiting.has(of.key), of.cells["heard"] >= 0
         for squares in of.squares:
