@@ -240,7 +240,7 @@ class Introduce(WaveProgram):
         return {_EARLIER: {AT: asker[row], "entry": entries[row, column].astype(np.int64)}}
 
     def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
-        """Add named nodes to tables of arrived nodes (P29); these greet entries and leaves."""
+        """Add named nodes to tables of arrived nodes (P29), which greet new entries and leaves."""
         states = self.states(bucket, tables, CELLS)
         arrived, nobody = inbox[_LEARN][AT] - states.first, np.empty(0, dtype=np.int64)
         named = inbox.get(_EARLIER, {AT: nobody, "entry": nobody})

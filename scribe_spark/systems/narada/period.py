@@ -302,7 +302,7 @@ class NaradaPeriod:
         return self._network.round_trips(self._meshes.node[e], self._meshes.node[j]) // 2
 
     def _change_entries(self) -> None:
-        """Remove entries that nobody knows; let newcomers link to drawn members (D11, D12)."""
+        """Remove entries that nobody knows; add newcomers, with links to drawn members (D11)."""
         of = self._meshes
         kept, known = self._waiting.has(of.key), of.cells["heard"] >= 0
         for squares in of.squares:
@@ -337,7 +337,7 @@ class NaradaPeriod:
         self._link(e, column)
 
     def _send_vectors(self) -> None:
-        """Let each member send its vector to its neighbours; count bytes, also of answers."""
+        """Let members send vectors to their neighbours (D12); count bytes, also of answers."""
         of = self._meshes
         sends = of.is_in[of.a]
         self._send("vector", of.a[sends], of.b[sends])

@@ -150,7 +150,7 @@ class NicePeriod:
             self._period.give_up(group, node, member[heard] % self._size)
 
     def join(self) -> tuple[np.ndarray, np.ndarray]:
-        """Let newcomers descend from the top layer (V2); return those with leaders, and these."""
+        """Let newcomers descend from the top (V2); return those that got leaders, and leaders."""
         groups, top, head = tops(self._layers, self._size)
         self._heads = head[find_sorted(self._departs, head) < 0]  # the rendezvous points
         begun = self._waiting.take(self._waiting.number <= self._period.number)

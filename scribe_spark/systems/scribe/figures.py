@@ -40,7 +40,7 @@ def leave_trees(scribe: Scribe) -> None:
 
 
 def left_trees(scribe: Scribe, came: Columns) -> None:
-    """Nodes whose children left by LEAVEs (`came`), and that are not needed, leave, too."""
+    """Let nodes leave, too, that are not needed after a child has left by a LEAVE (`came`)."""
     row = distinct(scribe.entry(came["group"], came[AT]))
     _leave_up(scribe, row[row >= 0])
 
