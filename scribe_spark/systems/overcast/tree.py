@@ -247,7 +247,7 @@ class Round(Members):
         return due[self.alive[self.parent[due]] & (self.number[due] != self.now)]
 
     def _going_up(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the members in `row` (a mask) that ask their grandparents, and the grandparents."""
+        """Return the mask of members in `row` that ask their grandparents, and the latter."""
         parent = self.parent[row]
         above = self.parent[parent]
         enters = above == self.entry[self.of[row]]
