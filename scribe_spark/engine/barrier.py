@@ -72,19 +72,22 @@ def run_in_tasks(
     columns: Sequence[str | Column],
     folder: str | None = None,
     patience: float | None = None,
+    place: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> tuple[DataFrame, pa.Table]:
     """Run one job in which each task turns the rows of its bucket into new rows.
 
     Task number b reads the `ROWS` of bucket b; ``work(exchange, batches)`` may exchange messages
     with the other tasks.  The tasks tell their addresses in `folder` if they share one, else by
     Spark's barrier; a single task needs neither.  A task that does not answer for `patience`
-    seconds (by default 60) counts as lost.  Return the new rows, materialised, and the `columns` of
-    all new rows.  An `InputError` of a task is raised as such, other errors and repeatedly lost
-    tasks as a `RunError`.
+    seconds (by default 60) counts as lost.  ``place(rows)`` partitions what a single task has made.
+    Return the new rows, materialised, and the `columns` of all new rows.  An `InputError` of a task
+    is raised as such, other errors and repeatedly lost tasks as a `RunError`.
     """
     frame = _in_tasks(rows, tasks, work, patience, folder)
     if tasks > 1:  # the shuffle lets Spark run the stage again, and ends the barrier stage
         frame = frame.repartitionById(tasks, F.col("bucket"))
+    else:
+        frame = place(frame)
     wanted = [*columns, _error_of_task()]
     # with a shuffle, Spark itself runs the stage again
     tries = 1 if tasks > 1 else _TRIES

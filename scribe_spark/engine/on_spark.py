@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 import re
 import shutil
 import time
@@ -62,7 +61,7 @@ class Costs:
         return f"{self.supersteps} supersteps, {self.messages:,} messages of {size}"
 
     def __add__(self, other: Costs) -> Costs:
-        return Costs(*map(operator.add, astuple(self), astuple(other)))
+        return Costs(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 class Layout:
@@ -214,7 +213,8 @@ class BucketTables:
                 yield from _rows_of(bucket, tables, held[bucket], folder)
 
         with describe_jobs(layout.spark, name):
-            self._accept(_Made.read(*run_in_tasks(rows, tasks, work, _seen(), folder)))
+            made = run_in_tasks(rows, tasks, work, _seen(), folder, place=layout.partition)
+            self._accept(_Made.read(*made))
 
     def settle(self) -> None:
         """Compute the first rows now, which are lazy, unless a program has been played."""
