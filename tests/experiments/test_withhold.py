@@ -77,7 +77,8 @@ def play_trees(spark, config: RunConfig, out: Path) -> None:
     run(spark, config, how, phases=phases).close()
 
 
-@pytest.mark.parametrize("sizes", [pytest.param({}, marks=pytest.mark.slow), SIZES])
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [{}, SIZES])
 def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     """What is reached is what a walk down the trees of the same run without the option reaches."""
     silent = set(range(0, 60, 4))
@@ -111,10 +112,9 @@ def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     assert len(found[found["system"] == "ip_multicast"]) == len(members)
 
 
-@pytest.mark.parametrize("sizes", [{}, SIZES])
-def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes):
+def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path):
     given = {"nodes": 60, "groups": 3, "systems": "gossipsub", "withhold": "40%"}
-    config = RunConfig(**NETWORK, **given, **sizes, **THIN, overlay="perfect")
+    config = RunConfig(**NETWORK, **given, **SIZES, **THIN, overlay="perfect")
     silent = withheld_nodes(config)
     sent = {}
     for kind in ("payload", "all"):

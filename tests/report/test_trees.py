@@ -1,6 +1,5 @@
 """Drawings of trees: over a map, in layers, by places where they are large; pictures of systems."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +10,10 @@ from matplotlib.colors import to_hex
 
 from scribe_spark.experiments.reporting import read_pictures
 from scribe_spark.experiments.round_in_run import _group_of_picture
-from scribe_spark.report.run import render
 from scribe_spark.report.style import DEPTHS
 from scribe_spark.report.trees import (
     MOST_LINES,
     MOST_NODES,
-    MOST_NUMBERS,
     GroupTree,
     RunTrees,
     layers,
@@ -24,7 +21,7 @@ from scribe_spark.report.trees import (
     tree_figures,
 )
 
-from .sample import NOTHING, Page, spots, texts, words
+from .sample import spots, texts, words
 
 COLOURS = [colour for colour, _ in DEPTHS]
 
@@ -139,16 +136,6 @@ def test_a_large_tree_without_coordinates_is_drawn_in_layers():
         above = here
 
 
-def test_routers_without_domains_are_places_of_their_own():
-    frame, links = network()
-    frame = frame.assign(kind=None, domain=pd.array([None] * len(frame), dtype="Int64"))
-    small, large = random_tree(20, len(frame)), random_tree(MOST_NODES + 1, len(frame))
-    assert "stub" not in drawn(small, frame, links).svg
-    figure = drawn(large, frame, links)
-    assert {lines[0].split()[0] for lines in words(figure.svg)} == {"router"}
-    assert "edges inside a router" in figure.caption
-
-
 @pytest.mark.parametrize("n", [1, 2, MOST_NODES, MOST_NODES + 1])
 @pytest.mark.parametrize("other", [{}, {"y": np.nan}, {"x": 1.0, "y": 2.0}], ids=str)
 def test_any_size_can_be_drawn_and_equal_trees_are_drawn_alike(n, other):
@@ -176,22 +163,6 @@ def test_layout_and_subtrees_against_recursion():
     for index, children in below.items():
         if children:
             assert across[index] == (across[children[0]] + across[children[-1]]) / 2
-
-
-def test_the_page_has_the_trees_and_says_what_is_left_out():
-    frame, links = network()
-    trees = [
-        ("smallest group", random_tree(5, len(frame), 1)),
-        ("largest group", replace(random_tree(900, len(frame), 3), group=9)),
-    ]
-    report = render([], {}, NOTHING, RunTrees(trees, frame, links, "<2> groups are not drawn."))
-    page = Page(report.html)
-    assert len(page.ids) == len(set(page.ids))
-    names = ["tree-smallest", "tree-largest"]
-    assert [name for name in report.figures if name.startswith("tree")] == names
-    assert all(report.figures[name] in report.html for name in names)
-    assert "Group 9, the largest group" in report.html
-    assert "&lt;2&gt; groups are not drawn." in report.html
 
 
 # --- pictures of systems
@@ -255,22 +226,3 @@ def test_a_picture_has_a_legend_and_numbers_where_they_change(
     (axes,) = figure.drawing.figure.axes
     assert sorted({text.get_text() for text in axes.texts if text.get_gid()}) == numbers
     assert len(words(figure.svg)) == 5
-
-
-def test_few_nodes_of_a_large_picture_have_numbers():
-    chain = [(at, at + 1, 0, float(1000 - at)) for at in range(100)]
-    found = RunTrees([], *network(stubs=30), pictures=pictures(overcast=chain))
-    (figure,) = tree_figures(found)
-    numbers = {text for text in texts(figure.svg) if text[0] == "9" or text == "1,000"}
-    assert 3 < len(numbers) <= MOST_NUMBERS
-
-
-@pytest.mark.parametrize("other", [{}, {"x": np.nan}], ids=["domains", "bars"])
-def test_a_large_picture_is_drawn_by_domains_or_as_bars(other):
-    edges = [((at - 1) // 4, at, -(at < 6), 1.0) for at in range(1, 150)]
-    edges += [(at, 150 + at, 0, 2.0) for at in range(1, 4)]
-    found = RunTrees([], *network(stubs=30, **other), pictures=pictures(nice=edges))
-    (figure,) = tree_figures(found)
-    assert {"edges by layer", "layer 1", "layer 0", "5", "147"} <= {*texts(figure.svg)}
-    assert "edges: 5 (layer 1), 147 (layer 0)." in figure.words
-    assert "A number" not in figure.caption

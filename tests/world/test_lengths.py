@@ -56,10 +56,6 @@ def test_a_round_lasts_as_long_as_the_longest_of_the_systems_that_are_named(
     assert words is None or lengths.rounds_in_words(config) == words
 
 
-def test_a_world_of_pastry_alone_has_nominal_rounds():
-    assert lengths.rounds_in_words(WorldConfig()) == "30 s: one round of Pastry"
-
-
 def test_own_rounds_are_those_that_begin_in_the_round():
     """Exactly, whatever is left of the last one: of 0.7 s in 30 s by fractions."""
     config = WorldConfig(**GROUPS, systems="scribe,gossipsub", gossipsub_preset="ethereum")
@@ -130,16 +126,6 @@ def test_lengths_that_no_round_can_have_are_refused(reads, given, line):
     with pytest.raises(InputError) as refused:
         reads(WorldConfig(**GROUPS, **given))
     assert str(refused.value).startswith(line)
-
-
-@pytest.mark.parametrize("publishers", [3, 7, 49, 999])
-def test_the_proposed_length_is_accepted(publishers):
-    given = {"round_seconds": 29.7, "publishers": publishers}
-    with pytest.raises(InputError) as refused:
-        publish_rate(WorldConfig(**GROUPS, **given, publish_seconds=1e-3))
-    least = float(refused.value.remedy.rpartition(" ")[2])
-    assert publish_rate(WorldConfig(**GROUPS, **given, publish_seconds=least)) <= publishers
-    assert least == pytest.approx(29.7 / publishers, rel=1e-12)
 
 
 # --- own rounds

@@ -20,7 +20,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import Ring
-from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments import run_world
 from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.steps import Work
 from scribe_spark.rounds.events import Events
@@ -149,24 +149,6 @@ def test_the_live_nodes_are_an_overlay_of_their_own(begin):
     of_live = {cell for cell in cells if {cell[0], cell[-1]} <= alive}
     assert set(map(tuple, overlay.routing_table().collect())) == of_live < cells
     overlay.release()
-
-
-def test_contacts_may_be_discovered(begin):
-    config = CONFIG.replace(contact="discovered", replacement="arrive")
-    world = begin(config)
-    measured = [world.step() for _ in range(3)]
-    assert sum(round.get("messages.probe", 0) for round in measured) > 20
-    assert all(round["lookups.right"] > 0.9 for round in measured)
-
-
-def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation, begin):
-    config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
-    world = begin(config)
-    with Simulation(simulation.spark, config, shares=simulation) as overlay:
-        _, cells = tables_of(world)
-        assert overlay.overlay.table_entries()["entries"].to_pylist() == [len(cells)]
-        assert cells == set(map(tuple, overlay.overlay.routing_table().collect()))
-        assert world.step()["leaf_sets.right"] == 1.0
 
 
 def test_delay_of_cells_beside_the_nearest_nodes(simulation):
