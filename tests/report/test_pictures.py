@@ -152,23 +152,6 @@ def test_the_three_drawings_of_a_failure(marks):
     assert marks["#0072b2", 2] == 2 + 1
 
 
-def test_what_is_below_an_orphan_is_cut_off():
-    children = PARENTS | {300: 30, 301: 300}
-    left = {node: parent for node, parent in children.items() if node != 3}
-    parts = [
-        frame(1, "before", 5, children),
-        frame(1, "after", 5, children, (30, 31), (3,)),
-        frame(2, "after", 5, left | {30: 4, 31: 4, 50: 4, 20: 50}),
-    ]
-    figures = drawn(parts)
-    assert figures["tree-failure"].words.endswith("4 live nodes are cut off from the root.")
-    assert told(figures["tree-failure"])["node 301"][0] == "member, below an orphan"
-    assert figures["tree-repaired"].words == (
-        "1 round later no node is an orphan: 3 nodes have a new parent, 1 is new in the tree."
-    )
-    assert told(figures["tree-repaired"])["node 50"][0] == "member, new in the tree"
-
-
 def test_which_failure_is_drawn():
     def chosen(*parts: list[pd.DataFrame]) -> tuple[int, int]:
         found = scene(*parts)

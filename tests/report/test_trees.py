@@ -1,6 +1,5 @@
 """Drawings of trees: over a map, in layers, by places where they are large; pictures of systems."""
 
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ from scribe_spark.report.trees import (
     tree_figures,
 )
 
-from .sample import spots, texts, words
+from .sample import texts, words
 
 COLOURS = [colour for colour, _ in DEPTHS]
 
@@ -114,28 +113,6 @@ def test_a_large_tree_is_drawn_by_domains():
     assert told["transit domain 0"][1] == f"{(domain == 0).sum()} nodes of the tree"
 
 
-def test_a_large_tree_without_coordinates_is_drawn_in_layers():
-    frame, links = network(x=np.nan)
-    tree = random_tree(5000, len(frame))
-    told = spots(drawn(tree, frame, links).svg)
-    assert told[0][1][0] == f"node {tree.node[0]}, the root"
-    assert told[0][1][3] == "4,999 nodes below it"
-    # bars of one depth lie side by side, each below that of its parent
-    bars: dict[str, list[tuple[float, float]]] = {}
-    for bar, _ in told:
-        x, width = float(bar.get("x", "")), float(bar.get("width", ""))
-        bars.setdefault(bar.get("y", ""), []).append((x, x + width))
-    assert len(bars) > 4
-    above = [(0.0, 1000.0)]
-    for y in sorted(bars, key=float):
-        here = sorted(bars[y])
-        for one, other in pairwise(here):
-            assert one[1] <= other[0] + 0.11
-        for left, right in here:
-            assert any(a - 0.11 <= left and right <= b + 0.11 for a, b in above)
-        above = here
-
-
 @pytest.mark.parametrize("n", [1, 2, MOST_NODES, MOST_NODES + 1])
 @pytest.mark.parametrize("other", [{}, {"y": np.nan}, {"x": 1.0, "y": 2.0}], ids=str)
 def test_any_size_can_be_drawn_and_equal_trees_are_drawn_alike(n, other):
@@ -205,24 +182,3 @@ def test_a_picture_is_a_tree_whose_levels_are_ranks():
     assert star.parent.tolist() == [-1, 0, 0, 0, 0]
     assert [star.level_name(level) for level in (1, 2, 3)] == ["stripe 7", "stripe 0", "parents"]
     assert star.member.tolist() == [True, True, True, False, True]
-
-
-@pytest.mark.parametrize(
-    ("system", "edges", "legend", "numbers"),
-    [
-        ("nice", NICE, {"edges by layer", "layer 1", "layer 0", "top leader"}, []),
-        ("overcast", OVERCAST, {"from 100 Mbit/s", "from 3 Mbit/s"}, ["1.5", "100"]),
-        ("splitstream", SPLITSTREAM, {"stripe 7", "parents", "forwarder"}, ["1", "2"]),
-    ],
-)
-@pytest.mark.parametrize("other", [{}, {"x": np.nan}], ids=["map", "layers"])
-def test_a_picture_has_a_legend_and_numbers_where_they_change(
-    system, edges, legend, numbers, other
-):
-    (figure,) = tree_figures(RunTrees([], *network(**other), pictures=pictures(**{system: edges})))
-    assert figure.name == f"picture-{system}"
-    assert figure.title.endswith(", group 7: 4 members")
-    assert legend <= {*texts(figure.svg)}
-    (axes,) = figure.drawing.figure.axes
-    assert sorted({text.get_text() for text in axes.texts if text.get_gid()}) == numbers
-    assert len(words(figure.svg)) == 5

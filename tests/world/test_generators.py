@@ -391,20 +391,6 @@ def test_what_a_generator_cannot_do_is_refused_without_spark(name):
     assert refusal(**given).startswith(says)
 
 
-def test_ready_worlds_are_possible_and_as_their_comments_say():
-    files = {path.stem: read_toml(path) for path in DATA.glob("world_*.toml")}
-    for file in files.values():
-        file.pop("sweep", None)  # the grid of a file is read by the command
-    worlds = {name: WorldConfig.of(file) for name, file in files.items()}
-    mass = made(worlds["world_mass_failure"])
-    assert (len(mass), set(mass.rounds)) == (500, {1})
-    crowd, extent = (f(worlds["world_flash_crowd"]) for f in (made, extent_of))
-    assert (len(crowd), extent.initial) == (5_000, 5_000)
-    rows, extent = (f(worlds["world_churn"]) for f in (made, extent_of))
-    assert set(live_after(rows, extent)) == {10_000}
-    assert (rows.events == FAIL).sum() / 200 == pytest.approx(100, rel=0.03)
-
-
 def test_a_generator_of_ones_own_as_the_guide_says(nodes):
     run_example("rolling_restart")
     try:

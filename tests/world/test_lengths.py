@@ -28,7 +28,6 @@ GROUPS = {"nodes": 100, "groups": 3}
     ("systems", "given", "seconds", "words"),
     [
         ("scribe", {}, 30.0, "30 s: one round of Pastry and Scribe"),
-        ("bayeux", {}, 30.0, "30 s: one round of Pastry and Bayeux"),
         (
             "scribe,gossipsub",
             {},
@@ -42,9 +41,7 @@ GROUPS = {"nodes": 100, "groups": 3}
             30.0,
             "30 s: one round of Pastry and Bayeux; about 43 rounds of GossipSub, each of 0.7 s",
         ),
-        ("gossipsub", {"gossipsub_preset": "ethereum"}, 0.7, None),
         ("scribe,gossipsub", {"gossipsub_heartbeat_ms": 31_000.0}, 31.0, None),
-        ("gossipsub", {"round_seconds": 10.0}, 10.0, None),
         ("scribe,gossipsub", {"round_seconds": 1.0, "gossipsub_heartbeat_ms": 500.0}, 1.0, None),
     ],
 )
