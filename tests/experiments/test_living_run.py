@@ -287,13 +287,12 @@ def test_a_run_on_buckets_has_the_same_tables(spark, eventful, tmp_path):
 # --- access lists and applications
 
 
-@pytest.mark.parametrize("source", [pytest.param("root", marks=pytest.mark.slow), "routed"])
-def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source):
+def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path):
     few = {1: range(20), 2: [70, 71, 72]}
     listed = [(group, node, "join") for group, nodes in few.items() for node in nodes]
     listed += [(1, 7, "multicast"), (3, 5, "create")]
     pd.DataFrame(listed, columns=["group", "node", "right"]).to_csv(tmp_path / "a.csv", index=False)
-    config = RunConfig(**SIZE, source=source, access=str(tmp_path / "a.csv"))
+    config = RunConfig(**SIZE, source="routed", access=str(tmp_path / "a.csv"))
     with (
         Simulation(spark, config.replace(access=None), engine="tasks") as plain,
         Simulation(spark, config, shares=plain, engine="tasks") as stages,
@@ -302,8 +301,7 @@ def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source
         assert set(ours) == {(g, n) for g, n in everybody if g not in few or n in few[g]}
         sources = dict(stages.multicast_groups.select("group", "source").collect())
         assert set(sources) == set(range(1, 8))
-        if source == "routed":
-            assert sources[1] == 7
+        assert sources[1] == 7
         reached = Counter()
         for (system, group, node, *_), times in handed_over(stages)["deliveries"].items():
             assert times == 1

@@ -149,18 +149,3 @@ def test_nodes_of_a_world_announce_unless_they_withhold_all(spark, tmp_path, eng
     for name in ("gossipsub.messages.IHAVE", "plumtree.messages.ihave"):
         before, after = (one.xs(name, level="measure").sum() for one in (payload, all_kinds))
         assert 0 < after < before, name
-
-
-def test_a_world_counts_no_copy_that_is_withheld(spark, tmp_path):
-    silent = set(range(0, 60, 4))
-    pd.DataFrame({"node": sorted(silent)}).to_csv(tmp_path / "nodes.csv", index=False)
-    config = WorldConfig(
-        **NETWORK,
-        **{"nodes": 60, "groups": 4, "rounds": 2, "publications": 1, "measures": "node_stress"},
-        **{"systems": "scribe,flooding,gossipsub", "withhold": str(tmp_path / "nodes.csv")},
-    )
-    run_world(spark, config, Execution(out=str(tmp_path / "out")))
-    publications = table(tmp_path / "out", "publications").groupby("system").sum(numeric_only=True)
-    lost = publications["expected"] - publications["in_time"] - publications["late"]
-    assert lost["gossipsub"] == 0  # IWANT asks others
-    assert min(lost["scribe"], lost["flooding"]) > 0

@@ -236,19 +236,6 @@ def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path, of):
     assert spark.read.parquet(str(tmp_path / "table")).columns == frame.columns
 
 
-def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
-    def double(batch: pa.RecordBatch) -> dict:
-        return {"id": batch.column("id").to_numpy() * 2}
-
-    doubled = Batches.of(frame, ["id"]).each(double, "id bigint")
-    both = Batches.union([doubled, doubled.each(double, "id bigint")])
-    assert write(both, tmp_path / "table")["rows"] == 2000
-    found = [row["id"] for row in spark.read.parquet(str(tmp_path / "table")).collect()]
-    assert sorted(found) == sorted([2 * n for n in range(1000)] + [4 * n for n in range(1000)])
-    saved = Batches.saved(spark, tmp_path / "table", ["id"]).frame
-    assert sorted(row["id"] for row in saved.collect()) == sorted(found)
-
-
 def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(arrow_writer, "_ROWS_WRITTEN_AT_ONCE", 100)
     rows = frame.orderBy("id").toArrow().combine_chunks()

@@ -376,22 +376,6 @@ def test_its_members_are_scribes(world):
     assert set(rounds[rounds["measure"] == "direct.members"]["system"]) == {"direct"}
 
 
-def test_its_publications_are_told_beside_scribes(world):
-    """The same ones, with the same members to be expected; Scribe loses some under churn."""
-    told = world["publications"]
-    mine, scribes = (
-        told[told["system"] == name].sort_values(["round", "group"])
-        for name in ("direct", "scribe")
-    )
-    keys = ["round", "group", "expected"]
-    assert scribes[keys].to_numpy().tolist()
-    there = mine.merge(scribes, on=keys)
-    assert len(there) == len(scribes)
-    assert (mine["lost"] == 0).all()
-    rounds = world["rounds"]
-    assert sum(by_round(rounds, "direct.publications.expected")) == mine["expected"].sum()
-
-
 def test_its_messages_are_counted_by_kind_and_per_node_and_second(world):
     rounds = world["rounds"]
     live, control = (by_round(rounds, n) for n in ("nodes.live", "direct.control"))

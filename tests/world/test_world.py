@@ -223,10 +223,9 @@ def play(spark, out, progress=None, config=CONFIG, **how) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(spark, tmp_path_factory, drawn_rounds) -> Path:
+def finished(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("world") / "out"
-    with drawn_rounds():
-        play(spark, out)
+    play(spark, out)
     return out
 
 

@@ -84,10 +84,9 @@ def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def finished(spark, tmp_path_factory, drawn_rounds) -> Path:
+def finished(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("groups") / "out"
-    with drawn_rounds():
-        run_world(spark, CONFIG, Execution(out=str(out)))
+    run_world(spark, CONFIG, Execution(out=str(out)))
     return out
 
 
