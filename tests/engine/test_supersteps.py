@@ -271,8 +271,6 @@ def test_a_fork_leaves_the_tables_as_they_are(spark):
 # --- loops of supersteps that do not end ----------------------------------------------------------
 
 
-# --- programs
-
 NUMBERS = np.arange(4, dtype=np.uint64)
 RING = RingInMemory(Ring(NUMBERS, NUMBERS, np.arange(4), np.zeros(4, dtype=np.int64)))
 

@@ -1,6 +1,5 @@
 """Drawings of trees: over a map, in layers, by places where they are large; pictures of systems."""
 
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

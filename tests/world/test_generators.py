@@ -87,7 +87,7 @@ def refusal(**given) -> str:
     return line
 
 
-# --- mass failure, flash crowd
+# --- mass failure
 
 
 def test_golden_draws():
@@ -423,7 +423,7 @@ def test_what_a_generator_makes_is_checked_like_a_table(event, says):
         unregister_generator("own")
 
 
-# --- the network
+# --- ready worlds
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("groups_*.toml")), ids=lambda path: path.stem)

@@ -76,9 +76,6 @@ def test_scribe_in_a_world_leaves_what_its_kernels_leave() -> None:
     assert children > 100
 
 
-# --- an overlay without groups
-
-
 # --- measures that are remembered
 
 

@@ -128,6 +128,3 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     shutil.rmtree(out / "sweep")
     assert call("world", *REPAIR, "--out", out, "--resume") == 0
     pd.testing.assert_frame_equal(rows(out), rows(finished))
-
-
-# --- without Spark
