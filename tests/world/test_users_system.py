@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -214,6 +215,25 @@ def test_a_run_is_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
     for system, is_mesh in ((random_tree(2), False), (system_of("can", random_overlays(3)), True)):
         one = assert_alike(partial(run.tables, system, is_mesh), *ways)
         assert {*one} >= {"copies" if is_mesh else "edges", "deliveries", "state"}
+
+
+class Chatty(LiveUnicast):
+    """Counts a control message of each member."""
+
+    control = ("hello", "bye")
+
+    def play_round(self, player, kept, now):
+        done = super().play_round(player, kept, now)
+        player.play(Hello(player.bounds, now, "bye"))
+        return done
+
+
+def test_control_messages_are_counted_by_kind_sender_and_receiver():
+    run = RunOf(random_overlays(3))
+    often, size = Counter(node for _, node in run.members), len(run.nodes)
+    # group, kind, messages, receiver, sender
+    wanted = sorted((-1, 1, n, (at + 1) % size, at) for at, n in often.items())
+    assert run.tables(Chatty(), False, 3)["control"] == wanted
 
 
 class Unmeasured(LiveUnicast):
