@@ -18,7 +18,6 @@ from scribe_spark.engine.packing import (
     count_rows,
     overlay,
     pack,
-    take,
 )
 from scribe_spark.engine.views import Names
 from scribe_spark.multicast import CONTROL
@@ -125,12 +124,6 @@ def test_lent_columns_are_read_when_asked_for():
         table.unknown  # noqa: B018
 
 
-def test_bytes_of_equal_columns_are_equal():
-    columns = draw(np.random.default_rng(4))
-    data = b"".join(pack(columns)[0])
-    assert data == b"".join(pack(Packed(data))[0])
-
-
 @pytest.mark.parametrize("bits", [7, 15, 31, 63])
 @pytest.mark.parametrize("beyond", [-2, -1, 0, 1])
 def test_numbers_at_the_limits_of_types_come_back(bits, beyond):
@@ -156,17 +149,6 @@ def test_a_column_of_equal_rows_takes_the_bytes_of_one(dtype, shape):
         assert np.array_equal(Packed(b"".join(pack({"column": other})[0]))["column"], other)
 
 
-def test_rows_are_taken_by_their_numbers_or_marks_from_columns_of_any_layout():
-    rows = np.arange(12, dtype=np.int32).reshape(6, 2)
-    columns = {"rows": rows, "strided": rows[:, 1], "constant": np.broadcast_to(np.int64(7), 6)}
-    marks = np.array([True, False, False, True, False, True])
-    for index in (np.array([4, 0, 4]), marks, slice(2, 5)):
-        taken = take(columns, index)
-        assert {name: column.tolist() for name, column in taken.items()} == {
-            name: column[index].tolist() for name, column in columns.items()
-        }
-
-
 @pytest.mark.parametrize(
     ("column", "given"),
     [
@@ -183,14 +165,6 @@ def test_columns_without_bytes_of_their_own_are_refused(column, given):
         pack({"number": np.arange(2), "label": column})
     remedy = "give a numpy array of whole numbers, floats, booleans or strings (astype(str))"
     assert str(caught.value) == f"column label = {given!r}: {remedy}"
-
-
-@pytest.mark.parametrize("kind", ["i1", "u8", "f4", "f8", "?", "U3"])
-@pytest.mark.parametrize("rows", [0, 3])
-def test_columns_of_these_kinds_are_packed(kind, rows):
-    column = np.array([0, 1, 1][:rows], kind)
-    found = Packed(b"".join(pack({"label": column})[0]))["label"]
-    assert (found.dtype, found.tolist()) == (column.dtype, column.tolist())
 
 
 # --- views ----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Programs and their supersteps: in one process, in turn, and loops that do not end."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,29 +11,16 @@ from hypothesis import strategies as st
 from in_tasks import TablesInTasks
 from pyspark import cloudpickle
 
-from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.setting import (
-    Discipline,
-    Nodes,
-    TimedLinks,
-    TimedPublications,
-    mesh_links,
-)
-from scribe_spark.bandwidth.windows import LINKS, play_windows
 from scribe_spark.core.errors import RunError
 from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, play
-from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, trimmed
+from scribe_spark.engine.in_turn import IfRows, InTurn, Steps
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.player import most_supersteps, play_in_turn
+from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import AT, Prefixed, Together, bucket_of, deliver, once_a_bucket
-from scribe_spark.overlay import Application
-from scribe_spark.overlay.route import Route
-from scribe_spark.rounds.system import LivingRound, Publications, SystemRound, play_run
-from scribe_spark.systems.reference_tree.live import LiveTree, live_tree_measures
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.systems.scribe.small_groups import collapse, grow_lazily
 
@@ -233,23 +220,6 @@ def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spar
     assert supersteps == [alone, 4]
 
 
-def test_programs_that_depend_on_rows_wait_where_there_were_none():
-    player = as_tasks_do()
-    rounds, supersteps = [], []
-    for number, finders in enumerate([(), (), (1,), (1,), ()]):
-        player.begin_round(number)
-        steps = [Sends(0, (), finders, silent=True), IfRows(("found",), (Sends(9, silent=True),))]
-        rounds.append([*steps, Sends(1, senders=(2,))])
-        play_in_turn(player, steps)
-        play_in_turn(player, rounds[-1][2:])
-        supersteps.append(player.tables.costs.supersteps)
-    logs = [log["log"].tolist() for _, _, log in player.tables.read("log")]
-    assert logs == in_process(rounds)
-    # three of the last program; one to look for rows, but after a round without; and two more for
-    # rows that are not expected
-    assert supersteps == [4, 3, 5, 4, 4]
-
-
 def test_programs_that_wait_are_played_before_anything_else(spark):
     """Tables are read, forgotten, copied and handed to tasks after the programs before."""
 
@@ -298,28 +268,8 @@ def test_a_fork_leaves_the_tables_as_they_are(spark):
     layout.release()
 
 
-def test_a_bucket_stops_where_it_sends_or_has_rows():
-    steps = (Sends(0), Sends(1, finders=(1,)), IfRows(("found",), (Sends(9),)), Sends(2, (2,)))
-    stopped = []
-    for bucket in range(3):
-        tables = Tables()
-        InTurn(steps).step(bucket, tables, {}, 0)
-        stopped += [name for name in tables if name.startswith("stopped")]
-    assert stopped == ["stopped at 3", "stopped at 2", "stopped at 3"]
-    assert trimmed(steps[:3]) == steps[:2]
-
-
 # --- loops of supersteps that do not end ----------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("nodes", "most"), [(0, 1_000), (1, 1_004), (100, 1_400), (2_250, 10_000), (10**7, 10_000)]
-)
-def test_the_limit_follows_from_the_nodes(nodes, most):
-    assert most_supersteps(nodes) == most
-
-
-# --- programs
 
 NUMBERS = np.arange(4, dtype=np.uint64)
 RING = RingInMemory(Ring(NUMBERS, NUMBERS, np.arange(4), np.zeros(4, dtype=np.int64)))
@@ -375,13 +325,6 @@ def test_nodes_that_answer_each_other_end(program, step, in_task):
         InTask(tables).play(program) if in_task else play(program, tables)
 
 
-def test_a_program_has_all_supersteps_of_its_limit():
-    echo = Echo(np.array([0, 4]), [])
-    with pytest.raises(RunError, match="supersteps"):
-        play(echo, [Tables()])
-    assert echo.seen == list(range(1_016))
-
-
 def test_a_message_that_gains_time_on_a_circle_ends():
     start = {START: {AT: np.array([0]), "group": np.array([0])}}
     program, tables = circle(5)
@@ -389,25 +332,6 @@ def test_a_message_that_gains_time_on_a_circle_ends():
     program, tables = circle(-5)
     with pytest.raises(RunError, match=r"^dissemination Dissemination: .* delays"):
         play(program, [tables], start)
-
-
-class Around:
-    """A rule that sends every message to the next node, for ever."""
-
-    def __call__(self, first, tables, at, hi, lo):
-        return (at + 1) % 4
-
-
-class Alone(Application):
-    independent = True
-
-
-def test_a_route_in_a_circle_inside_a_bucket_ends():
-    route = Route(np.array([0, 4]), RING, Alone(), (), {}, Around(), Negative(1), 0)
-    zero = np.zeros(1, dtype=np.int64)
-    columns = dict.fromkeys((AT, "key_hi", "key_lo", "start", "hops", "delay_us"), zero)
-    with pytest.raises(RunError, match=r"^overlay route: .* 1,016 hops inside a bucket; "):
-        play(route, [Tables()], {"message": columns})
 
 
 def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
@@ -439,58 +363,14 @@ class Endless:
         return True
 
 
-@dataclass(frozen=True)
-class Hosts(LiveTree):
-    def hosts(self, player):
-        return SimpleNamespace(bounds=np.array([0, 4]))
-
-
-def own_rounds(player) -> None:
-    """A run of a system that never says that its last own round is over."""
-    again = SystemRound({}, Publications(), goes_on=True)
-    system = SimpleNamespace(rounds_before=0, play_round=lambda *_: again)
-    now = LivingRound(0, 1, range(4), *[None] * 14)
-    play_run(system, player, now)
-
-
 @pytest.mark.parametrize(
     ("repeat", "step"),
     [
-        (lambda player: collapse(player, None), "scribe collapse: .* passes"),
-        (lambda player: grow_lazily(player, None), "scribe lazy growth: .* waves"),
-        (lambda player: remove_bottlenecks(player, None), "scribe bottleneck remover: .* passes"),
-        (
-            lambda player: live_tree_measures(Hosts(), player),
-            "reference_tree reconfiguration: .* rounds",
-        ),
-        (own_rounds, "own rounds of a run: .* rounds"),
+        (collapse, "scribe collapse: .* passes"),
+        (grow_lazily, "scribe lazy growth: .* waves"),
+        (remove_bottlenecks, "scribe bottleneck remover: .* passes"),
     ],
 )
-def test_a_step_that_is_repeated_for_ever_ends(repeat, step, monkeypatch):
-    for name in ("AssignKeys", "FindParents", "Reconfigure"):
-        monkeypatch.setattr(f"scribe_spark.systems.reference_tree.live.{name}", lambda *_: None)
+def test_a_step_that_is_repeated_for_ever_ends(repeat, step):
     with pytest.raises(RunError, match=f"^{step.replace('.*', 'has not ended after 1,016')}; "):
-        repeat(Endless())
-
-
-# --- windows of time
-
-
-def test_windows_that_do_not_go_on_end(monkeypatch):
-    """A publication on two links: its beginning, and four windows of each of two copies."""
-    zero = np.zeros(2, dtype=np.int64)
-    node, peer = np.array([0, 1]), np.array([1, 0])
-    links = mesh_links(zero, node, zero, peer, zero + 50, zero)
-    assert {*links} >= {*TimedLinks().to_columns()}
-    rate = np.full(2, 10**6)
-    published = TimedPublications.of(zero[:1], zero[:1], zero[:1], zero[:1] + 100)
-    given = ClockSetting(Nodes(node, rate, rate, zero), published, Discipline())
-
-    def played() -> None:
-        tables = [Tables.of({LINKS: dict(links)})]
-        play_windows(InTask(tables), np.array([0, 2]), replace(given, kept=()))
-
-    played()
-    monkeypatch.setattr("scribe_spark.bandwidth.bucket.ClockBucket.first_window", lambda _: 7)
-    with pytest.raises(RunError, match=r"^clock with bandwidth: .* after 11 windows; "):
-        played()
+        repeat(Endless(), None)

@@ -133,17 +133,12 @@ LIMITS = [
     ({"scribe.rad.median": 2.1}, ["5%"], 0, ""),
     ({"scribe.rad.median": 2.11}, ["5%"], 1, "scribe.rad.median +5.5% (2.11 in OTHER, 2 in BASE); "
      "the limit is 5%; see OUT/compare.html"),
-    ({"scribe.rad.median": 2.10002}, ["5%"], 1, "scribe.rad.median +5.001% (2.1 in OTHER"),
-    ({"scribe.rad.median": 2.11}, ["5.4999999%"], 1, "+5.5% (2.11 in OTHER, 2 in BASE); the limit "
-     "is 5.4999999%; see"),
     ({"scribe.rad.median": 1.8}, ["5%"], 1, "scribe.rad.median -10% (1.8 in OTHER"),
-    ({"scribe.rad.max": 9.0}, ["5%"], 0, ""),
     ({"scribe.rad.max": 9.0}, ["scribe.rad.max=100%"], 1, "scribe.rad.max +125%"),
     ({"scribe.rad.median": 3.0}, ["5%", "scribe.rad.median=50%"], 0, ""),
     ({"scribe.rad.median": 3.0, "scribe.messages": 1600.0}, ["5%"], 1, "scribe.messages +60% (1,600"
      " in OTHER, 1,000 in BASE); the limit is 5%; 1 more above their limits; see"),
     ({"scribe.duplicates.mean": 1e-9}, ["5%"], 1, "scribe.duplicates.mean from 0"),
-    ({}, ["0%"], 0, ""),
 ]  # fmt: skip
 
 
@@ -256,7 +251,6 @@ def test_a_limit_is_given_once(texts):
     [
         (["scribe.within_1s=97%"], 0, ""),
         (["scribe.within_1s=98%"], 1, "scribe.within_1s is 0.97 in BASE; the limit is 0.98"),
-        (["scribe.rad.max=4", "scribe.within_1s=99%"], 1, "is 0.97 in BASE; the limit is 0.99"),
         (["scribe.rad.max=4.1", "scribe.within_1s=99%"], 1, "; 1 more below their limits"),
         (["scribe.quorum.median=1"], 1, "scribe.quorum.median has no value in BASE"),
         (["scribe.within_2s=1%"], 2, "not a measure of these settings; did you mean"),

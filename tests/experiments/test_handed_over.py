@@ -275,7 +275,7 @@ MEMBERS_SEND = {"source": "direct", "bayeux_partitions": 3, "can_clock": "hops"}
 @pytest.mark.parametrize(
     "changes",
     [
-        {"systems": "scribe,ip_multicast,naive_unicast,bayeux,gossipsub"},
+        {"systems": "scribe,ip_multicast,gossipsub"},
         pytest.param({}, marks=pytest.mark.slow),
         pytest.param(MEMBERS_SEND, marks=pytest.mark.slow),
     ],

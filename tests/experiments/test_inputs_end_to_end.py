@@ -2,7 +2,6 @@
 
 import json
 
-import pandas as pd
 import pytest
 
 from scribe_spark.core.errors import InputError
@@ -102,18 +101,6 @@ def test_out_by_another_version(refused, copy):
     file.write_text(json.dumps(manifest))
     line = refused("--out", str(copy), "--write-routing-table", "--resume")
     assert f"{copy} was made by 0.0.1" in line
-
-
-def test_input_that_has_changed(refused, copy, tmp_path):
-    """The same path, but not the same members."""
-    members, file = tmp_path / "m.csv", copy / "manifest.json"
-    pd.DataFrame({"group": [1, 1], "node": [0, 1]}).to_csv(members, index=False)
-    manifest = json.loads(file.read_text())
-    manifest["resolved"] |= {"members": str(members), "groups": None, "zipf_exponent": None}
-    manifest["inputs"] = {"members": "what it was"}
-    file.write_text(json.dumps(manifest))
-    flags = ("--out", str(copy), "--write-routing-table", "--members", str(members), "--resume")
-    assert f"has changed since {copy} was made" in refused(*flags)
 
 
 # --- locations of OUT -----------------------------------------------------------------------------

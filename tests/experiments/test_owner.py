@@ -105,17 +105,6 @@ def test_each_command_takes_only_its_own(ours, theirs, how, tmp_path):
     assert content(tmp_path) == before
 
 
-@pytest.mark.parametrize("how", ["overwrite", "resume"])
-@pytest.mark.parametrize("owner", OWNERS, ids=lambda owner: owner.noun)
-def test_where_the_manifest_cannot_be_read_nothing_is_anybodys(owner, how, tmp_path):
-    left_by(owner, tmp_path)
-    (tmp_path / "manifest.json").write_text("{")
-    before = content(tmp_path)
-    with pytest.raises(InputError, match=r"its manifest.json cannot be read \(.*; name another"):
-        CHECKS[owner.noun](Execution(out=str(tmp_path), **{how: True}))
-    assert content(tmp_path) == before
-
-
 #: Files of a user: the command whose folder they are in, the folder in it, and the path in that.
 STRANGE = [
     *((owner, "", "figures/mine.png") for owner in OWNERS),

@@ -4,13 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 from bayeux_played import run_of
 from oracle.bayeux.cases import random_bayeux
 
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.rounds.system import Publishing
-from scribe_spark.runtime.batches import Batches
 from scribe_spark.worlds.round_of_run import _first_of_trees
 
 
@@ -33,21 +31,3 @@ def test_edges_are_those_of_the_first_publication_along_a_tree():
     assert _first_of_trees(live, now, done).tolist() == [0, 1, 3]
     done.begun = Begun(*(np.arange(4) for _ in range(6)), along=np.array([2, 2, 0, 2]))
     assert _first_of_trees(live, now, done).tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("system", ["ip_multicast", "naive_unicast"])
-def test_baselines_send_from_the_source_to_each_other_member(small, system):
-    run, names = small.simulation, ["group", "node", "hops", "delay_us"]
-    router = {row["node"]: row["router"] for row in run.nodes.collect()}
-    source = {row["group"]: row["source"] for row in run.multicast_groups.collect()}
-    pairs = [(row["group"], row["node"]) for row in run.members.collect()]
-    pairs = [(group, node) for group, node in pairs if node != source[group]]
-    ends = np.array([(router[source[group]], router[node]) for group, node in pairs])
-    kernel, lan_us = run.underlay.kernel, run.underlay.lan_us
-    delays = kernel.delays(*(kernel.index(column) for column in ends.T)) + 2 * lan_us
-    made = {one.system: one for one in run.systems}[system]
-    found = Batches.of(made.deliveries, names).frame.collect()
-    wanted = [(*pair, 1, delay) for pair, delay in zip(pairs, delays.tolist(), strict=True)]
-    assert sorted(map(tuple, found)) == sorted(wanted)
-    edges = Batches.of(made.edges).frame.select("group", "parent", "child").collect()
-    assert sorted(map(tuple, edges)) == sorted((g, source[g], node) for g, node in pairs)

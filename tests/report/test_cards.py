@@ -1,6 +1,5 @@
 """The cards at the top of the pages of runs and worlds."""
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +8,8 @@ import pytest
 
 from scribe_spark.report import world
 from scribe_spark.report.cards import run_cards, verdict, world_cards
-from scribe_spark.report.run import render
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.world import render_world, world_notes
-
-from .sample import NOTHING
 
 
 def metrics(values: dict[str, float | None], **more: str) -> list[dict[str, object]]:
@@ -56,55 +52,6 @@ def test_a_run_has_a_card_for_each_system_in_the_order_of_the_registry():
     assert len({card.colour for card in cards}) == 3
 
 
-def test_a_card_has_latency_first_and_deadlines_and_quorums():
-    values = {"within_800ms": 0.994, "within_800ms.weight": 0.5, "within_800ms.min": 0.1}
-    values |= {"quorum.median": None, "latency.p99": 812.4}
-    rows = metrics({f"scribe.{name}": value for name, value in values.items()})
-    (card,) = run_cards(rows)
-    assert (card.value, card.what) == ("812 ms", "latency, 99 % of deliveries")
-    assert dict(card.lines) == {
-        "of the members within 800ms": "99.4\xa0%",
-        "of the weight within 800ms": "50\xa0%",
-        "until the quorum, median": "never",
-    }
-    table = by_round(ROUNDS).assign(**{"scribe.within_1s": [1.0, 0.5, 0.75, 0.75]})
-    _, scribe, _ = world_cards(table)
-    assert dict(scribe.lines)["of the members within 1s"] == "75\xa0%"
-
-
-TWO = {"scribe": 800.0, "gossipsub": 200.0}
-FAST = "99\xa0% of the deliveries arrive within 200 ms with "
-SLOW = ", the fastest, and within 800 ms with Scribe, the slowest of the "
-
-
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        (TWO | {"ip_multicast": 100.0}, f"{FAST}GossipSub{SLOW}2 systems beside IP multicast."),
-        ({"gossipsub": 200.0, "ip_multicast": 100.0}, ""),
-        (
-            TWO | {"bayeux": 200.0, "flooding": 200.4},
-            f"{FAST}Bayeux, GossipSub and Flooding over Pastry{SLOW}4 systems.",
-        ),
-        ({"bayeux": 200.0, "flooding": 200.4}, f"{FAST}each of the 2 systems."),
-        # no baseline is the fastest or the slowest
-        *(
-            (TWO | dict.fromkeys(("ip_multicast", "naive_unicast"), unicast),
-             f"{FAST}GossipSub{SLOW}2 systems beside IP multicast and Naive unicast.")
-            for unicast in (1.0, 900.0)
-        ),
-    ],
-)  # fmt: skip
-def test_a_sentence_compares_the_latencies_of_several_systems(values, told):
-    assert verdict(run_cards(latencies(**values))) == told
-
-
-def test_bars_compare_the_latencies_of_several_systems():
-    cards = run_cards(latencies(**TWO, ip_multicast=100.0))
-    assert [card.share for card in cards] == [100, 25, 12.5]
-    assert {card.share for card in run_cards(RUN)} == {None}  # other measures
-
-
 @pytest.mark.parametrize(
     ("reached", "note"),
     [
@@ -134,16 +81,6 @@ def test_a_world_is_not_whole_by_rounding():
     rounds = rounds.assign(**{"lookups.right": 0.99996, "scribe.publications.in_time": 49.999})
     pastry, scribe, _ = world_cards(rounds)
     assert (pastry.value, scribe.value) == ("99.996\xa0%", "99.998\xa0%")
-
-
-def test_the_sharing_of_links_stands_beside_latency():
-    links = "128KB, interleaved uplinks, shared links"
-    (card,) = run_cards(metrics({"scribe.latency.p99": 812.4}, clock=f"time: {links}"))
-    assert (card.value, card.what) == ("812 ms", f"latency, 99 % of deliveries: {links}")
-
-
-def test_several_runs_together_have_no_cards():
-    assert run_cards([{**row, "experiment": "main"} for row in RUN]) == []
 
 
 #: Four rounds: of 100 deliveries that are due 90 are in time, 4 late, 6 lost; the publications of
@@ -211,20 +148,6 @@ def test_a_world_tells_what_became_of_its_deliveries():
     assert dict(can.lines)["control messages per node and second"] == "not simulated"
 
 
-def test_a_world_whose_publications_are_not_due_has_no_shares():
-    scribe = by_round(ROUNDS[ROUNDS["round"] > 1]).assign(**{"scribe.publications.lost": None})
-    _, card, _ = world_cards(scribe)
-    assert (card.value, card.what, card.number) == ("none is due", "deliveries in time", None)
-    lines = dict(card.lines)
-    assert lines["open deliveries"] == "5"
-    assert not {"late", "lost"} & lines.keys()
-    # 15 of 80 first copies are repeated; round 2 is incomplete, round 3 has no RAD
-    assert lines["duplicates per delivery"] == "0.625"
-    assert lines["RAD, median over the groups, mean over the rounds"] == (
-        "no round reaches all members"
-    )
-
-
 def test_the_page_names_what_its_numbers_do_not_cover():
     assert world_notes(by_round(ROUNDS)) == [
         "The publications of rounds 2, 3 are not due: their deadline is after the last round. "
@@ -271,32 +194,3 @@ def test_lines_break_and_points_are_hollow_where_a_round_is_incomplete(monkeypat
     assert hollow == [2]  # no point in round 1
     assert scribe("rad-median")[1] == [1, 2]
     assert scribe("control")[1] == []
-
-
-def test_cards_come_before_the_figures():
-    notes = [*metrics({"gossipsub.reached": 0.5}), *latencies(gossipsub=200.0)]
-    page = render([*RUN, *notes], {}, NOTHING).html
-    assert 0 < page.index('aria-label="Main numbers"') < page.index("<svg")
-    assert 'GossipSub <span class="off">reaches 50\xa0% of the members</span> <strong>200' in page
-    assert 'aria-label="Main numbers' not in render([], {}, NOTHING).html
-
-
-def test_figures_that_do_not_change_come_last_and_are_folded():
-    names = ("nodes.live", "leaf_sets.right", "cells.dead", "cells.delay", "lookups.delivered")
-    table = pd.DataFrame(
-        [
-            (number, "pastry", name, 5.0 if name == "nodes.live" else number + 1.0)
-            for number in (0, 1)
-            for name in (*names, "lookups.hops", "lookups.lost")
-        ],
-        columns=["round", "system", "measure", "value"],
-    )
-    page = render_world(table, {}).html
-    assert "<summary>1 more figure: Live nodes</summary>" in page
-    headings = re.findall(r'-heading">([^<]*) <small>', page)
-    assert headings[0] == "Leaf sets that match the ring"
-    assert headings[-1] == "Live nodes"
-    assert len(headings) == 7
-    assert '<li><a href="#section-1">Nodes and lookups</a> <small>7</small></li>' in page
-    assert page.count('<a href="tables/rounds">Table rounds</a>') == 7
-    assert page.count('<a href="figures/round-live.png">PNG</a>') == 1

@@ -1,8 +1,6 @@
 """The figures: what they draw, the same every time, and that they may share a page."""
 
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,14 +14,12 @@ from scribe_spark.report.paper_figures import (
     draw_figure,
     read_histogram,
     series_of,
-    shown_figures,
-    zeros_in_gaps,
 )
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.systems.registry import TREE, System, register_system, unregister_system
 
 from . import sample
-from .sample import COLUMNS, NOTHING, SVG, texts
+from .sample import COLUMNS, NOTHING, texts
 
 BY_NUMBER = {spec.number: spec for spec in FIGURES}
 
@@ -37,19 +33,6 @@ def drawn(spec, table) -> PageFigure:
 def drawings() -> dict[str, PageFigure]:
     table = sample.distributions()
     return {number: drawn(spec, table) for number, spec in BY_NUMBER.items()}
-
-
-def test_an_experiment_shows_the_figures_it_has_and_the_main_ones_that_none_replaces():
-    def numbers(*there: str) -> list[str]:
-        table = pd.DataFrame({"figure": there}) if there else NOTHING
-        return [spec.number for spec in shown_figures(table)]
-
-    main = ["6", "7", "8", "9", "10"]
-    assert numbers() == main
-    assert numbers("8", "10") == main
-    assert numbers("6", "9", "11") == [*main, "11"]
-    assert numbers("6", "12", "13", "14") == ["6", "7", "12", "13", "14"]
-    assert numbers(*main, "11", "12", "13", "14") == [str(number) for number in range(6, 15)]
 
 
 def test_equal_data_give_equal_bytes_whatever_the_order_of_rows_and_the_users_style(drawings):
@@ -85,39 +68,6 @@ def test_text_stays_text_and_has_an_alternative(drawings):
         assert drawing.title == f"Figure {number}. {BY_NUMBER[number].title}"
 
 
-def test_minor_ticks_of_logarithmic_axes_are_no_ticks_of_matplotlib(drawings):
-    """As such they would take most of a figure's time: each tick left has a label."""
-    labels = [
-        "".join(group.itertext()).strip()
-        for group in ElementTree.fromstring(drawings["6"].svg).iter(f"{SVG}g")
-        if re.search(r"[xy]tick_\d+$", group.get("id", ""))
-    ]
-    assert len(labels) > 4
-    assert all(labels)
-
-
-def test_what_the_paper_quotes_is_marked_in_its_experiments_only(drawings):
-    assert "paper: median RAD 1.68, RMD 1.69" in texts(drawings["7"].svg)
-    assert "paper: max 1,059" in texts(drawings["9"].svg)
-    assert "Naive unicast (inset only)" in texts(drawings["10"].svg)
-    table = sample.distributions()
-    for number in ("7", "10"):
-        svg = draw_figure(BY_NUMBER[number], table).svg
-        assert not [text for text in texts(svg) if "paper" in text]
-    # a line needs all that it quotes
-    median, *_ = BY_NUMBER["7"].marks
-    assert median.metrics == ["scribe.rad.median", "scribe.rmd.median"]
-    assert not median.is_published({"scribe.rad.median": 1.68})
-
-
-def test_words_say_what_is_drawn():
-    rows = [("7", "scribe", "rad", 1.25, 3), ("7", "scribe", "rad", 1.5, 1)]
-    rows += [("6", "all", "group_size", 1, 20), ("6", "all", "group_size", 2, 8)]
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    assert draw_figure(FIGURES[1], table).words == "RAD: 4 groups, median 1.25, maximum 1.50."
-    assert draw_figure(FIGURES[0], table).words == "2 groups, from 20 members down to 8, 28 in all."
-
-
 #: A figure of each kind, with and without an axis of decades.
 KINDS = [BY_NUMBER[number] for number in ("6", "7", "8", "10")]
 
@@ -150,34 +100,6 @@ def test_histogram_adds_up_equal_values_and_leaves_out_what_is_no_number():
     assert np.nan_to_num(data.count_at_least(x), nan=-1).tolist() == [6, 6, 4, 4, -1]
 
 
-def test_a_gap_between_values_is_drawn_as_zero():
-    data = Histogram(np.array([0.0, 1, 4, 6]), np.array([5.0, 2, 1, 1]))
-    x, y = zeros_in_gaps(data)
-    assert x.tolist() == [0, 1, 2, 3, 4, 5, 6]
-    assert y.tolist() == [5, 2, 0, 0, 1, 0, 1]
-
-
-@pytest.mark.parametrize("values", [np.arange(30) ** 2, np.arange(31) ** 2, [2, 2, 7, 7], [5]])
-def test_median_against_numpy(values):
-    data = tables_per_node([("8", "scribe", "children_tables", value, 1) for value in values])
-    assert data.median() == np.median(values)
-
-
-def test_curves_are_of_the_systems_that_a_figure_is_about():
-    trees, unicast = ["Scribe", "Collapse", "Lazy growth"], ["IP multicast", "Naive unicast"]
-    wanted = {
-        "6": ["Group size"],
-        "7": ["RAD", "RMD"],
-        "9": ["Scribe"],
-        "10": ["Scribe", *unicast],
-        "11": ["Scribe, bottleneck remover"],
-        "13": trees,
-        "14": [*trees, *unicast],
-    }
-    for number, labels in wanted.items():
-        assert [series.label for series in series_of(BY_NUMBER[number], NOTHING)] == labels
-
-
 def test_a_system_that_the_paper_does_not_have_is_drawn_too():
     """By its label where its code is loaded, else by its name; after the paper's systems."""
     names = ("scribe", "chain", "star_of_mine")
@@ -194,22 +116,3 @@ def test_a_system_that_the_paper_does_not_have_is_drawn_too():
     assert [text for text in texts(nine.svg) if text in legend] == legend
     assert "A chain of $members & <friends>$, RMD" in texts(seven.svg)
     assert "bottleneck" not in nine.words
-
-
-def test_what_drawing_takes_is_loaded_in_advance_and_not_at_the_import():
-    code = """
-import sys, scribe_spark.report.page
-assert "matplotlib" not in sys.modules
-from scribe_spark.report.page import environment, preload
-preload().join()
-before = {name for name in sys.modules if name.partition(".")[0] in ("matplotlib", "jinja2")}
-assert before and "page.html" in {name for _, name in environment().cache.keys()}
-import pandas
-from scribe_spark.report.run import render
-render([], {}, pandas.DataFrame())
-print(sorted({name for name in sys.modules if name.startswith("matplotlib.")} - before))
-"""
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    # locators and such may come with the first figure, the heavy part may not
-    assert "matplotlib.figure" not in done.stdout
-    assert "matplotlib.font_manager" not in done.stdout

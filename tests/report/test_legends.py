@@ -5,7 +5,6 @@ Figures are looked at as matplotlib has them when they are saved.
 
 import itertools
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,21 +12,15 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scribe_spark.report.charts import Axis, Panel, draw, equal_curves, line_of, striped
+from scribe_spark.report.charts import draw, equal_curves, striped
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
-from scribe_spark.report.reference_tree import hosts_panels
 from scribe_spark.report.run_figures import (
-    Latency,
     by_size,
     draw_by_size,
-    draw_coverage,
-    draw_part_latencies,
 )
-from scribe_spark.report.style import curve_style, label_of, marked_style, system_styles
-from scribe_spark.report.sweep import render_sweep
+from scribe_spark.report.style import label_of, marked_style, system_styles
 from scribe_spark.report.world import GROUP_PANELS, RoundPanel, _lines, _panel, system_panels
-from scribe_spark.rounds.declaration import MESH, TREE, System
-from scribe_spark.schemas import PART_LATENCIES
+from scribe_spark.rounds.declaration import MESH, System
 from scribe_spark.systems.registry import all_systems, register_system, unregister_system
 
 from .sample import COLUMNS, rounds_svg
@@ -172,22 +165,6 @@ def test_figures_of_runs(figures):
     assert {"RAD", "RMD"} <= told.keys()
 
 
-def test_two_measures_of_a_system_differ_by_their_dashes(figures):
-    """RAD is solid, RMD dashed, in the system's own colour."""
-    (seven,) = [spec for spec in FIGURES if spec.number == "7"]
-    table = distributions(["scribe", "gossipsub"])
-    draw_figure(seven, table)
-    draw_figure(seven, table[table["system"] != "gossipsub"])
-    together, alone = figures
-    of_systems = system_styles([])
-    for figure, systems in ((together, ["scribe", "gossipsub"]), (alone, ["scribe"])):
-        curves = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2]
-        looks = [(line.get_color(), line.get_linestyle()) for line in curves]
-        assert looks == [(of_systems[s]["color"], dash) for s in systems for dash in ("-", "--")]
-    assert list(check(together)) == ["Scribe", "GossipSub", "RAD", "RMD"]
-    assert list(check(alone)) == ["RAD", "RMD"]
-
-
 def test_styles_of_lines_differ():
     def distinct(looks) -> int:
         return len({tuple(map(str, look.values())) for look in looks})
@@ -211,7 +188,7 @@ def test_systems_side_by_side_in_worlds(figures):
     panels = system_panels([f"{name}.control" for name in systems])
     links = [panel for panel in GROUP_PANELS if panel.systems]
     assert len(links) == 2
-    for panel in (*panels[:2], *links):
+    for panel in (panels[0], links[-1]):
         draw_rounds(panel)
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
@@ -221,37 +198,12 @@ def test_systems_side_by_side_in_worlds(figures):
     assert list(check(figures[-1])) == ["Scribe", "IP multicast", "Naive unicast"]
 
 
-@pytest.mark.parametrize("count", [2, 15])
-def test_lines_over_rounds_and_hosts(figures, count):
-    labels = [f"{number} lines, a rather long label" for number in range(count)]
-    lines = {label: pd.Series(np.arange(3.0) + n) for n, label in enumerate(labels)}
-    rounds_svg(lines)
-    (panel,) = hosts_panels("b", "title", "hosts", lines)
-    draw(panel)
-    assert [len(check(figure)) for figure in figures] == [count] * 2
-
-
 def test_all_panels_of_worlds(figures):
     panels = [one for one in GROUP_PANELS if len(one.measures) > 1 and not one.across]
     for panel in panels:
         draw_rounds(panel)
     assert len(figures) == len(panels) > 4
     assert all(check(figure) for figure in figures)
-
-
-def test_lines_of_a_sweep(figures):
-    """Their legend is beside the drawings."""
-    grid = {"nodes": [1, 2], "b": list(range(25))}
-    points = {f"{n}-{b}": (n, b) for n in grid["nodes"] for b in grid["b"]}
-    rows = pd.DataFrame(
-        [(n, b, "scribe.rad.median", float(n + b)) for n, b in points.values()],
-        columns=[*grid, "metric", "value"],
-    )
-    render_sweep(rows, grid, {"scribe.rad.median": "x"}, points, {})
-    panel, *samples = figures
-    drawn = [look(line) for line in panel.axes[0].lines]
-    assert len({*drawn}) == len(drawn) == 25
-    assert [look(*sample.artists) for sample in samples] == drawn
 
 
 def test_the_largest_group_is_a_point_of_its_own():
@@ -265,92 +217,23 @@ def test_the_largest_group_is_a_point_of_its_own():
     assert by_size(delays[:1]).to_dict() == {100.0: 9.0}
 
 
-def test_who_forwards_nothing_is_in_no_figure_of_groups():
-    register_system(System("tree", "A tree", TREE, lambda config: None))
-    try:
-        rows = [(name, size, 1.5) for name in ("naive_unicast", "tree", "ip_multicast", "gone")
-                for size in (4, 8)]  # fmt: skip
-        delays = pd.DataFrame(rows, columns=["system", "size", "rad"])
-        drawn = draw_by_size(delays, set())
-        assert drawn is not None
-        told = "1.5 from about 4 members to about 8 members."
-        assert drawn.words == f"A tree: {told} Gone: {told}"
-    finally:
-        unregister_system("tree")
-    assert draw_by_size(delays[delays["system"] == "naive_unicast"], set()) is None
-
-
-# --- equal curves: each can be seen in the drawing, and one entry of the legend names them all
-
-
-#: Two systems with equal values, and one with others.
-EQUAL = ("ip_multicast", "naive_unicast")
-SYSTEMS = ("scribe", *EQUAL)
-STYLES = system_styles(SYSTEMS)
-
-VALUES = {"scribe": (30, 60, 90), **dict.fromkeys(EQUAL, (20, 50, 80))}
-
-
-def _coverage() -> None:
-    counts = pd.DataFrame(
-        [(system, "ms", float(ms), 5) for system in SYSTEMS for ms in VALUES[system]],
-        columns=["system", "unit", "value", "count"],
-    )
-    draw_coverage(Latency(counts, dict.fromkeys(SYSTEMS, 15.0)), set(SYSTEMS))
-
-
-def _of_paper(number: str, measure: str, systems: tuple[str, ...]) -> None:
+def test_each_of_equal_curves_is_seen(figures):
+    """Equal curves have dashes that take turns; one entry of the legend names both."""
+    systems, equal = ("scribe", "bayeux", "flooding"), ("bayeux", "flooding")
     rows = [
-        (number, system, measure, float(v), 5)
-        for system, of in zip(systems, VALUES.values(), strict=True)
-        for v in of
+        ("9", system, "children_entries", value, 5)
+        for system in systems
+        for value in ((20.0, 50.0, 80.0) if system in equal else (30.0, 60.0, 90.0))
     ]
-    (spec,) = (spec for spec in FIGURES if spec.number == number)
+    (spec,) = (spec for spec in FIGURES if spec.number == "9")
     drawn = draw_figure(spec, pd.DataFrame(rows, columns=COLUMNS))
-    labels = [label_of(name) for name in systems[1:]]
-    assert drawn.caption.endswith(f" Equal curves: {' = '.join(labels)}.")
-
-
-def _panel_of(kind: str) -> None:
-    lines = [line_of(label_of(name), STYLES[name], (1, 2, 3), of) for name, of in VALUES.items()]
-    labels = "" if kind == "points" else "ends"  # the legend of a sweep is beside the drawings
-    draw(Panel("name", "title", kind, lines, Axis("x"), Axis("y"), "words", labels=labels))
-
-
-def _parts() -> None:
-    rows = [("class", label_of(s), "scribe", v, 5) for s in SYSTEMS for v in VALUES[s]]
-    list(draw_part_latencies(pd.DataFrame(rows, columns=PART_LATENCIES.names)))
-
-
-OF_SYSTEMS = [STYLES[name]["color"] for name in EQUAL]
-PEERS = [system_styles(["bayeux"])[name]["color"] for name in ("bayeux", "flooding")]
-IPS = "IP multicast = Naive unicast"
-
-
-@pytest.mark.parametrize(
-    ("drawn", "wanted", "label"),
-    [
-        (_coverage, OF_SYSTEMS, IPS),
-        (lambda: _of_paper("9", "children_entries", ("scribe", "bayeux", "flooding")), PEERS,
-         "Bayeux = Flooding over Pastry"),
-        # naive unicast is in the inset only
-        (lambda: _of_paper("10", "link_stress", SYSTEMS), OF_SYSTEMS, None),
-        # the legend is that of all systems
-        (_parts, [curve_style(number)["color"] for number in (0, 1)], None),
-        *((partial(_panel_of, kind), OF_SYSTEMS, None if kind == "points" else IPS)
-          for kind in ("large steps", "rounds", "points")),
-    ],
-)  # fmt: skip
-def test_each_of_equal_curves_is_seen(figures, drawn, wanted, label):
-    """Equal curves have dashes that take turns, in each of the axes where they are equal."""
-    drawn()
-    figure = figures[-1]
-    (legend,) = figure.legends or [None]
-    labels = [] if legend is None else [text.get_text() for text in legend.get_texts()]
-    if label is not None:
-        assert label in labels
-        assert len(labels) == 2
-    dashes: dict[str, set[str]] = {colour: set() for colour in wanted}
+    assert drawn.caption.endswith(" Equal curves: Bayeux = Flooding over Pastry.")
+    (figure,) = figures
+    (legend,) = figure.legends
+    assert "Bayeux = Flooding over Pastry" in [text.get_text() for text in legend.get_texts()]
+    assert len(legend.get_texts()) == 2
+    styles = system_styles(["bayeux"])
+    dashes: dict[str, set[str]] = {styles[name]["color"]: set() for name in equal}
     for axes in (one for outer in figure.axes for one in (outer, *outer.child_axes)):
         for line in axes.lines:
             if line.get_color() in dashes and line.get_linestyle() == "--":

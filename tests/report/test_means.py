@@ -5,17 +5,14 @@ import pandas as pd
 import pytest
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.report.comparison import (
     average_deviation,
-    average_deviations,
     mean_distributions,
     over_seeds,
 )
-from scribe_spark.report.paper_figures import FIGURES, draw_figure, read_histogram
-from scribe_spark.report.run import render
+from scribe_spark.report.paper_figures import read_histogram
 
-from .sample import COLUMNS, NOTHING, Page, texts
+from .sample import COLUMNS
 
 
 def table(counts: dict[float, float], figure: str = "8", measure: str = "children_tables"):
@@ -57,16 +54,6 @@ def test_a_cumulative_curve_against_a_fine_grid():
     assert found == pytest.approx(expected, rel=1e-3)
 
 
-def test_rows_have_the_papers_where_the_experiment_is_the_papers():
-    tables = [table({0: 4, 1: 2}), table({0: 2, 1: 2})]
-    name = "scribe.children_tables.average_std"
-    for published, paper in (({name: PublishedNumber(58)}, 58), ({}, None)):
-        (row,) = average_deviations(tables, published)
-        assert (row["name"], row["figure"]) == (name, "8")
-        assert row["value"] == pytest.approx(2**0.5 / 2)
-        assert (row["paper"], row["unit"]) == (paper, "nodes")
-
-
 def test_a_mean_curve_is_the_mean_of_the_curves():
     mean = mean_distributions([table({0: 4, 1: 1}), table({0: 2, 3: 2})])
     assert mean[["value", "count"]].to_numpy().tolist() == [[0, 3], [1, 0.5], [3, 1]]
@@ -74,14 +61,6 @@ def test_a_mean_curve_is_the_mean_of_the_curves():
     mean = read_histogram(mean_distributions([one, other]), "7", "scribe", "rad")
     assert mean.values.tolist() == [1, 2, 4]
     assert mean.at_most.tolist() == [0.5, 1.5, 2.5]
-
-
-@pytest.mark.filterwarnings("error")
-def test_means_below_one_are_drawn():
-    """One node in one topology of ten: a tenth of a node."""
-    tables = [table({0: 50, 3: 20}, "9", "children_entries") for _ in range(9)]
-    odd = table({5_000: 1}, "9", "children_entries")
-    assert "0.1" in texts(draw_figure(FIGURES[3], mean_distributions([*tables, odd])).svg)
 
 
 def test_numbers():
@@ -96,28 +75,3 @@ def test_numbers():
     assert a["seeds"] == {"1": 2, "2": 4, "3": 9}
     assert (b["value"], b["std"], b["seeds"]) == (7.5, None, {"1": None, "2": 7.5, "3": None})
     assert (c["value"], c["std"], c["seeds"]) == (None, None, {"1": None, "2": None, "3": None})
-
-
-def test_the_page_of_several_topologies():
-    values = {1: 1.0, 2: 2.0, 3: 6.0}
-    rows = {s: [{"name": "scribe.x", "value": v, "figure": "8"}] for s, v in values.items()}
-    deviation = {"name": "scribe.children_tables.average_std", "value": 61.5, "figure": "8"}
-    both = [*over_seeds(rows), deviation | {"paper": 58, "std": None, "seeds": {}}]
-    several = [{"experiment": name, **row} for name in ("main", "small_groups") for row in both]
-    page = Page(html := render(several, {}, NOTHING).html)
-    titles = [row[0].strip() for row in page.rows if len(row) == 1]
-    assert titles == [
-        "Main. Figure 8: Children tables per node",
-        "Small groups. Figure 8: Children tables per node",
-    ]
-    measured = [" ".join(row[1].split()) for row in page.rows if len(row) == 5]
-    assert measured[1:] == ["3 ± 2.65", "61.5"] * 2
-    # what, mean, std, three seeds
-    seeds = [[cell.strip() for cell in row] for row in page.rows if len(row) == 6]
-    assert seeds[0] == ["Measure", "Mean", "Standard deviation", "Seed 1", "Seed 2", "Seed 3"]
-    assert seeds[1] == ["Scribe, x", "3", "2.65", "1", "2", "6"]
-    assert len(seeds) == 4
-    assert html.count(" topologies</summary>") == 2
-    assert "Average standard deviation: Scribe 61.5 (paper: 58)." in html
-    html = render([{**row, "seeds": {}} for row in both], {}, NOTHING).html
-    assert "topologies" not in html.partition("</style>")[2]

@@ -1,19 +1,16 @@
 """Figures that the paper does not have: bytes, latencies by class, and coverage over time."""
 
 import pandas as pd
-import pytest
 
 from scribe_spark import schemas
-from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import (
     Latency,
     draw_coverage,
     draw_node_bytes,
     draw_part_latencies,
 )
-from scribe_spark.report.style import as_bytes
 
-from .sample import COLUMNS, NOTHING, Page, table, words
+from .sample import COLUMNS, table, words
 
 HOSTILE = "<b>$x_1$"
 
@@ -78,19 +75,6 @@ def test_bytes_by_class():
     assert HOSTILE not in bars.drawing
 
 
-def test_a_run_without_sizes_has_no_bytes():
-    assert list(draw_node_bytes(DISTRIBUTIONS[:0], None)) == []
-    assert list(draw_node_bytes(NOTHING, None)) == []
-    assert 'href="#bytes"' not in render([], {}, NOTHING).html
-
-
-@pytest.mark.parametrize(
-    ("size", "told"), [(0, "0 B"), (1_499.6, "1.5 KB"), (2.5e9, "2.5 GB"), (1e15, "1,000 TB")]
-)
-def test_bytes_in_words(size, told):
-    assert as_bytes(size) == told
-
-
 LATENCIES = pd.DataFrame(
     [
         ("class", "fast", "scribe", 10.0, 99),
@@ -125,16 +109,6 @@ def test_a_curve_for_each_class_in_a_chart_for_each_system():
     )
 
 
-def test_the_page_has_them_in_its_sections():
-    html = render([], {}, DISTRIBUTIONS, by_part=BY_PART, part_latencies=LATENCIES).html
-    page = Page(html)
-    assert {"time", "bytes", "figure-latency-by-class-heading"} <= {*page.ids}
-    time, sizes = html.index('<h2 id="time"'), html.index('<h2 id="bytes"')
-    assert time < html.index("figure-latency-by-class-heading") < sizes
-    assert sizes < html.index("figure-bytes-up-heading") < html.index('<h2 id="nodes"')
-    assert HOSTILE not in html
-
-
 # --- coverage over time
 
 #: Of 100 members of Scribe 96 get the message; of IP multicast's all.
@@ -165,10 +139,3 @@ def test_a_share_is_of_the_members_that_are_to_get_it():
     assert "Vertical lines" not in plain.caption
     dashes = "stroke-dasharray: 4,2"
     assert drawn.svg.count(dashes) == plain.svg.count(dashes) + 2
-
-
-def test_the_page_has_coverage_first_if_there_are_latencies():
-    assert draw_coverage(Latency(COUNTS[COUNTS["unit"] == "hops"], EXPECTED), set()) is None
-    report = render([], {}, NOTHING, latency=Latency(COUNTS, EXPECTED))
-    assert next(iter(report.figures)) == "figure-coverage"
-    assert "Coverage over time</h3>" in report.html

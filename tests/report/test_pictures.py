@@ -9,10 +9,9 @@ import pytest
 
 from scribe_spark import schemas
 from scribe_spark.report.canvas import Canvas
-from scribe_spark.report.pictures import ring_picture, scene_figures, scene_of, tree_picture
-from scribe_spark.report.world import render_world
+from scribe_spark.report.pictures import ring_picture, scene_figures, scene_of
 
-from .sample import Page, manifest, texts, words
+from .sample import texts, words
 
 
 @pytest.fixture
@@ -40,16 +39,6 @@ def marks(monkeypatch) -> Counter:
 HALVES = {7: 0, 8: 2**62, 9: -(2**63), 5: -(2**62)}
 NODES = pd.DataFrame({"node": list(HALVES), "id_hi": list(HALVES.values())})
 LINKS = pd.DataFrame({"sender": [7, 8, 9], "receiver": [8, 9, 7], "first": [True, True, False]})
-
-
-def test_keys_grow_clockwise_from_the_top():
-    svg = ring_picture("a", "A ring", NODES)
-    places = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', svg)
-    nodes = [(float(x), float(y)) for x, y in places]
-    (x, top), (right, y), (_, bottom), (left, _) = nodes[:4]
-    assert top < y < bottom
-    assert left < x < right
-    assert "4 nodes on the ring of keys; node." in svg
 
 
 @pytest.mark.parametrize(
@@ -83,10 +72,6 @@ def test_what_is_asked_for_is_drawn_and_explained(marks, parts, legend, counts):
 
 
 # --- a failure in a tree
-
-ROUNDS = pd.DataFrame(
-    [(number, "pastry", "nodes.live", 9.0) for number in range(3)], columns=schemas.ROUNDS.names
-)
 
 #: A root 1 with children 2, 3 and 4, which have two children each: 20, 21, 30, ...
 PARENTS = {1: None, 2: 1, 3: 1, 4: 1, **{10 * p + i: p for p in (2, 3, 4) for i in (0, 1)}}
@@ -167,31 +152,6 @@ def test_the_three_drawings_of_a_failure(marks):
     assert marks["#0072b2", 2] == 2 + 1
 
 
-def test_what_is_below_an_orphan_is_cut_off():
-    children = PARENTS | {300: 30, 301: 300}
-    left = {node: parent for node, parent in children.items() if node != 3}
-    parts = [
-        frame(1, "before", 5, children),
-        frame(1, "after", 5, children, (30, 31), (3,)),
-        frame(2, "after", 5, left | {30: 4, 31: 4, 50: 4, 20: 50}),
-    ]
-    figures = drawn(parts)
-    assert figures["tree-failure"].words.endswith("4 live nodes are cut off from the root.")
-    assert told(figures["tree-failure"])["node 301"][0] == "member, below an orphan"
-    assert figures["tree-repaired"].words == (
-        "1 round later no node is an orphan: 3 nodes have a new parent, 1 is new in the tree."
-    )
-    assert told(figures["tree-repaired"])["node 50"][0] == "member, new in the tree"
-
-
-def test_a_failure_that_is_mended_in_its_round_is_drawn_from_the_tree_before(marks):
-    found = scene(failure(4, 7, rounds=0))
-    assert (found.number, found.last, found.is_repaired) == (4, 4, True)
-    figures = drawn(failure(4, 7, rounds=0))
-    assert (marks["dead",], marks["#d55e00", 1]) == (1 + 1, 2)
-    assert figures["tree-repaired"].words.startswith("In the same round no node is an orphan")
-
-
 def test_which_failure_is_drawn():
     def chosen(*parts: list[pd.DataFrame]) -> tuple[int, int]:
         found = scene(*parts)
@@ -208,35 +168,6 @@ def test_which_failure_is_drawn():
     root = [one.assign(root=one["node"] == 3) for one in failure(2, 1)]
     assert chosen(root, failure(9, 8)) == (8, 9)
     assert chosen(root) == (1, 2)
-
-
-def test_a_tree_without_a_failure_is_drawn():
-    """With the numbers of its inner nodes."""
-    rows = [(node, parent, node > 9, parent is None) for node, parent in PARENTS.items()]
-    tree = pd.DataFrame(rows, columns=["node", "parent", "member", "root"])
-    svg = tree_picture("tree", "A tree", tree)
-    assert "10 nodes, 6 of them members; at most 3 children of a node." in svg
-    assert {*texts(svg)} == {"1", "2", "3", "4", "root", "member", "forwarder"}
-
-
-def test_no_failure_no_drawing():
-    empty = pd.DataFrame(columns=schemas.WATCHED_TREES.names)
-    page = render_world(ROUNDS, manifest(), empty)
-    assert "No tree of the watched small groups lost a node" in page.html
-    assert not [name for name in page.figures if name.startswith("tree")]
-    assert "watched" not in render_world(ROUNDS, manifest()).html
-
-
-def test_the_page_has_the_drawings():
-    table = pd.concat(failure(1, 7), ignore_index=True)
-    report = render_world(ROUNDS, manifest(), table)
-    page = Page(report.html)
-    assert len(page.ids) == len(set(page.ids))
-    assert [name for name in report.figures if name.startswith("tree")] == NAMES
-    assert all(report.figures[name] in report.html for name in NAMES)
-    assert "group 7, one of the small groups" in report.html
-    shuffled = table.sample(frac=1, random_state=2)
-    assert render_world(ROUNDS, manifest(), shuffled) == report
 
 
 @pytest.mark.parametrize("seed", range(5))

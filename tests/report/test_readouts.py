@@ -2,22 +2,18 @@
 
 import io
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
-from scribe_spark.report.charts import MOST_ROWS, Axis, Panel, draw, line_of, lines_panel
 from scribe_spark.report.paper_figures import FIGURES, draw_figure
 from scribe_spark.report.run import render
-from scribe_spark.report.style import as_text
-from scribe_spark.report.svg import Spot, figure_files, new_figure, spot_svg, svg_element
-from scribe_spark.report.sweep import render_sweep
+from scribe_spark.report.svg import figure_files
 
 from . import sample
-from .sample import COLUMNS, SVG, rounds_svg, spots, table, words
+from .sample import COLUMNS, rounds_svg, spots, table, words
 
 
 def test_every_round_of_every_line_is_told():
@@ -68,70 +64,6 @@ def test_figures_of_the_paper_tell_exact_bounded_and_cumulative_counts():
     ]
 
 
-def test_words_stay_inside_the_drawing():
-    for x in (0, 50, 99):
-        for y in (0, 90):
-            spot = Spot((0, 0, 1, 1), x, y, [("some words", "red"), ("b", "")])
-            _, box = ElementTree.fromstring(spot_svg(spot, 100, 90)).iter("rect")
-            left, top, wide, high = (float(box.get(n)) for n in ("x", "y", "width", "height"))
-            assert 0 <= left <= 100 - wide
-            assert 0 <= top <= 90 - high
-
-
-def test_markers_are_where_the_line_is():
-    line = line_of("a", {"color": "#123456"}, [2.0, 5.0], [3.0, 9.0])
-    axis = Axis("", 0, 10)
-    svg = draw(Panel("n", "t", "points", [line], axis, axis)).svg
-    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="2.2" fill="#123456"/>', svg)
-    # of 3.1 by 2.1 inches, the axes begin at 0.18 and 0.2, and take 0.78 and 0.75
-    places = [(0.18 + 0.78 * x / 10, 1 - 0.2 - 0.75 * y / 10) for x, y in ((2, 3), (5, 9))]
-    wanted = [(72 * 3.1 * x, 72 * 2.1 * y) for x, y in places]
-    assert np.allclose([[float(x), float(y)] for x, y in dots], wanted, atol=0.06)
-
-
-def test_a_drawing_without_spots_has_none():
-    with new_figure(1, 1) as figure:
-        assert spots(svg_element(figure, "n", "t", "w")) == []
-
-
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ({3: 2, 4: 5, 9: 1}, "late: 2 in day 3, 1 in day 9, between 1 and 5."),
-        ({3: 2, 4: None, 9: 2}, "late: 2 from day 3 to day 9."),
-        ({3: None, 9: 90}, "late: 90 in day 9."),
-        ({3: None}, ""),
-    ],
-)
-def test_words_of_a_line(values, told):
-    lines = {"late": pd.Series(values, dtype=float)}
-    axes = Axis(), Axis()
-    panel = lines_panel("x", "x", "x", lines, *axes, lambda x: f"day {as_text(x)}", before="in")
-    assert panel.words == told
-
-
-def ticks(drawing: str, axis: str) -> list[str]:
-    """The labels along an axis, by matplotlib's names of their groups."""
-    return [
-        "".join(text.itertext()).strip()
-        for group in ElementTree.fromstring(drawing).iter(f"{SVG}g")
-        if group.get("id", "").startswith(f"name-{axis}tick")
-        for text in group.iter(f"{SVG}text")
-    ]
-
-
-@pytest.mark.parametrize("rounds", [[9], [0, 1], [0, 1, 2]])
-def test_rounds_and_counts_are_whole_numbers_and_shares_are_not(rounds):
-    line = pd.Series(1.0, index=rounds)
-    drawing = rounds_svg({"lost": line, "none": line * 0}, "name")
-    for axis in "xy":
-        found = ticks(drawing, axis)
-        assert found
-        assert all(text.isdigit() for text in found), found
-    assert "9" in ticks(drawing, "x") or rounds != [9]
-    assert not all(text.isdigit() for text in ticks(rounds_svg({"a": line * 0.9}, "name"), "y"))
-
-
 # --- the files of a figure: SVG, PNG and CSV of the same values
 
 
@@ -147,12 +79,6 @@ def test_a_figure_of_lines_is_also_a_png_and_a_table(images):
     png = Image.open(io.BytesIO(files["x.png"]))
     assert (png.size, png.mode) == ((920, 540), "RGB")  # quickly packed, without alpha
     assert files["x.csv"] == b'round,joined,"left, <&>"\n0,1,\n1,2.5,7\n2,,8\n'
-
-
-def test_a_table_of_many_values_is_thinned_and_keeps_both_ends():
-    found = table(rounds_svg({"a": pd.Series(range(5 * MOST_ROWS), dtype=float)}))
-    assert len(found) == MOST_ROWS
-    assert found["round"].iloc[[0, -1]].tolist() == [0, 5 * MOST_ROWS - 1]
 
 
 def test_every_figure_of_a_run_links_its_files_and_its_table():
@@ -172,12 +98,3 @@ def test_every_figure_of_a_run_links_its_files_and_its_table():
     # links to tables that a folder does not have are left out
     few = sample.distributions(nodes=200, groups=6)
     assert "tables/" not in render(metrics, {}, few, tables=("metrics",)).html
-
-
-def test_the_table_of_a_sweep_has_values_as_they_are_typed():
-    grid = {"topology": ("a,b", "c")}
-    rows = pd.DataFrame({"topology": ["a,b", "c"], "metric": "m.x", "value": [1.0, 2.0]})
-    page = render_sweep(rows, grid, {"m.x": "s"}, {"p": ("a,b",), "q": ("c",)}, {})
-    (name,) = page.figures
-    assert page.figures[name].as_csv() == b'topology,s\n"a,b",1\nc,2\n'
-    assert f"figures/{name}.png" in page.html

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-import re
 
 import pandas as pd
 import pytest
 
 from scribe_spark.report.sweep import render_sweep
 
-from .sample import HOSTILE, Page, words
+from .sample import HOSTILE, Page
 
 
 def page(grid, values, show=("cost.seconds",), manifest=None):
@@ -31,25 +30,6 @@ def test_lines_and_cells():
     assert told in html
     assert html.count("<svg") == 1 + 2  # and a sample of each line
     assert len(set(Page(html).ids)) == len(Page(html).ids)
-
-
-def test_every_point_is_told_under_the_pointer():
-    def told(grid, value) -> list[list[str]]:
-        drawings = re.findall("<svg.*?</svg>", page(grid, {"cost.seconds": value}), re.DOTALL)
-        return next(words(svg) for svg in drawings if 'class="spot"' in svg)
-
-    grid = {"nodes": (1000, 10), "tie": ("delay", HOSTILE)}
-    assert told(grid, lambda nodes, tie: nodes * (3 if tie == "delay" else 2)) == [
-        ["nodes 10", "tie delay: 30", f"tie {HOSTILE}: 20"],
-        ["nodes 1,000", "tie delay: 3,000", f"tie {HOSTILE}: 2,000"],
-    ]
-    assert told({"tie": ("a", HOSTILE)}, len) == [["tie a", "1"], [f"tie {HOSTILE}", "28"]]
-
-
-def test_one_line_needs_no_legend():
-    html = page({"b": (1, 2, 4)}, {"cost.seconds": float})
-    assert 'class="legend"' not in html
-    assert "in words</summary>1 at b 1, 4 at b 4, between 1 and 4.</details>" in html
 
 
 @pytest.mark.parametrize(
@@ -116,36 +96,3 @@ def test_measures_of_worlds_are_drawn_over_the_rounds():
     assert "share 2: 60 in round 0" in html
     assert "share 2: 2.5" not in html
     assert "<dt>Computed in</dt>" not in html  # worlds are not timed
-
-
-def test_many_worlds_are_drawn_on_their_own_pages_only():
-    html = worlds(11)
-    assert html.count("<figure") == 1
-    assert "Each point is a world with a report of its own, which draws its rounds." in html
-
-
-def test_cards_name_the_points_with_the_least_and_the_greatest_value():
-    html = page(
-        {"b": (1, 2, 4)},
-        {
-            "x.rad.mean": float,
-            "y.rad.mean": lambda b: 10.0 + b,
-            "z.rad.mean": lambda b: 7.0,
-            "u.rad.mean": lambda b: 8.0 + (b > 1),
-        },
-        show=("x.rad.mean", "y.rad.mean", "z.rad.mean", "u.rad.mean"),
-    )
-    cards = re.findall(r"<li style[^>]*>(.*?) <strong>(.*?)</strong><span>(.*?)</span>", html)
-    assert cards == [
-        ("X, RAD, mean", "1 to 4", "s; least at b 1, greatest at b 4"),
-        ("Y, RAD, mean", "11 to 14", "s; least at b 1, greatest at b 4"),
-        ("U, RAD, mean", "8 to 9", "s; least at b 1, greatest at b 4 and 1 more"),
-        ("Z, RAD, mean", "7", "s at every point"),
-    ]
-
-
-def test_figures_stand_in_sections_and_further_ones_are_folded():
-    show = [f"s{n}.rad.mean" for n in range(8)] + ["scribe.link_stress.max"]
-    html = page({"b": (1, 2)}, dict.fromkeys(show, float), show=show)
-    assert re.findall(r'<h2 id="(\w+)"', html)[:3] == ["time", "links", "points"]
-    assert "<summary>2 more figures: S6, RAD, mean; S7, RAD, mean</summary>" in html

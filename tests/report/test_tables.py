@@ -9,7 +9,7 @@ from scribe_spark.measures.joins_and_failures import FAILURES
 from scribe_spark.measures.latency import LATENCY_MEASURE
 from scribe_spark.report.page import PageSection, PageTable
 from scribe_spark.report.run import render
-from scribe_spark.report.style import ABSENT, as_setting
+from scribe_spark.report.style import ABSENT
 from scribe_spark.report.tables import (
     LATENCIES,
     failures,
@@ -96,19 +96,6 @@ def test_of_a_world_the_last_round_that_has_some():
     assert [system for system, *_ in rows] == ["Scribe", "CAN multicast"]
 
 
-def test_latencies_are_in_their_table_alone():
-    other = [{"name": "scribe.rad.max", "value": 2}, {"name": "gossipsub.duplicates.p95"}]
-    assert without_tables_of_their_own([*METRICS, *other]) == other
-    run = METRICS + sample.metrics(), sample.manifest(), sample.NOTHING
-    page = render(*run).html
-    assert page.count('id="latencies"') == 1
-    assert "scribe.latency.p50" not in page
-    sizes = {"message_size": "128KB", "uplink_order": "serial", "links": "shared"}
-    page = render(run[0], {**run[1], "resolved": sizes}, run[2]).html
-    assert 'id="latencies">Latencies: 128KB, serial uplinks, shared links<' in page
-    assert 'id="latencies"' not in render(sample.metrics(), *run[1:]).html
-
-
 # --- classes and regions
 
 BY_PART = pd.DataFrame(
@@ -137,10 +124,6 @@ def test_a_table_for_classes_and_one_for_regions():
     assert "Latency by class of nodes" in page
     assert "&lt;east&gt;" in page
     assert "Latency by" not in render([], {}, pd.DataFrame()).html
-
-
-def test_classes_among_the_settings_can_be_read():
-    assert as_setting([{"name": "fast", "share": 0.2}]) == "{name = fast, share = 0.2}"
 
 
 # --- failures of hosts of the reference tree

@@ -1,8 +1,5 @@
 """Drawings of trees: over a map, in layers, by places where they are large; pictures of systems."""
 
-from dataclasses import replace
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,12 +8,10 @@ from matplotlib.colors import to_hex
 
 from scribe_spark.experiments.reporting import read_pictures
 from scribe_spark.experiments.round_in_run import _group_of_picture
-from scribe_spark.report.run import render
 from scribe_spark.report.style import DEPTHS
 from scribe_spark.report.trees import (
     MOST_LINES,
     MOST_NODES,
-    MOST_NUMBERS,
     GroupTree,
     RunTrees,
     layers,
@@ -24,7 +19,7 @@ from scribe_spark.report.trees import (
     tree_figures,
 )
 
-from .sample import NOTHING, Page, spots, texts, words
+from .sample import texts, words
 
 COLOURS = [colour for colour, _ in DEPTHS]
 
@@ -117,38 +112,6 @@ def test_a_large_tree_is_drawn_by_domains():
     assert told["transit domain 0"][1] == f"{(domain == 0).sum()} nodes of the tree"
 
 
-def test_a_large_tree_without_coordinates_is_drawn_in_layers():
-    frame, links = network(x=np.nan)
-    tree = random_tree(5000, len(frame))
-    told = spots(drawn(tree, frame, links).svg)
-    assert told[0][1][0] == f"node {tree.node[0]}, the root"
-    assert told[0][1][3] == "4,999 nodes below it"
-    # bars of one depth lie side by side, each below that of its parent
-    bars: dict[str, list[tuple[float, float]]] = {}
-    for bar, _ in told:
-        x, width = float(bar.get("x", "")), float(bar.get("width", ""))
-        bars.setdefault(bar.get("y", ""), []).append((x, x + width))
-    assert len(bars) > 4
-    above = [(0.0, 1000.0)]
-    for y in sorted(bars, key=float):
-        here = sorted(bars[y])
-        for one, other in pairwise(here):
-            assert one[1] <= other[0] + 0.11
-        for left, right in here:
-            assert any(a - 0.11 <= left and right <= b + 0.11 for a, b in above)
-        above = here
-
-
-def test_routers_without_domains_are_places_of_their_own():
-    frame, links = network()
-    frame = frame.assign(kind=None, domain=pd.array([None] * len(frame), dtype="Int64"))
-    small, large = random_tree(20, len(frame)), random_tree(MOST_NODES + 1, len(frame))
-    assert "stub" not in drawn(small, frame, links).svg
-    figure = drawn(large, frame, links)
-    assert {lines[0].split()[0] for lines in words(figure.svg)} == {"router"}
-    assert "edges inside a router" in figure.caption
-
-
 @pytest.mark.parametrize("n", [1, 2, MOST_NODES, MOST_NODES + 1])
 @pytest.mark.parametrize("other", [{}, {"y": np.nan}, {"x": 1.0, "y": 2.0}], ids=str)
 def test_any_size_can_be_drawn_and_equal_trees_are_drawn_alike(n, other):
@@ -176,22 +139,6 @@ def test_layout_and_subtrees_against_recursion():
     for index, children in below.items():
         if children:
             assert across[index] == (across[children[0]] + across[children[-1]]) / 2
-
-
-def test_the_page_has_the_trees_and_says_what_is_left_out():
-    frame, links = network()
-    trees = [
-        ("smallest group", random_tree(5, len(frame), 1)),
-        ("largest group", replace(random_tree(900, len(frame), 3), group=9)),
-    ]
-    report = render([], {}, NOTHING, RunTrees(trees, frame, links, "<2> groups are not drawn."))
-    page = Page(report.html)
-    assert len(page.ids) == len(set(page.ids))
-    names = ["tree-smallest", "tree-largest"]
-    assert [name for name in report.figures if name.startswith("tree")] == names
-    assert all(report.figures[name] in report.html for name in names)
-    assert "Group 9, the largest group" in report.html
-    assert "&lt;2&gt; groups are not drawn." in report.html
 
 
 # --- pictures of systems
@@ -234,43 +181,3 @@ def test_a_picture_is_a_tree_whose_levels_are_ranks():
     assert star.parent.tolist() == [-1, 0, 0, 0, 0]
     assert [star.level_name(level) for level in (1, 2, 3)] == ["stripe 7", "stripe 0", "parents"]
     assert star.member.tolist() == [True, True, True, False, True]
-
-
-@pytest.mark.parametrize(
-    ("system", "edges", "legend", "numbers"),
-    [
-        ("nice", NICE, {"edges by layer", "layer 1", "layer 0", "top leader"}, []),
-        ("overcast", OVERCAST, {"from 100 Mbit/s", "from 3 Mbit/s"}, ["1.5", "100"]),
-        ("splitstream", SPLITSTREAM, {"stripe 7", "parents", "forwarder"}, ["1", "2"]),
-    ],
-)
-@pytest.mark.parametrize("other", [{}, {"x": np.nan}], ids=["map", "layers"])
-def test_a_picture_has_a_legend_and_numbers_where_they_change(
-    system, edges, legend, numbers, other
-):
-    (figure,) = tree_figures(RunTrees([], *network(**other), pictures=pictures(**{system: edges})))
-    assert figure.name == f"picture-{system}"
-    assert figure.title.endswith(", group 7: 4 members")
-    assert legend <= {*texts(figure.svg)}
-    (axes,) = figure.drawing.figure.axes
-    assert sorted({text.get_text() for text in axes.texts if text.get_gid()}) == numbers
-    assert len(words(figure.svg)) == 5
-
-
-def test_few_nodes_of_a_large_picture_have_numbers():
-    chain = [(at, at + 1, 0, float(1000 - at)) for at in range(100)]
-    found = RunTrees([], *network(stubs=30), pictures=pictures(overcast=chain))
-    (figure,) = tree_figures(found)
-    numbers = {text for text in texts(figure.svg) if text[0] == "9" or text == "1,000"}
-    assert 3 < len(numbers) <= MOST_NUMBERS
-
-
-@pytest.mark.parametrize("other", [{}, {"x": np.nan}], ids=["domains", "bars"])
-def test_a_large_picture_is_drawn_by_domains_or_as_bars(other):
-    edges = [((at - 1) // 4, at, -(at < 6), 1.0) for at in range(1, 150)]
-    edges += [(at, 150 + at, 0, 2.0) for at in range(1, 4)]
-    found = RunTrees([], *network(stubs=30, **other), pictures=pictures(nice=edges))
-    (figure,) = tree_figures(found)
-    assert {"edges by layer", "layer 1", "layer 0", "5", "147"} <= {*texts(figure.svg)}
-    assert "edges: 5 (layer 1), 147 (layer 0)." in figure.words
-    assert "A number" not in figure.caption

@@ -23,31 +23,8 @@ from scribe_spark.runtime.distribute import (
     distribute_arrays,
     open_array,
 )
-from scribe_spark.runtime.sessions import concurrent_jobs, describe_jobs
+from scribe_spark.runtime.sessions import concurrent_jobs
 from scribe_spark.runtime.task_reports import Reporter, receive_reports
-
-
-def persistent_rdds(spark) -> set[int]:
-    """The RDDs that the block manager keeps."""
-    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
-
-
-def test_materialise_counts_and_cuts(spark):
-    frame = spark.range(10).withColumn("twice", F.col("id") * 2).where("id > 3")
-    table, rows = blocks.materialise(frame)
-    assert rows == 6
-    assert sorted(map(tuple, table.collect())) == [(n, 2 * n) for n in range(4, 10)]
-    assert "LogicalRDD" in table._jdf.queryExecution().analyzed().getClass().getSimpleName()
-    blocks.release(table)
-
-
-def test_describe_jobs_puts_the_description_back(spark):
-    context = spark.sparkContext
-    with describe_jobs(spark, "outer"):
-        with describe_jobs(spark, "inner"):
-            assert context.getLocalProperty("spark.job.description") == "inner"
-        assert context.getLocalProperty("spark.job.description") == "outer"
-    assert context.getLocalProperty("spark.job.description") is None
 
 
 @pytest.fixture
@@ -80,20 +57,6 @@ def test_the_folder_of_a_sessions_checkpoints_is_deleted(spark, reliable):
     delete_checkpoints(spark)
     assert [path.name for path in reliable.iterdir()] == ["of the user"]
     delete_checkpoints(spark)
-
-
-def test_graphframes_directory_is_not_used(spark):
-    """A local session has a checkpoint directory, because GraphFrames fails without one."""
-    directory = Path(spark.sparkContext.getCheckpointDir().removeprefix("file:"))
-    before = persistent_rdds(spark)
-    table, _ = blocks.materialise(spark.range(5))
-    assert len(persistent_rdds(spark) - before) == 1
-    assert not list(directory.glob("rdd-*"))
-    blocks.release(table)
-    frame = spark.range(3).checkpoint()  # as GraphFrames does
-    assert list(directory.glob("rdd-*"))
-    assert frame.count() == 3
-    blocks.release(frame)
 
 
 @pytest.mark.parametrize("tricks", ["none", "all,-release_blocks"])
@@ -273,19 +236,6 @@ def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path, of):
     assert spark.read.parquet(str(tmp_path / "table")).columns == frame.columns
 
 
-def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
-    def double(batch: pa.RecordBatch) -> dict:
-        return {"id": batch.column("id").to_numpy() * 2}
-
-    doubled = Batches.of(frame, ["id"]).each(double, "id bigint")
-    both = Batches.union([doubled, doubled.each(double, "id bigint")])
-    assert write(both, tmp_path / "table")["rows"] == 2000
-    found = [row["id"] for row in spark.read.parquet(str(tmp_path / "table")).collect()]
-    assert sorted(found) == sorted([2 * n for n in range(1000)] + [4 * n for n in range(1000)])
-    saved = Batches.saved(spark, tmp_path / "table", ["id"]).frame
-    assert sorted(row["id"] for row in saved.collect()) == sorted(found)
-
-
 def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(arrow_writer, "_ROWS_WRITTEN_AT_ONCE", 100)
     rows = frame.orderBy("id").toArrow().combine_chunks()
@@ -298,26 +248,6 @@ def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_p
     assert len(list(_row_groups(str(file), {}))) == 10
     assert read({"id": []}).frame.count() == 0
     assert read({"id": [-1, 1000]}).frame.count() == 0
-
-
-def test_small_tables_are_made_without_a_job(spark, frame, tmp_path, monkeypatch):
-    def double(batch: pa.RecordBatch) -> dict:
-        return {"id": batch.column("id").to_numpy() * 2}
-
-    write(frame.toArrow(), tmp_path / "table")
-    saved = Batches.saved(spark, tmp_path / "table", ["id"])
-    numbered, large = Batches.numbered(spark, 10), Batches.of(spark.range(5))
-    of_jobs = Batches.union([saved, numbered]).each(double, "id bigint").frame.toArrow()
-    found = Batches.union([saved, numbered, large]).each(double, "id bigint").to_arrow()
-    assert sorted(found["id"].to_pylist()) == sorted([*of_jobs["id"].to_pylist(), 0, 2, 4, 6, 8])
-    with monkeypatch.context() as patch:
-        patch.setattr(Batches, "frame", None)  # which jobs need
-        assert numbered.each(double, "id bigint").to_arrow()["id"].to_pylist() == [*range(0, 20, 2)]
-        assert saved.to_arrow().num_rows == 1000
-        assert write(saved, tmp_path / "again")["rows"] == 1000
-    monkeypatch.setattr(arrow_writer, "_MANY_ROWS", 1000)
-    assert (saved.is_small, numbered.is_small, large.is_small) == (False, True, False)
-    assert saved.to_arrow().num_rows == 1000
 
 
 def test_what_other_attempts_have_written_is_not_part_of_it(frame, tmp_path, monkeypatch):
@@ -444,31 +374,3 @@ def _welcome_and_leave(server: socket.socket) -> None:
     connection.recv(64)
     connection.sendall(b"go on\n")
     connection.close()
-
-
-def test_what_takes_a_report_may_raise(spark):
-    raised = threading.Event()
-
-    def take(report) -> None:
-        raised.set()
-        raise KeyError(report)
-
-    with pytest.raises(KeyError, match="first"), receive_reports(spark, take) as address:
-        report_twice(address, raised)
-
-
-def report_twice(address, taken: threading.Event) -> None:
-    reporter = Reporter(address)
-    reporter.report("first")
-    assert taken.wait(30)
-    reporter.report("second")
-
-
-def test_a_driver_that_cannot_listen_has_no_address(spark, monkeypatch):
-    monkeypatch.setattr(socket, "create_server", _refuse)
-    with receive_reports(spark, print) as address:
-        assert address is None
-
-
-def _refuse(*given) -> None:
-    raise OSError("no port is left")

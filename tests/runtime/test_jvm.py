@@ -15,8 +15,8 @@ from scribe_spark.runtime import jvm_process
 from scribe_spark.runtime.environment import spark_failure
 from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.jvm_process import JvmError, JvmWords, how_it_ended, reason_in, start_jvm
-from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
-from scribe_spark.runtime.memory import heap_mib, memory_limit, young_mib
+from scribe_spark.runtime.master import check_master, reach_master
+from scribe_spark.runtime.memory import heap_mib, memory_limit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -302,14 +302,6 @@ def test_heap_by_nodes_and_limit():
     assert heap_mib(100_000, limit=100 * GIB, mapped=True) == 3 * 1024 + 244
 
 
-def test_young_generation_by_nodes():
-    assert young_mib(3_488, 100_000) == 1_744
-    assert young_mib(6_000, 1_000_000) == 1_500
-    assert young_mib(3_100, 20_000) == 512
-    assert young_mib(1_024, 10) == 512
-    assert young_mib(800, 10) == 400
-
-
 # --- masters that Spark cannot use ----------------------------------------------------------------
 
 
@@ -346,13 +338,6 @@ def test_yarn_needs_its_settings(monkeypatch):
         check_master("yarn")
     monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop")
     check_master("yarn")
-
-
-def test_where_executors_are():
-    assert is_local_master("local[2]")
-    assert not is_local_master("local-cluster[2,1,1024]")
-    assert on_this_machine("local-cluster[2,1,1024]")
-    assert not on_this_machine("spark://host:7077")
 
 
 @pytest.fixture

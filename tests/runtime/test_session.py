@@ -22,10 +22,9 @@ from scribe_spark.config import Execution
 from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.runtime import master as remote
 from scribe_spark.runtime import session as sessions
-from scribe_spark.runtime import settings
 from scribe_spark.runtime.jvm_process import user_jars
 from scribe_spark.runtime.master import check_remote, reach_remote
-from scribe_spark.runtime.session import java_options, session
+from scribe_spark.runtime.session import session
 from scribe_spark.runtime.sessions import _zipped
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,14 +176,6 @@ def test_jars_of_the_user_stay_and_ours_come_after(monkeypatch, tmp_path):
     assert sessions._jars() == ["my-graphframes.jar"]
 
 
-def test_java_options_by_size_and_tricks(monkeypatch):
-    assert "-XX:TieredStopAtLevel=1" in java_options(1024, 512, True)
-    assert "-XX:TieredStopAtLevel=1" not in java_options(1024, 512, False)
-    assert "-Xms1024m -Xmn512m" in java_options(1024, 512, True)
-    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "none")
-    assert "-X" not in java_options(1024, 512, True).replace("-Dlog4j2", "")
-
-
 #: Run by spark-submit: makes our session, does some work in Python, and says what it found.
 SUBMITTED = """
 import json, sys
@@ -233,17 +224,6 @@ def test_what_spark_submit_was_given_wins(tmp_path):
     assert settings["spark.shuffle.compress"] == "true"
     assert settings["spark.sql.codegen.cache.maxEntries"] == "77"
     assert settings["spark.locality.wait"] == "0"
-
-
-@pytest.mark.parametrize(
-    ("nodes", "in_tasks", "partitions"),
-    [(100_000, False, 2), (1_000_000, False, 4), (1_000_000, True, 2)],
-)
-def test_tasks_that_stay_are_no_more_than_cores(monkeypatch, nodes, in_tasks, partitions):
-    monkeypatch.setattr(settings, "parallelism", lambda spark: 2)
-    execution = Execution(out="x", engine="tasks" if in_tasks else "jobs")
-    assert settings.partitions_of(execution, None, nodes) == partitions
-    assert settings.partitions_of(Execution(out="x", partitions=9), None, nodes) == 9
 
 
 # --- servers of Spark Connect ---------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import ast
 import gc
 import importlib
-import platform
 import subprocess
 import sys
 import zipimport
@@ -101,12 +100,6 @@ def test_only_runtime_goes_behind_sparks_public_interface():
     assert not found
 
 
-def test_runtime_does():
-    """What it looks for is what there is."""
-    sources = [path.read_text("utf-8") for path in (PACKAGE / "runtime").glob("*.py")]
-    assert {"_jdf", "_jvm"} <= {name for source in sources for _, name in violations(source)}
-
-
 # --- workers are forked with all that kernels need ------------------------------------------------
 
 
@@ -132,31 +125,6 @@ def test_a_worker_at_its_task(spark):
     assert row["loaded"]
     assert row["frozen"] > 50_000  # objects that a collection does not look at
     assert row["archives"] >= 1  # there are some to be read
-
-
-#: Pages that were brought in for twenty sums of arrays of 3 MB.
-SUMS = """
-import resource
-import numpy as np
-from scribe_spark.runtime.daemon import keep_freed_memory
-
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-keep_freed_memory()
-one = np.arange(400_000)
-last = one + one
-before = faults()
-for _ in range(20):
-    last = one + last
-print(faults() - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
-def test_arrays_get_the_memory_that_others_have_freed():
-    told = subprocess.run([sys.executable, "-c", SUMS], capture_output=True, text=True, check=True)
-    assert int(told.stdout) < 2 * 782  # pages of an array; thrice as many are mapped anew
 
 
 #: Workers of pyspark's daemon, and Spark, which has hung up: what each ends with, and its stderr.

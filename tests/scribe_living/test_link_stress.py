@@ -184,15 +184,6 @@ def on_routers(overlay: OverlayState, router: np.ndarray) -> OverlayState:
     return replace(overlay, states=replace(overlay.states, known=known))
 
 
-def test_there_is_no_mean_per_slot_where_links_would_share_slots(monkeypatch) -> None:
-    _, kernel, _ = network(20, monkeypatch)
-    world, rounds = played(1, False)
-    placed = on_routers(world.overlay, np.zeros(len(world.overlay.alive), dtype=np.int64))
-    found = measured(LinkStress(1, 0, 0), world, rounds[0][0], placed, kernel)
-    assert found.keys() == {name for name in LINK_STRESS_MEASURES if not name.endswith(".mean")}
-    assert found["link_stress.maintenance.max"] > 0
-
-
 def test_lookups_are_neither_and_all_else_is_one_of_the_two() -> None:
     kinds = Counter(kind for some in KINDS.values() for kind in some)
     assert kinds == Counter({*MESSAGE_KINDS, *SCRIBE_KINDS} - {"lookup"})

@@ -1,27 +1,19 @@
-"""Worlds of known outcome: static trees, failures, roots, access lists; the kernels alone."""
+"""Worlds of known outcome: static trees, and a cycle of parents; the kernels alone."""
 
 import numpy as np
 import pytest
 import small_worlds
-from living_groups import World
 from oracle.living.draws import keyed_draw
 from oracle.random_cases import random_case
 from oracle.scribe import Scribe as StaticScribe
 from oracle.scribe_living import in_run
 from oracle.scribe_living.measures import attached
-from oracle.scribe_living.state import Access, Group, Scribe, Settings
-from oracle.scribe_living.world import Event, Snapshot
-from small_worlds import COUNT, G, run_beside
+from oracle.scribe_living.state import Group, Scribe, Settings
+from oracle.scribe_living.world import Event
+from small_worlds import G, run_beside
 
 ENTRY = {"refreshed": 8, "got_payload": False}
 STATIC = [seed for seed in range(60) if (case := random_case(seed)).keys and len(case.ids) > 1]
-
-
-def grown(access: Access | None = None) -> tuple[World, Snapshot]:
-    """A small world after round 0, for the kernels."""
-    run = small_worlds.grown(access=access)
-    assert run.kernels is not None
-    return run.kernels, run.seen[0]
 
 
 @pytest.mark.parametrize("seed", STATIC[::9])
@@ -47,23 +39,10 @@ def test_with_no_events_after_the_joins_trees_and_deliveries_are_the_static_ones
         assert {node for (_, at, _), node in seen.deliveries if at == group} == expected
 
 
-def test_what_is_refused_reaches_nobody_and_changes_nothing() -> None:
-    access = Access(frozenset({0}), frozenset(range(30)), frozenset({3}))
-    world, seen = grown(access=access)
-    before = seen.entries, seen.children, seen.copies, seen.addresses
-    strangers = range(30, COUNT)
-    events = [(1, node, kind, G) for node in strangers for kind in ("create", "join", "publish")]
-    seen = world.play(1, events)
-    assert seen.refused == {"CREATE": 30, "JOIN": 30, "MULTICAST": 30}
-    assert seen.deliveries == []
-    assert len(world.state.unknown_members) == 0
-    assert [row[:5] for row in seen.entries] == [row[:5] for row in before[0]]
-    assert (seen.copies, seen.addresses) == before[2:]
-
-
 def test_who_finds_itself_on_the_path_of_a_heartbeat_leaves_its_parent() -> None:
     """No world has ever made a cycle: here it is made by hand."""
-    world, _ = grown()
+    world = small_worlds.grown().kernels
+    assert world is not None
     for number in range(1, 8):  # paths are told from the root downwards
         world.play(number, [])
     state, size = world.state, world.state.size

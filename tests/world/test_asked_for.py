@@ -11,7 +11,6 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import make_world
-from scribe_spark.systems.registry import SCRIBE
 
 SMALL = NETWORK | {
     "nodes": 60, "initial": 45, "groups": 4, "group_size": 12, "rounds": 5, "round_seconds": 5.0,
@@ -20,7 +19,7 @@ SMALL = NETWORK | {
 }  # fmt: skip
 
 #: The systems of a world -> the protocols whose messages it counts.
-WORLDS = {"can,naive_unicast": (), "bayeux": ("pastry",), "scribe": ("pastry", "scribe")}
+WORLDS = {"can,naive_unicast": (), "bayeux": ("pastry",)}
 
 
 def measured(
@@ -48,10 +47,10 @@ def test_only_protocols_of_the_named_systems_send_messages(spark, systems):
     of_pastry = [name for one in rounds for name in one if name.startswith(("cells.", "lookups"))]
     of_scribe = [name for one in rounds for name in one if name.startswith("scribe.")]
     assert bool(of_pastry) == ("pastry" in WORLDS[systems])
-    assert bool(of_scribe) == ("scribe" in WORLDS[systems])
+    assert not of_scribe
     messages = {name for one in rounds for name in one if name.startswith("messages.")}
     assert bool(messages) == ("pastry" in WORLDS[systems])
-    for name in {*systems.split(",")} - {SCRIBE}:
+    for name in systems.split(","):
         assert all(f"{name}.multicasts.reached" in one for one in rounds)
 
 

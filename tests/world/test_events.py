@@ -1,7 +1,6 @@
 """Tables of events: what is taken, and each thing that is refused, in one line."""
 
 import random
-import time
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
-from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
@@ -21,8 +19,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.rounds import group_events
 from scribe_spark.rounds.event_rows import (
     EVENT_NAMES,
-    FAIL,
-    RECOVER,
     EventRows,
     Extent,
     first_impossible,
@@ -36,7 +32,6 @@ from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 from scribe_spark.worlds import events as events_module
 from scribe_spark.worlds.events import (
     check_events,
-    check_rows,
     check_world,
     extent_of,
     sorted_events,
@@ -244,14 +239,6 @@ def test_members_that_are_not_alive_at_the_start_are_refused(tables):
     check_world(config.replace(events=None, initial=None, generator="flash-crowd", share=0.4))
 
 
-def test_lists_permit_by_group_and_right():
-    lists = AccessLists(np.array([1, 1, 3]), np.array([5, 6, 5]), np.array([1, 1, 2], np.int8))
-    groups, nodes = np.array([1, 1, 2, 3]), np.array([5, 7, 7, 7])
-    assert lists.permits(RIGHTS.index("join"), groups, nodes).tolist() == [True, False, True, True]
-    assert lists.permits(RIGHTS.index("multicast"), groups, nodes)[-1:].tolist() == [False]
-    assert lists.permits(RIGHTS.index("create"), groups, nodes).all()
-
-
 # --- against a walk through the rounds
 
 Table = list[tuple[int, int, str, int | None]]
@@ -447,32 +434,11 @@ def test_a_round_is_refused_for_what_is_refused_in_a_table(seed, nodes, rounds, 
         assert all(name in found[1] for name in names), found
 
 
-def test_a_million_rows_are_checked_without_a_loop_over_them():
-    rounds, nodes = 10, 100_000
-    at, node = (cell.ravel() for cell in np.mgrid[0:rounds, 0:nodes])
-    event = np.where((at + node) % 2 == 0, FAIL, RECOVER).astype(np.int8)
-    possible = np.flatnonzero((at > 0) | (event == FAIL))  # half of the nodes go, then the others
-    shuffled = np.argsort(draws.stream(1, "test").random_raw(len(possible)))
-    rows = EventRows(at, node, event).take(possible[shuffled])
-    began = time.process_time()
-    check_rows(rows, Extent(nodes, rounds, nodes), "events", "x")
-    assert time.process_time() - began < 10
-
-
 # --- by Spark
 
 
 def read(spark, config: WorldConfig):
     return sorted_events(*check_events(config, extent_of(config), start(config), spark))
-
-
-def test_a_good_table_is_read_by_spark(spark, monkeypatch, tables):
-    config = tables(GROUP_GOOD, GROUPS, "\n1,0,create")
-    expected = sorted_events(*check_events(config, extent_of(config), start(config)))
-    assert len(expected) == len(GROUP_GOOD) - 1 + 5
-    monkeypatch.setattr(events_module, "is_local", lambda path: False)
-    assert read(spark, config) == expected
-    assert not len(sorted_events(EventRows.none()))
 
 
 #: What only Spark can reach is refused with the same words, and for values that it lacks.

@@ -21,7 +21,6 @@ from scribe_spark.pastry.overlay import draw_nodes, node_rows
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     ARRIVE,
-    CREATE,
     FAIL,
     JOIN,
     LEAVE,
@@ -49,7 +48,6 @@ from scribe_spark.worlds.generators import (
     churn,
     generators,
     register_generator,
-    share_of,
     unregister_generator,
 )
 from scribe_spark.worlds.groups import group_keys, rejoins, world_groups
@@ -89,7 +87,7 @@ def refusal(**given) -> str:
     return line
 
 
-# --- mass failure, flash crowd
+# --- mass failure
 
 
 def test_golden_draws():
@@ -116,32 +114,6 @@ def test_a_mass_failure_takes_the_share_that_was_given(nodes, share, at, seed):
     assert len(set(rows.nodes.tolist())) == len(rows)
     assert set(rows.rounds) == {at}
     assert set(rows.events) == {FAIL}
-
-
-def test_a_mass_failure_depends_on_seed_and_round():
-    config = WorldConfig(nodes=1000, rounds=5, initial=900, generator="mass-failure")
-    failing = {
-        tuple(made(config.replace(event_round=at, seed=seed)).nodes)
-        for at in range(5)
-        for seed in range(5)
-    }
-    assert len(failing) == 25
-    assert all(len(nodes) == 90 and max(nodes) < 900 for nodes in failing)
-
-
-@worlds
-@given(st.integers(2, 2000), st.floats(0.001, 0.999), st.integers(0, 9))
-def test_a_flash_crowd_is_the_share_of_all_nodes(nodes, share, at):
-    config = WorldConfig(
-        nodes=nodes, generator="flash-crowd", share=share, event_round=at, rounds=10
-    )
-    if int(nodes * share) == 0:
-        return
-    rows, extent = made(config), extent_of(config)
-    live = live_after(rows, extent)
-    assert len(rows) == nodes - extent.initial == share_of(nodes, share)
-    assert live.tolist() == [extent.initial] * at + [nodes] * (10 - at)
-    assert set(rows.events) == {ARRIVE}
 
 
 # --- churn
@@ -181,19 +153,6 @@ def test_churn_keeps_the_population(initial, waiting, rounds, mean, shape, repla
     check_rows(rows, extent, "generator", "churn")
     assert set(live_after(rows, extent)) == {initial}
     walked(rows, list(range(initial, extent.nodes)), replacement)
-
-
-@pytest.mark.parametrize(
-    ("shape", "mean"), [(1.0, 50.0), (0.5, 50.0), (3.0, 20.0), (1.0, 1.0), (0.4, 200.0)]
-)
-def test_as_many_nodes_fail_in_the_first_rounds_as_in_any_other(shape, mean):
-    extent = Extent(nodes=40_000, rounds=60, initial=20_000)
-    rows = churn(extent, Weibull(mean, shape), ARRIVE, seed=1)
-    failing = np.bincount(rows.rounds[rows.events == FAIL], minlength=60)
-    expected = extent.initial / mean
-    # nodes that have just come live a round at least: a little less where lifetimes are short
-    for part in np.split(failing, 4):
-        assert part.mean() == pytest.approx(expected, rel=0.05 if mean > 1 else 0.4)
 
 
 def test_lifetimes_have_the_mean_and_the_distribution():
@@ -282,17 +241,6 @@ def test_adjacent_nodes_fail(nodes, adjacent, seed):
 # --- members
 
 
-def test_the_start_is_that_of_a_run():
-    walk = Walk(WorldConfig(**BASE))
-    for at, now in walk:
-        assert len(of(now, CREATE)) == (5 if at == 0 else 0)
-        assert bool(now) == (at == 0)
-    sizes = [len(members) for members in walk.members.values()]
-    assert sizes == [50, 21, 13, 9, 7]
-    nobody = Walk(WorldConfig(**BASE, group_size=0))
-    assert [len(of(now, JOIN)) for _, now in nobody] == 12 * [0]
-
-
 @pytest.mark.parametrize("replacement", ["arrive", "recover"])
 def test_a_node_that_comes_back_joins_its_groups_again(replacement):
     config = WorldConfig(**CHURN, generator="churn", replacement=replacement)
@@ -323,18 +271,6 @@ def test_group_churn_keeps_sizes(seed, generator):
         assert all(found[group] == sizes[group] for group in list(found)[1:]), at
         quits += len(of(now, QUIT))
     assert quits > 100
-
-
-def test_members_stay_as_long_as_they_are_drawn_to():
-    config = WorldConfig(
-        nodes=2_000, groups=20, group_size=100, rounds=30, generator="group-churn", membership=10.0
-    )
-    quits = [len(of(now, QUIT)) for _, now in Walk(config)]
-    # at least a round each: a little less than a tenth of 2,000
-    assert np.mean(quits[3:]) == pytest.approx(200, rel=0.1)
-    again = made(config)
-    assert (again.nodes == made(config).nodes).all()
-    assert digest(again) != digest(made(config.replace(seed=2)))
 
 
 def test_only_who_may_join_replaces_a_member(tmp_path):
@@ -406,14 +342,6 @@ def test_the_order_of_names_says_nothing():
     assert len(one) > 500
 
 
-def test_a_node_that_fails_by_one_generator_does_not_fail_by_another_too():
-    alone = made(WorldConfig(**CHURN, generator="churn"))
-    both = made(WorldConfig(**CHURN, generator="churn+mass-failure", share=0.5, event_round=3))
-    failing = [np.count_nonzero((r.events == FAIL) & (r.rounds == 3)) for r in (alone, both)]
-    assert failing[1] - failing[0] in range(20, 26)
-    assert np.count_nonzero(both.events == FAIL) < np.count_nonzero(alone.events == FAIL) + 25
-
-
 # --- what a config asks for
 
 
@@ -463,20 +391,6 @@ def test_what_a_generator_cannot_do_is_refused_without_spark(name):
     assert refusal(**given).startswith(says)
 
 
-def test_ready_worlds_are_possible_and_as_their_comments_say():
-    files = {path.stem: read_toml(path) for path in DATA.glob("world_*.toml")}
-    for file in files.values():
-        file.pop("sweep", None)  # the grid of a file is read by the command
-    worlds = {name: WorldConfig.of(file) for name, file in files.items()}
-    mass = made(worlds["world_mass_failure"])
-    assert (len(mass), set(mass.rounds)) == (500, {1})
-    crowd, extent = (f(worlds["world_flash_crowd"]) for f in (made, extent_of))
-    assert (len(crowd), extent.initial) == (5_000, 5_000)
-    rows, extent = (f(worlds["world_churn"]) for f in (made, extent_of))
-    assert set(live_after(rows, extent)) == {10_000}
-    assert (rows.events == FAIL).sum() / 200 == pytest.approx(100, rel=0.03)
-
-
 def test_a_generator_of_ones_own_as_the_guide_says(nodes):
     run_example("rolling_restart")
     try:
@@ -509,22 +423,7 @@ def test_what_a_generator_makes_is_checked_like_a_table(event, says):
         unregister_generator("own")
 
 
-def test_events_of_a_config_are_a_table(nodes, tmp_path):
-    assert world_events(nodes, WorldConfig(nodes=40)).count() == 0
-    path = tmp_path / "e.csv"
-    path.write_text("round,node,event\n1,3,fail\n")
-    given = world_events(nodes, WorldConfig(nodes=40, events=str(path)))
-    assert given.schema == schemas.EVENTS
-    assert list(map(tuple, given.collect())) == [(1, 3, "fail", None)]
-
-
-# --- the network
-
-
-def test_the_network_does_not_depend_on_groups():
-    config = WorldConfig(**BASE, group_size=0, zipf_exponent=2.0, stub_size=5)
-    assert config.network_key == config.replace(groups=0, zipf_exponent=1.0).network_key
-    assert (config.topology.stub_size, config.seed) == (5, 3)
+# --- ready worlds
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("groups_*.toml")), ids=lambda path: path.stem)

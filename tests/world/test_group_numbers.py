@@ -83,14 +83,9 @@ def test_all_groups_of_a_world_are_there(spark, begin, members, tmp_path, bucket
         assert not of[["late", "lost"]].to_numpy().any()
 
 
-@pytest.mark.parametrize(
-    "systems",
-    [
-        "scribe,can",
-        pytest.param("naive_unicast,bayeux,flooding,gossipsub,reference_tree", marks=SLOW),
-    ],
-)
-def test_all_groups_of_a_run_with_rounds_are_there(spark, members, systems):
+@pytest.mark.slow
+def test_all_groups_of_a_run_with_rounds_are_there(spark, members):
+    systems = "scribe,can,naive_unicast,bayeux,flooding,gossipsub,reference_tree"
     config = RunConfig(**NETWORK, nodes=40, members=members, delivery="reliable", systems=systems)
     with Simulation(spark, config, engine="tasks") as run:
         found = deliveries(run.systems).frame.toPandas()

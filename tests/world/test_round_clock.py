@@ -43,7 +43,6 @@ def without_bytes(measures: dict[str, float]) -> dict[str, float]:
 
 #: Where multicasts begin, how they are delivered, the seed of the world, and if it loses copies.
 SIZED = [
-    ("root", "best-effort", 3, False),
     ("direct", "best-effort", 5, True),
     ("routed", "reliable", 5, True),
 ]

@@ -72,15 +72,3 @@ def test_measures_of_rounds_are_split_by_class(finished):
         assert mean == pytest.approx(values[number, f"{system}.bytes.up.mean"])
         delays = rows[rows["measure"] == "delay_ms"]
         assert delays["max"].max() == values[number, f"{system}.latency.max"]
-
-
-def test_latencies_of_the_last_round_are_by_the_clock_with_bandwidth(finished):
-    systems = set(table(finished[0], "latency")["system"])
-    assert systems == {"scribe", "ip_multicast"}
-
-
-def test_the_page_names_sizes_and_parts(finished):
-    page = (finished[0] / "report.html").read_text()
-    assert "128KB, interleaved uplinks, shared links" in page
-    assert "Latency by class of nodes" in page
-    assert "Payload that a node sends in a round" in page

@@ -66,19 +66,6 @@ def test_no_round_begins_when_time_is_up(worlds):
     assert list(world.play(7, -1.0)) == [1]
 
 
-def test_what_is_asked_for_happens_in_the_next_round_only(worlds, spark):
-    together, single = worlds
-    for world in worlds:
-        world.step()
-        pair = [(1, 3)]
-        world.scribe.publish(spark.createDataFrame(pair, "group bigint, node bigint"))
-    played = together.play(4, LONG)
-    measured = [single.step() for _ in played]
-    assert [one.measures for one in played.values()] == measured
-    sent = [one["scribe.publications.sent"] for one in measured]
-    assert sent[0] == sent[1] + 1 == sent[2] + 1
-
-
 def test_a_later_round_that_cannot_be_is_refused_when_it_is_the_next(simulation, begin):
     """It is refused after much of the state has changed: the rounds before it are kept."""
     generated = begin(CONFIG)

@@ -66,27 +66,6 @@ def test_rounds_with_bandwidth_are_alike_on_all_engines_and_buckets(name: str) -
     assert any("latency.p99" in measure for measures, *_ in one for measure in measures)
 
 
-def test_a_schedule_at_the_begin_of_rounds_changes_nothing() -> None:
-    """Each group publishes once in a round, so that its first publication is the only one."""
-    seed = 5
-    world = case_of(seed)
-    seen, events = set(), []
-    for event in world.case.events:
-        if event[2] == "publish":
-            if (event[0], *event[3:]) in seen:
-                continue
-            seen.add((event[0], *event[3:]))
-        events.append(event)
-    left = []
-    for scheduled in (False, True):
-        schedule = [(e[0], 0, e[3], e[1], NONE) for e in events if e[2] == "publish"]
-        links = SLOW | {"shared": False}
-        played = begin(seed, links=links, schedule=schedule, scheduled=scheduled)
-        played.world.case = replace(played.world.case, events=tuple(events))
-        left.append(played.play(saves=False))
-    assert left[0] == left[1]
-
-
 def test_a_saved_world_goes_on_with_its_schedule() -> None:
     """Reliable delivery keeps publications, whose sources send them again in later rounds."""
     given = {"delivery": "reliable", "buckets": 2}

@@ -69,53 +69,13 @@ WAYS = {
     "stopped": {"buckets": 2, "resume": True},
 }
 
-#: ``value(measure, round)`` returns a measure of the system.
-Value = Callable[[str, int], float]
-
-
-def of_narada(value: Value) -> bool:
-    met = value("multicasts.reached", 8) == 1 and value("known", 8) == 25
-    return met and value("messages.lost vector", 9) > 0
-
-
-def of_nice(value: Value) -> bool:
-    met = value("waiting", 4) == value("unsound", 4) == value("waiting", 0) == 0
-    return met and value("splits", 0) > 0 and value("new_leaders", 3) > 0
-
-
-def of_overcast(value: Value) -> bool:
-    return (
-        0 < value("shared", 2) <= value("bottleneck", 2) <= 1 and value("messages.check-in", 2) > 0
-    )
-
-
-def of_plumtree(value: Value) -> bool:
-    return value("publications.lost", 0) == value("publications.lost", 1) == 0
-
-
-def of_splitstream(value: Value) -> bool:
-    lost = [value("publications.lost", number) for number in (0, 2)]
-    return value("open", 0) == value("open", 5) == 0 and lost[0] == 0 < lost[1]
-
-
-def of_stripes(value: Value) -> bool:
-    return (
-        0 == value("open", 5) == value("lost", 5) < value("lost", 2) < value("lost.nodes", 2) * 16
-    )
-
-
-def of_gossipsub(value: Value) -> bool:
-    is_measured = [value("link_stress.control.max", number) > 0 for number in range(2)]
-    return value("messages.payload", 2) > 0 and is_measured == [False, True]
-
 
 class World(NamedTuple):
-    """A world: its system, its settings, the ways in which it is played, and its measures."""
+    """A world: its system, its settings, and the ways in which it is played."""
 
     system: str
     more: Mapping[str, Any]
     ways: str
-    shows: Callable[[Value], bool]
     slow: bool = True
 
     def config(self, folder: Path) -> WorldConfig:
@@ -128,24 +88,22 @@ class World(NamedTuple):
 
 MATCHED = {"splitstream_policy": "spare-capacity"}
 CASES = {
-    "gossipsub and bayeux": World("gossipsub", {}, "tasks jobs stopped", of_gossipsub),
-    "narada": World("narada", {}, "seven stopped", of_narada),
-    "narada, sizes": World("narada", SIZES, "seven stopped", of_narada),
-    "narada, 30 s": World("narada", {"round_seconds": 30.0}, "seven stopped", of_narada),
-    "nice": World("nice", {}, "tasks seven stopped", of_nice),
-    "overcast": World("overcast", {}, "tasks", of_overcast, slow=False),
-    "overcast, all ways": World("overcast", {}, "seven stopped", of_overcast),
-    "overcast, sizes": World("overcast", SIZES, "tasks seven stopped", of_overcast),
-    "plumtree": World("plumtree", {}, "jobs seven", of_plumtree),
-    "plumtree, sizes": World("plumtree", SIZES, "tasks", of_plumtree),
-    "plumtree, several": World("plumtree", SEVERAL, "tasks", of_plumtree),
-    "plumtree, schedule": World("plumtree", SCHEDULED, "tasks", of_plumtree, slow=False),
-    "plumtree, schedule, all ways": World("plumtree", SCHEDULED, "jobs stopped", of_plumtree),
-    "splitstream": World("splitstream", {}, "tasks jobs seven stopped", of_splitstream),
-    "splitstream, matched": World(
-        "splitstream", MATCHED, "tasks jobs seven stopped", of_splitstream
-    ),
-    "splitstream, schedule": World("splitstream", SCHEDULED, "jobs stopped", of_stripes),
+    "gossipsub and bayeux": World("gossipsub", {}, "tasks jobs stopped"),
+    "narada": World("narada", {}, "seven stopped"),
+    "narada, sizes": World("narada", SIZES, "seven stopped"),
+    "narada, 30 s": World("narada", {"round_seconds": 30.0}, "seven stopped"),
+    "nice": World("nice", {}, "tasks seven stopped"),
+    "overcast": World("overcast", {}, "tasks", slow=False),
+    "overcast, all ways": World("overcast", {}, "seven stopped"),
+    "overcast, sizes": World("overcast", SIZES, "tasks seven stopped"),
+    "plumtree": World("plumtree", {}, "jobs seven"),
+    "plumtree, sizes": World("plumtree", SIZES, "tasks"),
+    "plumtree, several": World("plumtree", SEVERAL, "tasks"),
+    "plumtree, schedule": World("plumtree", SCHEDULED, "tasks", slow=False),
+    "plumtree, schedule, all ways": World("plumtree", SCHEDULED, "jobs stopped"),
+    "splitstream": World("splitstream", {}, "tasks jobs seven stopped"),
+    "splitstream, matched": World("splitstream", MATCHED, "tasks jobs seven stopped"),
+    "splitstream, schedule": World("splitstream", SCHEDULED, "jobs stopped"),
 }
 
 
@@ -179,14 +137,14 @@ def test_a_world_is_the_same_in_tasks_as_jobs_and_after_a_stop(spark, tmp_path, 
             play_with_a_stop(spark, tmp_path / way, config)
         else:
             play(spark, tmp_path / way, config, **WAYS[way])
-        by_tree = () if world.shows is not of_stripes else ("rounds_by_part",)
+        is_split = world.system == "splitstream" and "schedule" in world.more
+        by_tree = ("rounds_by_part",) if is_split else ()
         for name in ("rounds", "publications", *by_tree):
             one = table(tmp_path / "one", name)
             pd.testing.assert_frame_equal(table(tmp_path / way, name), one)
         if by_tree:
             check_stripes(tmp_path / way)
-    values = table(tmp_path / "one", "rounds").set_index(["measure", "round"])["value"]
-    assert world.shows(lambda name, of: values.get((f"{world.system}.{name}", of), 0))
+    assert table(tmp_path / "one", "publications")["in_time"].sum() > 0
 
 
 def check_stripes(out: Path) -> None:
@@ -277,7 +235,7 @@ def test_a_run_reaches_each_member_once(spark, tmp_path, case):
 
 def test_a_run_measures_each_tree(spark, tmp_path):
     """One publication of each group in each stripe: the measures of trees, from other tables."""
-    config = RunConfig(**GROUPS["splitstream"], publications=16, interval="30ms")
+    config = RunConfig(**GROUPS["splitstream"] | {"groups": 2}, publications=16, interval="30ms")
     run(spark, config, Execution(out=str(tmp_path), master="local[2]"), PHASES)
     known = table(tmp_path, "by_tree").set_index(["tree", "measure"])
     assert {*known.pop("system")} == {"splitstream"}

@@ -7,7 +7,6 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.world import Snapshot
 
 from scribe_spark.systems.scribe.measures import (
-    MOST_NODES,
     TREES_SEEN,
     WATCHED,
     Tree,
@@ -100,19 +99,6 @@ def test_trees_are_told_as_the_oracle_has_them(seeds, buckets):
         together |= told
     moments = {(row[1], row[-1], row[-2]) for row in together}  # moment, alive, orphan
     assert {("before", True, False), ("after", True, True), ("after", False, False)} <= moments
-
-
-def test_large_trees_are_not_told():
-    world = world_of(random_world(0))
-    world.step(0, [event for event in world.case.events if event[0] == 0])
-    group = int(np.bincount(world.state.entries.key // world.state.size).argmax())
-    tree = trees_seen(world)[group]
-    tree.orphan[0] = True  # so that there is something to tell
-    many = tree.take(np.resize(np.arange(len(tree.node)), MOST_NODES + 1))
-    for before, is_told in ((tree, True), (many, False)):
-        known, alive = world.overlay.states.known, world.overlay.alive
-        told = tree_rows(1, {group: before}, {group: tree}, world.groups.number, known, alive)
-        assert (len(told) > 0) is is_told
 
 
 def test_small_groups_are_watched():

@@ -18,11 +18,8 @@ from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
-from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import Ring
-from scribe_spark.experiments import Simulation, run_world
-from scribe_spark.experiments.run_world import _WorldRun
-from scribe_spark.experiments.steps import Work
+from scribe_spark.experiments import run_world
 from scribe_spark.rounds.events import Events
 from scribe_spark.worlds.round_measures import cell_delays, cells_with_nodes, right_leaf_sets
 
@@ -151,24 +148,6 @@ def test_the_live_nodes_are_an_overlay_of_their_own(begin):
     overlay.release()
 
 
-def test_contacts_may_be_discovered(begin):
-    config = CONFIG.replace(contact="discovered", replacement="arrive")
-    world = begin(config)
-    measured = [world.step() for _ in range(3)]
-    assert sum(round.get("messages.probe", 0) for round in measured) > 20
-    assert all(round["lookups.right"] > 0.9 for round in measured)
-
-
-def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation, begin):
-    config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
-    world = begin(config)
-    with Simulation(simulation.spark, config, shares=simulation) as overlay:
-        _, cells = tables_of(world)
-        assert overlay.overlay.table_entries()["entries"].to_pylist() == [len(cells)]
-        assert cells == set(map(tuple, overlay.overlay.routing_table().collect()))
-        assert world.step()["leaf_sets.right"] == 1.0
-
-
 def test_delay_of_cells_beside_the_nearest_nodes(simulation):
     """Of an overlay of arrivals, with dead nodes; every node's cells are looked at."""
     kernel, known = simulation.underlay.kernel, ring_of(simulation)
@@ -244,10 +223,9 @@ def play(spark, out, progress=None, config=CONFIG, **how) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(spark, tmp_path_factory, drawn_rounds) -> Path:
+def finished(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("world") / "out"
-    with drawn_rounds():
-        play(spark, out)
+    play(spark, out)
     return out
 
 
@@ -291,25 +269,3 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     play(spark, out, told, resume=True)
     assert any("begins again" in line for line in told.lines)
     assert tables(out) == tables(finished)
-
-
-def test_a_save_of_an_earlier_version_is_not_read():
-    told, saved = Stops(), {"number": 2, "slot": "odd"}  # without a version
-    world = _WorldRun(None, CONFIG, Execution(out="out"), told, None)
-    world.work = Work(None, None, told)
-    world.work.manifest = {"world": {"saved": saved, "tables": {}}}
-    assert world._saved_round() is None
-    assert told.lines == ["an earlier version wrote the save: the world begins again"]
-
-
-def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
-    with pytest.raises(InputError, match="--resume to continue or --overwrite"):
-        play(spark, finished)
-    with pytest.raises(InputError, match="lookups = 41"):
-        play(spark, finished, config=CONFIG.replace(lookups=41), resume=True)
-    with pytest.raises(InputError, match="overlay = 'ring'"):
-        play(spark, tmp_path / "other", config=CONFIG.replace(overlay="ring"))
-    (tmp_path / "things").mkdir()
-    (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
-    with pytest.raises(InputError, match="holds a run, not a world"):
-        play(spark, tmp_path / "things", resume=True)

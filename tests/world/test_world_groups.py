@@ -1,9 +1,7 @@
 """Worlds with groups on Spark: what the kernels make of them, resumed, and told as tables."""
 
-import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import DataFrame
@@ -12,16 +10,10 @@ from small_network import NETWORK, table
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.packing import take
-from scribe_spark.experiments import PHASES, Simulation, run_world, world_setup
-from scribe_spark.experiments.run_world import tidy
+from scribe_spark.experiments import PHASES, Simulation, run_world
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
-from scribe_spark.report.world import GROUP_PANELS
-from scribe_spark.systems.registry import SCRIBE, find_system
-from scribe_spark.systems.scribe.upcalls import Application, Emitted
-from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.summary import system_measures, system_of
-from scribe_spark.worlds.traffic import LINK_STRESS_MEASURES
+from scribe_spark.systems.registry import SCRIBE
+from scribe_spark.systems.scribe.upcalls import Application
 
 MULTICAST_MEASURES = multicast_units(SCRIBE, BASELINES)
 
@@ -31,21 +23,6 @@ CONFIG = WorldConfig(
     delivery="reliable", publish_source="member", link_stress_period=3,
     measures=("delay", "link_stress", "node_stress"),
 )  # fmt: skip
-
-
-def test_limits_of_nodes_are_read_once(simulation, tmp_path, monkeypatch):
-    """For the variants of Scribe and for the systems beside it, which share the array."""
-    path, read = tmp_path / "capacities.csv", world_setup.read_capacities
-    rows = [f"{node},{1 + node % 7}" for node in range(CONFIG.overlay.nodes)]
-    path.write_text("\n".join(["node,limit", *rows]))
-    reads = []
-    monkeypatch.setattr(
-        world_setup, "read_capacities", lambda *given: reads.append(given) or read(*given)
-    )
-    more = {"capacities": str(path), "variants": "bottleneck", "systems": "scribe,gossipsub"}
-    made = world_setup.protocols_of(simulation, WorldConfig(**CONFIG.given() | more))
-    assert len(reads) == 1
-    assert made.systems.limits[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -94,38 +71,9 @@ def test_a_round_is_measured_as_a_run(spark, tmp_path, source, measured_in):
     assert (metrics["scribe.rad.median"] > 1) or source == "root"
 
 
-def test_an_application_of_ones_own_is_played_and_measured(spark):
-    """Half of the children get nothing: the members below are not reached, in a round as in all."""
-
-    class Plain(Application):
-        def __init__(self, nodes: int) -> None:
-            self.nodes = nodes
-
-    class Half(Plain):
-        def forward_handler(self, calls, messages, contents) -> Emitted:
-            children = take(calls.children, calls.children["child"] < self.nodes // 2)
-            return Emitted({**children, "message": np.full(len(children["call"]), -1)})
-
-    config = WorldConfig(
-        **NETWORK, nodes=90, leaf_set=8, groups=7, seed=3, replicas=3, rounds=1, lookups=0,
-        generator="publications", measures="delay",
-    )  # fmt: skip
-    measured = {}
-    with Simulation(spark, config) as simulation:
-        for application in (None, Plain, Half):
-            world = experiments.make_world(simulation, config, application=application)
-            measured[application] = world.step()
-            delivered = world.deliveries.where("system = 'scribe'").count()
-            unicast = world.deliveries.where("system = 'naive_unicast'").count()
-            assert measured[application]["scribe.multicasts.reached"] == delivered / unicast
-            world.release()
-        reliable = config.replace(delivery="reliable")
-        with pytest.raises(InputError, match="delivery = 'reliable': is an application itself"):
-            experiments.make_world(simulation, reliable, application=Half)
-    for name in MULTICAST_MEASURES.keys() & measured[None].keys():
-        assert measured[None][name] == measured[Plain][name]
-    assert 0 < measured[Half]["scribe.multicasts.reached"] < 0.7
-    assert measured[None]["scribe.multicasts.reached"] == 1
+def test_an_application_of_ones_own_delivers_itself(simulation):
+    with pytest.raises(InputError, match="delivery = 'reliable': is an application itself"):
+        experiments.make_world(simulation, CONFIG, application=Application)
 
 
 def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -136,10 +84,9 @@ def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def finished(spark, tmp_path_factory, drawn_rounds) -> Path:
+def finished(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("groups") / "out"
-    with drawn_rounds():
-        run_world(spark, CONFIG, Execution(out=str(out)))
+    run_world(spark, CONFIG, Execution(out=str(out)))
     return out
 
 
@@ -165,67 +112,6 @@ def test_reliable_delivery_loses_nothing_and_trees_reach_everybody(finished):
                 seen.add(node)
                 node = int(parents[node])
             assert tree.set_index("node").at[node, "root"]
-
-
-def test_latencies_of_the_last_round_are_those_of_its_deliveries(finished):
-    latency, heard, last = (
-        table(finished, "latency"),
-        table(finished, "deliveries"),
-        CONFIG.world.rounds - 1,
-    )
-    assert {*latency["publication"]} == {last}
-    reached = latency.set_index(["system", "group"])["reached"]
-    assert reached[reached > 0].to_dict() == heard.groupby(["system", "group"]).size().to_dict()
-    rounds = table(finished, "rounds").query("round == @last").set_index("measure")["value"]
-    assert rounds["scribe.latency.max"] == heard.query("system == 'scribe'")["delay_ms"].max()
-    counts = table(finished, "latency_counts").query("system == 'scribe'")["count"].sum()
-    assert counts == reached["scribe"].sum()
-
-
-def test_watched_trees_are_told_from_a_failure_to_its_repair(finished):
-    trees = table(finished, "watched_trees")
-    assert trees["round"].min() == CONFIG.world.event_round
-    told = trees.groupby(["group", "round"])["moment"].agg(set)
-    assert {"before", "after"} in list(told)
-    orphans = trees[trees["moment"] == "after"].groupby(["group", "round"])["orphan"].any()
-    assert orphans.any()
-    assert not orphans.groupby("group").last().any()
-    assert '<h2 id="scene">' in (finished / "report.html").read_text()
-    for name in ("tree-before", "tree-failure", "tree-repaired"):
-        assert (finished / "figures" / f"{name}.svg").is_file()
-
-
-def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
-    rounds = table(finished, "rounds")
-    scribe = set(rounds.loc[rounds["system"] == "scribe", "measure"])
-    assert {"scribe.orphans", "messages.JOIN", "scribe.publications.late"} <= scribe
-    assert "messages.join message" not in scribe
-    measured = rounds[rounds["measure"].isin(LINK_STRESS_MEASURES)]
-    assert set(measured["measure"]) == set(LINK_STRESS_MEASURES)
-    assert set(measured["round"]) == {2, 5, 8}
-    page = (finished / "report.html").read_text()
-    assert all(panel.title in page for panel in GROUP_PANELS)
-    assert re.search(r"maintenance: [\d.,]+ in round 2, [\d.,]+ in round 8", page)
-
-
-def test_every_measure_of_groups_is_scribes():
-    """Also those of numbers of rounds that are not listed: a repair may take any number."""
-    measured = {"scribe.repaired.63": 1.0, "scribe.repaired.64": 2.0, "scribe.repaired.1000": 3.0,
-                "messages.JOIN": 4.0, "messages.lost payload": 5.0, "messages.join message": 6.0,
-                "nodes.live": 7.0, "reference_tree.hosts": 8.0}  # fmt: skip
-    rows = tidy({0: measured})
-    systems = dict(zip(rows["measure"], rows["system"], strict=True))
-    assert systems == {
-        **dict.fromkeys(list(measured)[:5], "scribe"),
-        **{"messages.join message": "pastry", "nodes.live": "pastry"},
-        "reference_tree.hosts": "reference_tree",
-    }
-    scribes = [
-        name for name in system_measures(find_system(SCRIBE)) if name[:2] not in ("ip", "na")
-    ]
-    assert {system_of(measure) for measure in scribes} == {SCRIBE}
-    names = [*scribes, *ROUND_MEASURES]
-    assert len({name.lower() for name in names}) == len(names), "Spark does not see case"
 
 
 @pytest.mark.parametrize("overlay", ["perfect", pytest.param("arrivals", marks=pytest.mark.slow)])

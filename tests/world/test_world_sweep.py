@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -104,34 +103,6 @@ def test_each_point_is_a_world_and_its_numbers_are_in_the_table(finished):
     assert last["none"] > last["lazy"]
 
 
-def test_the_page_draws_metrics_and_rounds(finished):
-    page = (finished / "sweep.html").read_text()
-    assert page.count("<figure") == 8 + 7  # metrics; their measures over the rounds
-    assert "Each point is a world with a report of its own" in page
-    assert "repair lazy: 60 in round 0, 36 in round 2, between 36 and 60." in page
-    for name in NAMES:
-        assert f'href="{name}/report.html"' in page
-
-
-def test_worlds_with_groups_have_the_measures_of_groups(call, tmp_path):
-    out = tmp_path / "out"
-    groups = {"groups": 4, "replicas": 3, "generator": "mass-failure+publications"}
-    assert call("world", *flags("event_round=1", **groups), "--out", out) == 0
-    found = rows(out).set_index("metric")["value"]
-    assert set(found.index) <= set(summary_units())
-    table = pd.read_parquet(out / "event_round=1" / "tables" / "rounds")
-    scribe = table[table["system"] == "scribe"]
-    assert {"scribe.members", "scribe.joins.own", "messages.JOIN"} <= set(scribe["measure"])
-    for measure, of in scribe.groupby("measure")["value"]:
-        assert found[measure] == pytest.approx(of.sum() / 3)  # nothing in the other rounds
-        assert found[f"{measure}.most"] == of.max()
-        assert found[f"{measure}.least"] == (of.min() if len(of) == 3 else 0.0)
-    assert found["scribe.groups.created.first"] == 4
-    assert found["scribe.members.last"] < found["scribe.members.first"]
-    # some did not occur in all rounds
-    assert scribe.groupby("measure")["value"].count().min() < 3
-
-
 def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     """A point that is gone is played, goes on where it was interrupted; the other is kept."""
     out = tmp_path / "out"
@@ -157,38 +128,3 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     shutil.rmtree(out / "sweep")
     assert call("world", *REPAIR, "--out", out, "--resume") == 0
     pd.testing.assert_frame_equal(rows(out), rows(finished))
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [
-        ("generator=mass-failure,churns", "generator = 'churns': is unknown; give one of "),
-        ("overlay=perfect,ring", "overlay = 'ring': cannot start a world"),
-        ("event_round=1,3", "event_round = 3: is not a round; rounds are 0 to 2"),
-    ],
-)
-def test_a_point_that_cannot_be_leaves_no_trace(call, tmp_path, capsys, values, error):
-    assert call("world", *flags(values), "--out", tmp_path / "out") == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"scribe-spark: error: {error}")
-    assert told.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-# --- without Spark
-
-
-def test_a_sweep_in_a_file_reads_back(call, tmp_path, capsys):
-    file = tmp_path / "world.toml"
-    file.write_text(
-        'nodes = 50\n[world]\nrounds = 4\n[sweep]\nrepair = ["lazy", "none"]\n'
-        'world.detection = [0, 2]\nshow = ["lookups.hops.last", "hops.2", "messages.lost repair"]\n'
-    )
-    assert call("world", "--config", file, "--dry-run") == 0
-    text = capsys.readouterr().out
-    table = tomllib.loads(text)
-    assert table["sweep"]["detection"] == [0, 2]
-    assert table["sweep"]["show"] == ["lookups.hops.last", "hops.2", "messages.lost repair"]
-    file.write_text(text)
-    assert call("world", "--config", file, "--dry-run") == 0
-    assert capsys.readouterr().out == text
