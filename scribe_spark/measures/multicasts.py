@@ -22,15 +22,7 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import (
-    Rows,
-    distinct,
-    divided,
-    find_sorted,
-    run_starts,
-    sums_at,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.units import MICROSECONDS
@@ -38,6 +30,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append
+from scribe_spark.measures import delay, stress
 from scribe_spark.measures.copies import (
     DUPLICATES,
     PARTS,
@@ -46,14 +39,6 @@ from scribe_spark.measures.copies import (
     parts_beyond,
 )
 from scribe_spark.measures.coverage import coverage_metrics, coverage_tables
-from scribe_spark.measures.delay import (
-    DELAY,
-    add_delays,
-    delay_sums,
-    penalties,
-    ratios_of_groups,
-    rdp_ratios,
-)
 from scribe_spark.measures.latency import (
     GROUP_OF,
     IN_HOPS,
@@ -77,14 +62,6 @@ from scribe_spark.measures.parts import (
     numbers_of_values,
     rows_of_parts,
 )
-from scribe_spark.measures.stress import (
-    CHILDREN,
-    LINK_STRESS,
-    NODE_STRESS,
-    PacketsOnLinks,
-    count_children,
-    packets_of,
-)
 from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.player import Counted, Counts
@@ -104,8 +81,10 @@ def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
     return tuple(metric for metric in every if metric.name not in _OF_RUNS)
 
 
-_PACKETS = _metrics_of(LINK_STRESS)
-_METRICS = _metrics_of(DELAY, LATENCY_MEASURE, NODE_STRESS, DUPLICATES, PARTS, LINK_STRESS)
+_PACKETS = _metrics_of(stress.LINK_STRESS)
+_METRICS = _metrics_of(
+    delay.DELAY, LATENCY_MEASURE, stress.NODE_STRESS, DUPLICATES, PARTS, stress.LINK_STRESS
+)
 
 #: The measures of rounds alone.
 _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
@@ -152,13 +131,13 @@ class SystemTables:
         place = np.column_stack([self.multicasts.group, self.tree])
         is_first = np.zeros(len(self.tree), dtype=bool)
         is_first[np.unique(place, axis=0, return_index=True)[1]] = True
-        for tree in distinct(self.tree).tolist():
+        for tree in arrays.distinct(self.tree).tolist():
             yield tree, np.flatnonzero((is_first & (self.tree == tree))[of])
 
     @property
     def publications(self) -> int:
         """The number of publications whose multicasts are measured."""
-        return len(distinct(self.first_parts))
+        return len(arrays.distinct(self.first_parts))
 
     @cached_property
     def first_parts(self) -> np.ndarray:
@@ -175,7 +154,7 @@ class SystemTables:
 
 
 @dataclass(frozen=True)
-class Reached(Rows):
+class Reached(arrays.Rows):
     """m deliveries to members other than the node where the multicast starts; shapes (m,)."""
 
     #: int64: the index of the multicast; of several parts, that of the publication's first one.
@@ -222,7 +201,9 @@ class InBucket:
     def reached(self) -> Reached:
         """The deliveries (`rounds.system.DELIVERED`) to members, except a multicast's start."""
         came, multicasts = self.delivered, self.of.multicasts
-        is_member = find_sorted(self.members, key_of([came["group"], came["node"]], self.size)) >= 0
+        is_member = (
+            arrays.find_sorted(self.members, key_of([came["group"], came["node"]], self.size)) >= 0
+        )
         came = take(came, is_member & (came["node"] != multicasts.start[came["of"]]))
         of, node = came["of"], came["node"]
         hops = multicasts.hops[of] + came["hops"]
@@ -244,7 +225,7 @@ class InBucket:
 
     def _of_multicasts(self, table: str, names: tuple[str, ...]) -> Columns:
         """Return the rows of a table that belong to the multicasts."""
-        rows = self.tables.get(table) or dict.fromkeys(names, whole_numbers())
+        rows = self.tables.get(table) or dict.fromkeys(names, arrays.whole_numbers())
         of = self.of.multicasts.find(rows["group"], rows["publication"])
         mine, rows = of >= 0, {**rows, "of": of}
         return rows if mine.all() else take(rows, mine)
@@ -257,7 +238,7 @@ class InBucket:
         columns = [self.copies[name] for name in ("group", "sender", "to")]
         order = np.lexsort(columns[::-1])
         columns = [column[order] for column in columns]
-        first = run_starts(*columns)
+        first = arrays.run_starts(*columns)
         return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
 
     def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
@@ -343,7 +324,7 @@ class MulticastMeasures:
         collected: dict[str, Any] = {}
         if "node_stress" in self.names:
             live, receipts = counted.total(_LIVE), counted.histogram(_DUPLICATES)
-            for name in CHILDREN:
+            for name in stress.CHILDREN:
                 histograms[of.name, name] = counted.histogram(name).with_zeros(live)
             copies = int(receipts.sum) + receipts.total + counted.total(_AT_STARTS)
             collected[DUPLICATES.name] = {of.name: duplicate_numbers(copies, receipts)}
@@ -357,12 +338,14 @@ class MulticastMeasures:
             if members := counted.total("members"):
                 values[f"{of.name}.multicasts.reached"] = counted.total("reached") / members
             histograms |= {(of.name, name): some for name, some in _delays(counted, taken).items()}
-            collected[DELAY.name] = {of.name: _of_largest(taken)}
+            collected[delay.DELAY.name] = {of.name: _of_largest(taken)}
             collected[LATENCY_MEASURE.name] = self.latencies(taken, of)
         systems = (of.name, *of.beside)
         if "link_stress" in self.names and len(of.multicasts):
-            on_links = {name: counted.histogram(packets_of(name)) for name in systems}
-            histograms |= {(name, LINK_STRESS.name): found for name, found in on_links.items()}
+            on_links = {name: counted.histogram(stress.packets_of(name)) for name in systems}
+            histograms |= {
+                (name, stress.LINK_STRESS.name): found for name, found in on_links.items()
+            }
         found = Found(size, histograms=histograms, collected=collected)
         for system in systems:
             of_system = metric_values(metrics, found, system)
@@ -405,18 +388,18 @@ class MulticastMeasures:
     ) -> dict[int, dict[str, Histogram]]:
         """Return RAD, RMD, node stress and link stress of each tree, by tree and measure."""
         found, nodes = dict[int, dict[str, Histogram]](), counted.total(_LIVE)
-        for tree, _ in of.in_trees(whole_numbers()):
+        for tree, _ in of.in_trees(arrays.whole_numbers()):
             name = f"{of.name}{_IN_TREE}{tree}"
-            found[tree] = {LINK_STRESS.name: counted.histogram(packets_of(name))}
+            found[tree] = {stress.LINK_STRESS.name: counted.histogram(stress.packets_of(name))}
             if "node_stress" in self.names:
-                for one in CHILDREN:
+                for one in stress.CHILDREN:
                     values = counted.histogram(f"{one}{_IN_TREE}{tree}")
                     found[tree][one] = values.with_zeros(nodes)
         if _IN_TREES in taken:
-            sums = add_delays(taken[_IN_TREES])
+            sums = delay.add_delays(taken[_IN_TREES])
             in_tree = sums["group"] % (1 + max(found))
-            for name, ratios in ratios_of_groups(sums).items():
-                for tree in distinct(in_tree).tolist():
+            for name, ratios in delay.ratios_of_groups(sums).items():
+                for tree in arrays.distinct(in_tree).tolist():
                     found[tree][name] = Histogram.of(ratios[in_tree == tree])
         return found
 
@@ -506,7 +489,7 @@ class MeasureMulticasts(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
-        packets = PacketsOnLinks(self.environment.kernel, self.bounds)
+        packets = stress.PacketsOnLinks(self.environment.kernel, self.bounds)
         mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, mine, counts)
@@ -536,7 +519,7 @@ class MeasureMulticasts(NodeProgram):
             self._note_latencies(tables, inbox[_EXPECTED], inbox.get(_LATENCY, {}))
         if superstep and "link_stress" in names:
             for _, system, links in packets.receive(inbox):
-                counts.add(packets_of(system), links["packets"])
+                counts.add(stress.packets_of(system), links["packets"])
         if columns := counts.columns():
             append(tables, _COUNTED, columns)
         return {**{kind: sent for kind, sent in outbox.items() if sent}, **packets.outbox()}
@@ -563,10 +546,10 @@ class MeasureMulticasts(NodeProgram):
             count_coverage(counts, self.measured.parts, asked, everyone, number, found.delay_us)
         if len(found):
             group, us = multicasts.group[found.of], (found.delay_us, self._base_us(found))
-            append(mine.tables, _DELAYS, delay_sums(group, *us))
+            append(mine.tables, _DELAYS, delay.delay_sums(group, *us))
             if self.of.tree is not None:
                 in_tree = group * (1 + self.of.tree.max()) + self.of.tree[found.of]
-                append(mine.tables, _IN_TREES, delay_sums(in_tree, *us))
+                append(mine.tables, _IN_TREES, delay.delay_sums(in_tree, *us))
             latencies = {MS: found.delay_us}
             if self.of.by_hops:
                 latencies[IN_HOPS] = found.hops * THOUSANDTHS
@@ -580,7 +563,7 @@ class MeasureMulticasts(NodeProgram):
             due = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
             if asked is not None and asked.weights is not None:
                 weights = asked.weights.of(ring.node[mine.expected[1]])
-                due[WEIGHT] = sums_at(mine.expected[0], weights, len(expected))[of]
+                due[WEIGHT] = arrays.sums_at(mine.expected[0], weights, len(expected))[of]
             sent[_EXPECTED] = due
         in_group = np.bincount(mine.members // mine.size)
         if len(group := np.flatnonzero(in_group)):
@@ -595,14 +578,14 @@ class MeasureMulticasts(NodeProgram):
         largest = int(np.argmax(np.bincount(came["group"], came["members"])))
         own = mine.reached.take(self.of.multicasts.group[mine.reached.of] == largest)
         if len(own):
-            ratio = rdp_ratios(own.delay_us, self._base_us(own))
+            ratio = delay.rdp_ratios(own.delay_us, self._base_us(own))
             group = self.of.multicasts.group[own.of]
             append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
         groups, expected = add_expected(due["of"], due["expected"])
-        none, asked = whole_numbers(), self.measured.asked
+        none, asked = arrays.whole_numbers(), self.measured.asked
         for unit in UNITS if self.of.by_hops else (MS,):
             of, latency = came.get("of", none), came.get(unit, none)
             rows = of, latency, groups, expected
@@ -641,7 +624,7 @@ class MeasureMulticasts(NodeProgram):
         place, copies = add_expected(came["place"], came["copies"])
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
-        row = find_sorted(has, place)
+        row = arrays.find_sorted(has, place)
         got = {"publication": place // mine.size, "copies": copies}
         got["first"] = np.where(row >= 0, parts[row], 0) if len(has) else 0 * row
         counted = parts_beyond(self.of.parts, self.of.multicasts.size, got)
@@ -651,13 +634,13 @@ class MeasureMulticasts(NodeProgram):
         """Count live nodes with a first copy by duplicates, and the copies at starts."""
         place, copies = add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
-        of, node = divided(place, len(self.environment.facts.ring))
+        of, node = arrays.divided(place, len(self.environment.facts.ring))
         at_start = node == multicasts.root[of]
         alive = self.environment.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
-    def _put_on_links(self, mine: InBucket, packets: PacketsOnLinks) -> None:
+    def _put_on_links(self, mine: InBucket, packets: stress.PacketsOnLinks) -> None:
         """Put the bucket's copies on links, and baselines' packets to the bucket's members."""
         multicasts, router, copies = (
             self.of.multicasts,
@@ -695,8 +678,8 @@ class MeasureMulticasts(NodeProgram):
     ) -> None:
         """Count nodes by their children tables, and of all entries; counts' names end with `of`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
-        group, node = divided(place, len(self.environment.facts.ring))
-        of_nodes = count_children(group, node - first, entries, last - first)
+        group, node = arrays.divided(place, len(self.environment.facts.ring))
+        of_nodes = stress.count_children(group, node - first, entries, last - first)
         for name, of_node in of_nodes.items():
             counts.add(name + of, of_node[of_node > 0])
 
@@ -708,7 +691,7 @@ def _delays(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, Histogr
     """Return histograms of RAD and RMD over groups, and of the depth of reached members."""
     if _DELAYS not in taken:
         return {}
-    of_group = ratios_of_groups(add_delays(taken[_DELAYS]))
+    of_group = delay.ratios_of_groups(delay.add_delays(taken[_DELAYS]))
     found = {name: Histogram.of(values) for name, values in of_group.items()}
     return found | {"depth": counted.histogram("depth")}
 
@@ -717,5 +700,5 @@ def _of_largest(taken: Mapping[str, Columns]) -> dict[str, float]:
     """Return RAD, RMD and RDP of the largest group, if members of it were reached."""
     if _RATIOS not in taken:
         return {}
-    sums, ratios = add_delays(taken[_DELAYS]), taken[_RATIOS]
-    return penalties(take(sums, sums["group"] == ratios["group"][0]), ratios["ratio"])
+    sums, ratios = delay.add_delays(taken[_DELAYS]), taken[_RATIOS]
+    return delay.penalties(take(sums, sums["group"] == ratios["group"][0]), ratios["ratio"])

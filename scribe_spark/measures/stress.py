@@ -29,6 +29,7 @@ from scribe_spark.engine.exchange import add_rows, distinct_rows, play_lazily, s
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, deliver
+from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import (
     Statistic,
     column_of,
@@ -36,14 +37,6 @@ from scribe_spark.measures.distributions import (
     histogram_of,
     number_of,
     statistics,
-)
-from scribe_spark.measures.measure import (
-    Distribution,
-    Measure,
-    Metric,
-    Size,
-    every_system,
-    keeps_children,
 )
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE as CORE_LINK
@@ -69,25 +62,25 @@ def count_children(
 
 _NUMBERS = statistics("per node", "mean", "median", "max")
 
-NODE_STRESS = Measure(
+NODE_STRESS = measure.Measure(
     "node_stress",
     distributions=(
-        Distribution("children_tables", "8", column_of("node_stress", "children_tables")),
-        Distribution("children_entries", "9", column_of("node_stress", "children_entries")),
+        measure.Distribution("children_tables", "8", column_of("node_stress", "children_tables")),
+        measure.Distribution("children_entries", "9", column_of("node_stress", "children_entries")),
     ),
     metrics=(
         *histogram_metrics(
             "children_tables",
             "8",
             "groups for which a node has a non-empty children table, over all nodes",
-            keeps_children,
+            measure.keeps_children,
             _NUMBERS,
         ),
         *histogram_metrics(
             "children_entries",
             "9",
             "entries in all of a node's children tables, over all nodes",
-            keeps_children,
+            measure.keeps_children,
             _NUMBERS,
         ),
     ),
@@ -206,7 +199,7 @@ def packets_of(system: str) -> str:
 def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
     """Return a statistic over the paper's slots for links, also those without packets."""
 
-    def of(packets: Histogram, size: Size) -> float | None:
+    def of(packets: Histogram, size: measure.Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
 
     slots = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
@@ -217,7 +210,7 @@ def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) ->
 def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
     """Return a statistic over all directed links, also those without packets."""
 
-    def of(packets: Histogram, size: Size) -> float | None:
+    def of(packets: Histogram, size: measure.Size) -> float | None:
         return number(packets, size.existing_links)
 
     links = "over all directed links, those without a packet included"
@@ -233,34 +226,34 @@ PACKET_NUMBERS: dict[str, Statistic] = {
     **statistics("per link", "max"),
 }
 
-LINK_STRESS = Measure(
+LINK_STRESS = measure.Measure(
     "link_stress",
     used_when=lambda config: not config.topology.is_pairs,
-    distributions=(Distribution("link_stress", "10", column_of("link_stress", "packets")),),
+    distributions=(measure.Distribution("link_stress", "10", column_of("link_stress", "packets")),),
     metrics=(
         *histogram_metrics(
             "link_stress",
             "10",
             "packets on a directed link, when each group gets one message",
-            every_system,
+            measure.every_system,
             PACKET_NUMBERS,
         ),
-        Metric(
+        measure.Metric(
             "messages",
             "packets",
             "10",
             "Packets on all links together, when each group gets one message.",
             number_of(histogram_of("link_stress"), lambda packets, _: packets.sum),
-            every_system,
+            measure.every_system,
         ),
-        Metric(
+        measure.Metric(
             "links.existing",
             "directed links",
             "10",
             "Directed links that exist: core links, and two LAN links for each node.",
             lambda found: found.size.existing_links,
         ),
-        Metric(
+        measure.Metric(
             "links.paper_slots",
             "directed links",
             "10",

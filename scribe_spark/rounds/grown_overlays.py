@@ -25,15 +25,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    SortedTable,
-    distinct,
-    divided,
-    find_sorted,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
@@ -69,7 +61,7 @@ from scribe_spark.rounds.system import (
 _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
 
 
-_NONE = whole_numbers()
+_NONE = arrays.whole_numbers()
 
 #: The table of the state with the sums of a system over each ``group``: `GrownOverlays.sums`.
 MEASURED = "measured"
@@ -158,7 +150,7 @@ class Period:
 
 
 @dataclass
-class GroupNodes(SortedTable):
+class GroupNodes(arrays.SortedTable):
     """Rows of nodes of groups in a builder's state, by key (group, node)."""
 
     @classmethod
@@ -171,7 +163,7 @@ class GroupNodes(SortedTable):
 
     def to_state(self, size: int) -> dict[str, np.ndarray]:
         """Return the table of the state."""
-        group, node = divided(self.key, size)
+        group, node = arrays.divided(self.key, size)
         columns = {name: getattr(self, name) for name in self.columns()}
         return {"group": group, "node": node, **columns}
 
@@ -180,7 +172,7 @@ class GroupNodes(SortedTable):
 class NumberedNodes(GroupNodes):
     """Nodes of groups, and a number of each node, such as a period."""
 
-    number: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 class Sent:
@@ -304,7 +296,7 @@ class GrownOverlays(GroupOverlays):
         """See `GroupOverlays.state_of`."""
         found: dict[str, Columns] = {}
         for name, rows in _state(self, tables).items():
-            index = find_sorted(groups, rows["group"])
+            index = arrays.find_sorted(groups, rows["group"])
             if (index >= 0).any():  # as in `play_period`, a table has rows
                 found[name] = {**take(rows, index >= 0), "group": index[index >= 0]}
         return found
@@ -369,10 +361,10 @@ class _TellBuilders(OverlayProgram):
                 if kind in inbox:
                     tables[kind] = {"key": np.sort(inbox[kind]["key"])}
             return {}
-        members = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
+        members = tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
-        leaves = find_sorted(self.leave, members % size) >= 0
-        quits = members[leaves | (find_sorted(quits, members) >= 0)]
+        leaves = arrays.find_sorted(self.leave, members % size) >= 0
+        quits = members[leaves | (arrays.find_sorted(quits, members) >= 0)]
         Remember(round).step(bucket, tables, inbox, superstep)
         told = {_JOINED: joins, _QUIT: quits}
         return {
@@ -397,7 +389,7 @@ class BuilderProgram(OverlayProgram):
         """Return the description of the period for a builder; `handed` is a part of it."""
         round = self.round
         keys = (tables[name]["key"] if name in tables else _NONE for name in (_JOINED, _QUIT))
-        join, quit = (divided(key, round.size) for key in keys)
+        join, quit = (arrays.divided(key, round.size) for key in keys)
         when = self.number, self.world_round, self.begins_round, self.ends_round
         groups = round.number, round.key_hi, self.key_lo
         lives = round.lives.alive
@@ -476,11 +468,11 @@ def _add_up_traffic(tables: Tables) -> None:
 
 
 @dataclass
-class _Rest(SortedTable):
+class _Rest(arrays.SortedTable):
     """The own rounds of the last event and of the last change, by group (an index)."""
 
-    event: np.ndarray = field(default_factory=whole_numbers)
-    change: np.ndarray = field(default_factory=whole_numbers)
+    event: np.ndarray = field(default_factory=arrays.whole_numbers)
+    change: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 def _structure_rows(
@@ -489,7 +481,7 @@ def _structure_rows(
     """Return the rows of an overlay; `structure` has the name of its table and the columns."""
     name, *columns = structure
     rows = state.get(name, {})
-    return {one: rows.get(one, whole_numbers()) for one in columns}
+    return {one: rows.get(one, arrays.whole_numbers()) for one in columns}
 
 
 def _note_rest(
@@ -500,12 +492,12 @@ def _note_rest(
     `events` are the groups with joins or quits, `died` the nodes that died, ascending; `before` and
     `now` are the rows of the overlay: ``group``, ``node`` and others.
     """
-    rest = read_table(_Rest, tables, _REST)
-    hit = before["group"][find_sorted(died, before["node"]) >= 0]
-    begun, changed = distinct(np.r_[events, hit]), whole_numbers()
+    rest = arrays.read_table(_Rest, tables, _REST)
+    hit = before["group"][arrays.find_sorted(died, before["node"]) >= 0]
+    begun, changed = arrays.distinct(np.r_[events, hit]), arrays.whole_numbers()
     if not all(np.array_equal(before[name], now[name]) for name in now):
         _, keys, times = distinct_rows(*concatenate([before, now]).values())
-        changed = distinct(keys[0][times == 1])
+        changed = arrays.distinct(keys[0][times == 1])
     for groups, column in ((begun, "event"), (changed, "change")):
         row = rest.find(groups)
         rest.put(groups[row < 0], event=number, change=number - 1)
@@ -513,7 +505,7 @@ def _note_rest(
         rest.put(groups, **kept | {column: number})
     if not len(begun) and not len(changed):
         return
-    rest.keep(find_sorted(distinct(np.r_[now["group"], events]), rest.key) >= 0)
+    rest.keep(arrays.find_sorted(arrays.distinct(np.r_[now["group"], events]), rest.key) >= 0)
     tables.pop(_REST, None)
     if len(rest):
         tables[_REST] = rest.to_columns()
@@ -521,7 +513,7 @@ def _note_rest(
 
 def _count_rest(tables: Tables, number: int) -> None:
     """Count the groups of a builder by the own rounds that they needed, after round `number`."""
-    rest, counts = read_table(_Rest, tables, _REST), Counts()
+    rest, counts = arrays.read_table(_Rest, tables, _REST), Counts()
     counts.add(_ROUNDS, np.maximum(rest.change - rest.event + 1, 0))
     counts.add(_MOVING, (rest.change == number).astype(np.int64))
     tables[_REST_COUNTS] = counts.columns()

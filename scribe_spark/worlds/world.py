@@ -28,19 +28,9 @@ from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelis
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Underlay
-from scribe_spark.worlds import views
+from scribe_spark.worlds import save, views
 from scribe_spark.worlds.drivers import InTasks, OnDriver
 from scribe_spark.worlds.played import EventFiles, Played, RoundLeft, are_rounds
-from scribe_spark.worlds.save import (
-    Start,
-    check_start,
-    read_header,
-    read_lives,
-    refuse_other_buckets,
-    ring_of_world,
-    saved_rows,
-    start_of_world,
-)
 from scribe_spark.worlds.world_state import Protocols
 
 
@@ -141,7 +131,7 @@ class World:
 
     def __init__(
         self,
-        start: Start,
+        start: save.Start,
         ring: BucketRing,
         number: int,
         events: DataFrame,
@@ -189,10 +179,10 @@ class World:
         been saved with the same number of buckets.  The rest is described in :meth:`start`.
         """
         with describe_jobs(rows.sparkSession, "start of the world"):
-            saved_with, number = read_header(rows)
-            refuse_other_buckets(buckets, saved_with)
-            ring = ring_of_world(nodes, buckets, underlay.kernel)
-            start = Start(rows)
+            saved_with, number = save.read_header(rows)
+            save.refuse_other_buckets(buckets, saved_with)
+            ring = save.ring_of_world(nodes, buckets, underlay.kernel)
+            start = save.Start(rows)
             return cls(start, ring, number, events, underlay, protocols, engine, event_files)
 
     @classmethod
@@ -229,12 +219,12 @@ class World:
         knowledge : DataFrame, optional
             The tables of all nodes at the start (`schemas.KNOWLEDGE`), instead of filling them.
         """
-        check_start(overlay)
+        save.check_start(overlay)
         with describe_jobs(events.sparkSession, "start of the world"):
-            ring = ring_of_world(nodes, buckets, underlay.kernel)
+            ring = save.ring_of_world(nodes, buckets, underlay.kernel)
             tables = overlay if protocols.has_pastry else None
             filled = initial, tables, protocols.rules, protocols.seed, underlay, knowledge
-            start = start_of_world(ring, *filled)
+            start = save.start_of_world(ring, *filled)
             return cls(start, ring, 0, events, underlay, protocols, engine, event_files)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
@@ -323,7 +313,7 @@ class World:
     @property
     def to_save(self) -> Batches:
         """The rows of :attr:`saved`, in a form that tasks can write to files."""
-        return saved_rows(self._driver.rows)
+        return save.saved_rows(self._driver.rows)
 
     @property
     def coverage_tables(self) -> dict[str, pa.Table]:
@@ -510,7 +500,7 @@ class World:
     @property
     def knowledge(self) -> Batches:
         """The live nodes and what they know of live nodes: `schemas.KNOWLEDGE`."""
-        return self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
+        return self._view(views.live_knowledge_view(save.read_lives(self._driver.rows)))
 
     def overlay(self) -> PastryOverlay:
         """Return an overlay of the live nodes with their present tables; call its ``release``.

@@ -29,17 +29,7 @@ import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    rank_in_group,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.losses import jitter_keys
@@ -60,6 +50,7 @@ from scribe_spark.rounds.system import (
     count_messages,
     notes_copies,
 )
+from scribe_spark.systems.gossipsub import publication
 from scribe_spark.systems.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held, Lacking, Recall
 from scribe_spark.systems.gossipsub.mesh import (
     BACK_OFF,
@@ -79,22 +70,7 @@ from scribe_spark.systems.gossipsub.mesh import (
     Topics,
     TopicsProgram,
 )
-from scribe_spark.systems.gossipsub.publication import (
-    ANSWERS,
-    ARRIVALS,
-    COPIES,
-    FANOUT,
-    IDONTWANT,
-    IHAVE,
-    IWANT,
-    TOLD,
-    Arrivals,
-    Messages,
-    PublicationProgram,
-    SendCopies,
-    SpreadMessages,
-    publish_with_bandwidth,
-)
+from scribe_spark.systems.gossipsub.publication import publish_with_bandwidth
 from scribe_spark.systems.gossipsub.router import BackOff, Links, Router, with_classes
 
 if TYPE_CHECKING:  # not on executors
@@ -106,7 +82,7 @@ MESH_SIZES, BY_MESSAGE, COUNTED = "mesh sizes", "counted by message", "counted"
 
 
 @dataclass(frozen=True)
-class CountCopies(PublicationProgram):
+class CountCopies(publication.PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
     Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
@@ -119,7 +95,7 @@ class CountCopies(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts; no message is sent."""
-        got = read_table(Arrivals, tables, ARRIVALS)
+        got = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         first, again, by_iwant = self._count_copies(tables)
         told = self._by_message(self.announced(got, self.heartbeat + 1) // self._size)
         tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
@@ -127,9 +103,9 @@ class CountCopies(PublicationProgram):
         self._note_arrivals(tables, got)
         if self.topics.in_run:
             return {}
-        for name in (ARRIVALS, FANOUT):
+        for name in (publication.ARRIVALS, publication.FANOUT):
             del tables[name]
-        held = read_table(Held, tables, HELD)
+        held = arrays.read_table(Held, tables, HELD)
         held.insert(got.key, round=got.heartbeat, hops=got.hops)
         tables[HELD] = held.to_columns()
         return {}
@@ -139,22 +115,22 @@ class CountCopies(PublicationProgram):
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
         """Count payloads."""
-        firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
+        firsts, again = (self._by_message(arrays.whole_numbers()) for _ in range(2))
         by_iwant, noted = 0, list[Columns]()
-        for name in (COPIES, ANSWERS):
+        for name in (publication.COPIES, publication.ANSWERS):
             sent = tables.pop(f"{name} {self.heartbeat}", {})
             if sent:
                 lost, first = sent["lost"], sent["first"]
                 firsts += self._by_message(sent["message"][first])
                 again += self._by_message(sent["message"][~(lost | first)])
-                by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
+                by_iwant += int(np.count_nonzero(first)) if name == publication.ANSWERS else 0
                 noted += self._rows(PAYLOAD, sent)
                 if not self.topics.in_run:
                     size = self.messages.size
                     size = None if size is None else size[sent["message"]]
                     ends = sent["sender"], sent["node"]
                     self.topics.observe(tables, PAYLOAD, *ends, ~lost, size=size)
-        for kind in TOLD:
+        for kind in publication.TOLD:
             noted += self._rows(kind, tables.pop(f"{kind} {self.heartbeat}", {}))
         if noted:
             append(tables, CARRIED, *noted)
@@ -172,14 +148,17 @@ class CountCopies(PublicationProgram):
         else:
             code, none = self.topics.observer.kinds.index(kind), np.zeros(len(message), np.int64)
             rows["kind"] = np.full(len(message), code, dtype=np.int8)
-            rows |= {"hops": sent.get("hops", none), "sent_us": sent.get("sent", none + NONE)}
+            rows |= {
+                "hops": sent.get("hops", none),
+                "sent_us": sent.get("sent", none + arrays.NONE),
+            }
             rows |= {name: sent.get(name, none > 0) for name in ("first", "lost")}
         if len(rows["to"]):
             yield rows
 
-    def _note_arrivals(self, tables: Tables, got: Arrivals) -> None:
+    def _note_arrivals(self, tables: Tables, got: publication.Arrivals) -> None:
         """Record the first copies of the heartbeat."""
-        message, node = divided(got.key, self._size)
+        message, node = arrays.divided(got.key, self._size)
         new = (got.heartbeat == self.heartbeat) & (got.hops > 0) & self._is_measured(message)
         if new.any():
             delay_us = got.at if self.messages.clock == TIME else got.way
@@ -190,7 +169,7 @@ class CountCopies(PublicationProgram):
     def _is_measured(self, message: np.ndarray) -> np.ndarray:
         if self.topics.in_run:
             return np.ones(len(message), dtype=bool)
-        return find_sorted(self.measured, message) >= 0
+        return arrays.find_sorted(self.measured, message) >= 0
 
 
 # --- round
@@ -207,21 +186,21 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 
 @dataclass
-class _PublishedMessages(SortedTable):
+class _PublishedMessages(arrays.SortedTable):
     """The publications that are still announced, or whose deadline is to come, by index."""
 
     #: `round` is the heartbeat of the publication.
-    round: np.ndarray = field(default_factory=whole_numbers)
-    topic: np.ndarray = field(default_factory=whole_numbers)
-    source: np.ndarray = field(default_factory=whole_numbers)
-    first_copies: np.ndarray = field(default_factory=whole_numbers)
-    duplicates: np.ndarray = field(default_factory=whole_numbers)
+    round: np.ndarray = field(default_factory=arrays.whole_numbers)
+    topic: np.ndarray = field(default_factory=arrays.whole_numbers)
+    source: np.ndarray = field(default_factory=arrays.whole_numbers)
+    first_copies: np.ndarray = field(default_factory=arrays.whole_numbers)
+    duplicates: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The number of nodes that announce it in the next heartbeat.
-    told: np.ndarray = field(default_factory=whole_numbers)
+    told: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The index in `LivingRound.publish` of its heartbeat, the turn, and the size in bytes.
-    number: np.ndarray = field(default_factory=whole_numbers)
-    turn: np.ndarray = field(default_factory=whole_numbers)
-    size: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
+    turn: np.ndarray = field(default_factory=arrays.whole_numbers)
+    size: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -233,7 +212,7 @@ class LiveGossipSub(SystemOnBuckets):
     payload: tuple[str, ...] = (PAYLOAD,)
     control: tuple[str, ...] = (
         *("dial", "GRAFT", _PRUNE, _GOODBYE, _UNSUBSCRIBE),
-        *(IHAVE, IWANT, IDONTWANT),
+        *(publication.IHAVE, publication.IWANT, publication.IDONTWANT),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
         **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL, GRAPH), 1),
@@ -255,10 +234,10 @@ class LiveGossipSub(SystemOnBuckets):
         return self.rules.heartbeats_before
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        published = read_table(_PublishedMessages, kept, _PUBLISHED)
+        published = arrays.read_table(_PublishedMessages, kept, _PUBLISHED)
         topics = Topics(
             *(player.bounds, player.facts, now.group),
-            Directory.of(whole_numbers(), len(now.group), len(now.ring)),
+            Directory.of(arrays.whole_numbers(), len(now.group), len(now.ring)),
             self.rules,
             *(now.kernel, now.lan_us, now.seed),
             lives=now.overlay,
@@ -320,7 +299,7 @@ class _Heartbeat:
                 place = key_of(now.join, size)
             else:
                 found = self.player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {})
-                place = found.get("key", whole_numbers())
+                place = found.get("key", arrays.whole_numbers())
             return dict(Directory.of(place, len(self.topics.number), size).shared)
 
         shared = self.player.share("subscribers", gather)
@@ -363,7 +342,7 @@ class _Heartbeat:
             return Parts()
         return links.parts
 
-    def _messages(self) -> Messages:
+    def _messages(self) -> publication.Messages:
         """Return the stored publications as `Messages`, for the programs."""
         published = self.published
         of, now = (published.topic, published.source, published.round), self.now
@@ -373,9 +352,9 @@ class _Heartbeat:
             stamp = () if now.links is None else (np.arange(len(published)),)
         size, jitter = published.size if now.scheduled else None, None
         if now.kernel.jitter:
-            name = (rank_in_group(published.topic),) if now.in_run else stamp
+            name = (arrays.rank_in_group(published.topic),) if now.in_run else stamp
             jitter = jitter_keys(now.seed, now.group[published.topic], *name)
-        return Messages(*of, self.system.clock, stamp, size, jitter)
+        return publication.Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
         """Return the measured publications: the first of each topic in the world's round."""
@@ -404,14 +383,14 @@ class _Heartbeat:
             player.play(NoteState(self.topics, now.number))
         if not now.in_run:
             player.play(Recall(*program, new, told))
-        if player.has(ARRIVALS):
+        if player.has(publication.ARRIVALS):
             player.play(Gossip(*program, self._named_parts))
         untimed = new if now.links is None else new[:0]
-        if len(untimed) or player.has(f"{ANSWERS} {number}"):
-            player.play(SpreadMessages(*program, untimed))
-            player.play(SendCopies(*program))
+        if len(untimed) or player.has(f"{publication.ANSWERS} {number}"):
+            player.play(publication.SpreadMessages(*program, untimed))
+            player.play(publication.SendCopies(*program))
         if now.links is not None and len(new):
-            publish_with_bandwidth(player, SendCopies(*program), new, now)
+            publish_with_bandwidth(player, publication.SendCopies(*program), new, now)
         measured = np.sort(self._multicasts().publication) if now.measures else new[:0]
         player.play(CountCopies(*program, measured, notes_copies(now.measures)))
         taken = player.take(BY_MESSAGE, COUNTED)
@@ -444,7 +423,7 @@ class _Heartbeat:
         )
         kept = (age < now.deadline) | (published.told > 0)
         if not kept.all():
-            player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
+            player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, arrays.NONE)))
             published.keep(kept)
             published.key = np.arange(len(published))
         links = {name: int(column.sum()) for name, column in taken[_LINKS].items()}
@@ -509,7 +488,7 @@ class Go(TopicsProgram):
 
     def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
         """Return the places (topic, node) of marked subscribers before the events, ascending."""
-        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
         return place[marked[place % self.topics.space.size]]
 
     @property
@@ -534,7 +513,7 @@ class Go(TopicsProgram):
         left = np.concatenate([self._places_of(tables, gone), quits])
         for links in (router.connections, router.mesh):
             ended = space.peers_among(links.key, known)
-            ended[expand(*space.rows(links, left))[1]] = True
+            ended[arrays.expand(*space.rows(links, left))[1]] = True
             links.keep(~ended)
         router.back_off.keep(~gone[router.back_off.key // space.size % space.size])
         key = router.connections.key
@@ -542,12 +521,12 @@ class Go(TopicsProgram):
 
     def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
         size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
-        members = read_table(Subscribers, tables, SUBSCRIBERS)
-        held = read_table(Held, tables, HELD)
-        members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
+        members = arrays.read_table(Subscribers, tables, SUBSCRIBERS)
+        held = arrays.read_table(Held, tables, HELD)
+        members.keep(~gone[members.key % size] & (arrays.find_sorted(quits, members.key) < 0))
         if TO_DIAL in tables:
-            to_dial = read_table(SortedTable, tables, TO_DIAL)
-            to_dial.keep(find_sorted(members.key, to_dial.key // size) >= 0)
+            to_dial = arrays.read_table(arrays.SortedTable, tables, TO_DIAL)
+            to_dial.keep(arrays.find_sorted(members.key, to_dial.key // size) >= 0)
             tables[TO_DIAL] = to_dial.to_columns()
         members.insert(joins, joined=self.number)
         held.keep(~gone[held.key % size])
@@ -556,7 +535,7 @@ class Go(TopicsProgram):
     def _receive(self, router: Router, inbox: Inbox) -> None:
         """End connections on goodbye and unsubscribe; forbid GRAFT for some time on PRUNE."""
         ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
-        router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
+        router.disconnect(arrays.distinct(np.concatenate([arrays.whole_numbers(), *ended])))
         if _PRUNE in inbox:
             router.take_back_off(self.keys(inbox[_PRUNE]), self._until)
 
@@ -573,8 +552,8 @@ class NoteState(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
-        place = read_table(Subscribers, tables, SUBSCRIBERS).key
-        mesh = read_table(Links, tables, MESH)
+        place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
+        mesh = arrays.read_table(Links, tables, MESH)
         tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(mesh, place)}
         _drop_back_off(tables, self.heartbeat)
         return {}
@@ -582,13 +561,13 @@ class NoteState(TopicsProgram):
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
     """Remove entries of back-off that end by a heartbeat."""
-    back_off = read_table(BackOff, tables, BACK_OFF)
+    back_off = arrays.read_table(BackOff, tables, BACK_OFF)
     back_off.keep(back_off.until > heartbeat)
     tables[BACK_OFF] = back_off.to_columns()
 
 
 @dataclass(frozen=True)
-class CountRound(PublicationProgram):
+class CountRound(publication.PublicationProgram):
     """Count links of meshes, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
@@ -599,7 +578,10 @@ class CountRound(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and drop expired back-off; no message is sent."""
-        held, members = read_table(Held, tables, HELD), read_table(Subscribers, tables, SUBSCRIBERS)
+        held, members = (
+            arrays.read_table(Held, tables, HELD),
+            arrays.read_table(Subscribers, tables, SUBSCRIBERS),
+        )
         tables[_OUTCOMES] = self._outcomes(members, held)
         _drop_back_off(tables, self.heartbeat + 1)
         links = {one: tables[one]["key"] for one in (MESH, CONNECTIONS)}
@@ -612,7 +594,7 @@ class CountRound(PublicationProgram):
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late."""
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
-        of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
+        of, row = arrays.expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.counted[of]
         expected = members.joined[row] <= self.published[message]
         of, message, row = of[expected], message[expected], row[expected]
@@ -640,9 +622,9 @@ class Renumber(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write what nodes hold; no message is sent."""
-        held = read_table(Held, tables, HELD)
-        message, node = divided(held.key, self.topics.space.size)
+        held = arrays.read_table(Held, tables, HELD)
+        message, node = arrays.divided(held.key, self.topics.space.size)
         held.key = self.index[message] * self.topics.space.size + node
-        held.keep(self.index[message] != NONE)
+        held.keep(self.index[message] != arrays.NONE)
         tables[HELD] = held.to_columns()
         return {}

@@ -14,17 +14,11 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
+from scribe_spark.systems.scribe import root
 from scribe_spark.systems.scribe.figures import LEAVE, leave_trees, left_trees, lose_parent
 from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.multicast import ASK
 from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler, calls_of
-from scribe_spark.systems.scribe.root import (
-    CREATED,
-    PASSED_ON,
-    REPLICA_GOODBYE,
-    drop_far_copies,
-    receive_goodbyes,
-)
 from scribe_spark.systems.scribe.scribe import Joins, Routing, Scribe, begin_routes, go_on
 from scribe_spark.systems.scribe.state import NOTHING, cause
 
@@ -146,17 +140,19 @@ class Refresh(RoundProgram):
     writes = ("entries", "children", "copies", "replicas")
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if REPLICA_GOODBYE in inbox:
-            receive_goodbyes(scribe, inbox[REPLICA_GOODBYE])
+        if root.REPLICA_GOODBYE in inbox:
+            root.receive_goodbyes(scribe, inbox[root.REPLICA_GOODBYE])
         if REFRESH in inbox:
             receive_refreshes(scribe, inbox[REFRESH])
         if REFUSED in inbox:
             was_refused(scribe, inbox[REFUSED])
         if superstep:
             return
-        passed_on = tables[PASSED_ON]["pair"] if PASSED_ON in tables else np.empty(0, np.int64)
-        tables.pop(PASSED_ON, None)
-        drop_far_copies(scribe, passed_on)
+        passed_on = (
+            tables[root.PASSED_ON]["pair"] if root.PASSED_ON in tables else np.empty(0, np.int64)
+        )
+        tables.pop(root.PASSED_ON, None)
+        root.drop_far_copies(scribe, passed_on)
         here = np.zeros(len(scribe.groups), dtype=bool)
         here[scribe.state.copies.key // scribe.state.size] = True
         tables[HERE] = {"here": here, "created": scribe.state.created.copy()}
@@ -186,4 +182,4 @@ class LeaveTrees(RoundProgram):
         go_on(scribe, _CREATE, inbox)
 
 
-_CREATE = Routing("CREATE", ends=CREATED)
+_CREATE = Routing("CREATE", ends=root.CREATED)

@@ -32,6 +32,7 @@ from scribe_spark.rounds.system import (
     SystemPlayer,
     SystemRound,
 )
+from scribe_spark.systems.scribe import measures, scribe
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
 from scribe_spark.systems.scribe.duplicates import key_in_round, node_numbers
 from scribe_spark.systems.scribe.end_of_round import (
@@ -42,24 +43,8 @@ from scribe_spark.systems.scribe.end_of_round import (
     PublicationResults,
 )
 from scribe_spark.systems.scribe.heartbeat import HERE
-from scribe_spark.systems.scribe.measures import (
-    GROUPS_MEASURED,
-    TREES_BEFORE,
-    TREES_SEEN,
-    MeasureGroups,
-    SeeTrees,
-    group_measures,
-    tree_rows,
-    trees_of,
-)
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.round import PlayEvents, play_groups
-from scribe_spark.systems.scribe.scribe import (
-    CONTROL_KINDS,
-    PAYLOAD_KINDS,
-    ChildLimits,
-    RoundOfGroups,
-)
 from scribe_spark.systems.scribe.sources import SentPublications
 from scribe_spark.systems.scribe.state import PREFIX, STATE_TABLES, table_of
 from scribe_spark.systems.scribe.upcalls import Application
@@ -72,7 +57,7 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.player import Environment
 
 #: The tables that a round is counted from.
-_COUNTS = (MESSAGES, HERE, OUTCOMES, DUE, LEFT, EXTRA_JOINS, GROUPS_MEASURED)
+_COUNTS = (MESSAGES, HERE, OUTCOMES, DUE, LEFT, EXTRA_JOINS, measures.GROUPS_MEASURED)
 
 
 @dataclass(frozen=True)
@@ -93,18 +78,18 @@ class LiveScribe(SystemOnBuckets):
 
     @property
     def payload(self) -> tuple[str, ...]:
-        return PAYLOAD_KINDS
+        return scribe.PAYLOAD_KINDS
 
     @property
     def control(self) -> tuple[str, ...]:
-        return CONTROL_KINDS
+        return scribe.CONTROL_KINDS
 
     # --- tables of a bucket
 
     def stays(self, name: str) -> bool:
         """Return True for the state, watched trees, and all tables that are not Scribe's."""
         of_scribe = name.startswith(PREFIX) or name in (MESSAGES, NOTICED)
-        return not of_scribe or name in STATE_TABLES or name in TREES_SEEN
+        return not of_scribe or name in STATE_TABLES or name in measures.TREES_SEEN
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         entries = tables.get(table_of("entries"), {})
@@ -122,11 +107,11 @@ class LiveScribe(SystemOnBuckets):
         play_groups(nodes, round, now.events, now.group_events)
         programs = (
             EndOfRound(environment, round, now.is_last),
-            MeasureGroups(environment, round),
-            SeeTrees(environment, round, now.watched),
+            measures.MeasureGroups(environment, round),
+            measures.SeeTrees(environment, round, now.watched),
         )
         player.play(Together(programs))
-        taken = player.gather(*_COUNTS, *TREES_SEEN, *TREES_BEFORE)
+        taken = player.gather(*_COUNTS, *measures.TREES_SEEN, *measures.TREES_BEFORE)
         now.tally.take(taken)
         sent = SentPublications.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
         multicasts = self.multicasts(sent, now.source, several=now.scheduled)
@@ -134,14 +119,14 @@ class LiveScribe(SystemOnBuckets):
         if now.scheduled:
             multicasts, begun = _with_times(now, multicasts, begun)
         return SystemRound(
-            group_measures(taken, len(round.groups), round.limits is not None),
+            measures.group_measures(taken, len(round.groups), round.limits is not None),
             _publications(taken),
             multicasts=multicasts if now.measures else None,
             begun=begun,
             tables=self._tables(taken, round, now),
         )
 
-    def _round(self, player: SystemPlayer, now: LivingRound) -> RoundOfGroups:
+    def _round(self, player: SystemPlayer, now: LivingRound) -> scribe.RoundOfGroups:
         """Return the parameters of the round `now` that the programs of groups need."""
         assert now.groups is not None
         make = self.application
@@ -152,13 +137,15 @@ class LiveScribe(SystemOnBuckets):
         incarnation = player.share("incarnations", lambda: {"round": now.incarnation})
         of_round = now.number, now.groups, self.rules, self.trees, incarnation
         timing = timed, now.lan_us if timed else 0
-        made = RoundOfGroups(*of_round, applications, *timing, self._limits(now), source=now.source)
+        made = scribe.RoundOfGroups(
+            *of_round, applications, *timing, self._limits(now), source=now.source
+        )
         if not now.scheduled:
             return made
         sizes = player.share("sizes of publications", lambda: _sizes(now))
         return replace(made, nodes=node_numbers(now.ring), sizes=sizes, parts=now.parts)
 
-    def _limits(self, now: LivingRound) -> ChildLimits | None:
+    def _limits(self, now: LivingRound) -> scribe.ChildLimits | None:
         """Return the limits of the bottleneck remover and of lazy growth, if they are used."""
         if {"bottleneck", "lazy"}.isdisjoint(self.trees.variants):
             return None
@@ -166,7 +153,7 @@ class LiveScribe(SystemOnBuckets):
         if now.capacity is not None:
             capacities = np.zeros(now.ring.node.max() + 1, dtype=np.int64)
             capacities[now.ring.node] = now.capacity
-        return ChildLimits(self.trees.limit, capacities)
+        return scribe.ChildLimits(self.trees.limit, capacities)
 
     def between_rounds(
         self,
@@ -174,12 +161,12 @@ class LiveScribe(SystemOnBuckets):
         groups: Groups,
         lan_us: int,
         application: Callable[[int], Application] | None = None,
-    ) -> RoundOfGroups:
+    ) -> scribe.RoundOfGroups:
         """Return parameters for programs that change nothing after a round."""
         make = application or self.application
         applications = None if make is None else Applications(make, groups.size)
         of_round = number, groups, self.rules, self.trees, whole_numbers(), applications
-        return RoundOfGroups(*of_round, lan_us=lan_us, settled=True)
+        return scribe.RoundOfGroups(*of_round, lan_us=lan_us, settled=True)
 
     # --- publications
 
@@ -209,20 +196,20 @@ class LiveScribe(SystemOnBuckets):
         return Begun(*of, taken.source, taken.root, taken.hops, taken.delay_us)
 
     def _tables(
-        self, taken: Mapping[str, Columns], round: RoundOfGroups, now: LivingRound
+        self, taken: Mapping[str, Columns], round: scribe.RoundOfGroups, now: LivingRound
     ) -> dict[str, pa.Table]:
         """Return the tables `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
         size = len(now.ring)
-        before, after = (trees_of(taken, names, now.watched, size) for names in _MOMENTS)
+        before, after = (measures.trees_of(taken, names, now.watched, size) for names in _MOMENTS)
         of_nodes = now.group, now.ring, now.alive
         names = Names(RingInMemory(now.ring), now.kernel, now.group)
         return {
-            "watched_trees": tree_rows(now.number, before, after, *of_nodes),
+            "watched_trees": measures.tree_rows(now.number, before, after, *of_nodes),
             "extra_joins": _extra_joins(taken.get(EXTRA_JOINS, {}), names),
         }
 
 
-_MOMENTS = TREES_BEFORE, TREES_SEEN
+_MOMENTS = measures.TREES_BEFORE, measures.TREES_SEEN
 
 
 # --- times and sizes of publications of a schedule

@@ -13,32 +13,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    distinct,
-    expand,
-    index_sorted,
-    offsets_of,
-    turns,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.systems.scribe import sources
 from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_numbers
 from scribe_spark.systems.scribe.figures import ADDED
 from scribe_spark.systems.scribe.join import JOINS
 from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
 from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
-from scribe_spark.systems.scribe.sources import (
-    FATE,
-    hear_fates,
-    receive_publications,
-    take_publications,
-)
 from scribe_spark.systems.scribe.state import Questions, cause
 from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted
 
@@ -53,7 +39,7 @@ OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 
 @dataclass(frozen=True)
-class Payloads(Rows):
+class Payloads(arrays.Rows):
     """Messages on tree edges; a root that sends itself a message is both sender and receiver."""
 
     message: np.ndarray
@@ -161,7 +147,7 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
     """Tell the senders of refused messages to drop the receivers as children."""
     if not len(refused):
         return
-    edge = distinct(scribe.edge(refused.group, refused.sender, refused.node))
+    edge = arrays.distinct(scribe.edge(refused.group, refused.sender, refused.node))
     group, parent, child = scribe.ends(edge)
     scribe.post(DROP, "drop child", child, parent, group=group, child=child)
 
@@ -197,16 +183,16 @@ class MessageStore:
     Message i has ``lengths[i]`` contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
-    number: np.ndarray = field(default_factory=whole_numbers)
-    start: np.ndarray = field(default_factory=whole_numbers)
-    floor: np.ndarray = field(default_factory=whole_numbers)
-    since: np.ndarray = field(default_factory=whole_numbers)
-    lengths: np.ndarray = field(default_factory=whole_numbers)
-    numbers: np.ndarray = field(default_factory=whole_numbers)
-    publications: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
+    start: np.ndarray = field(default_factory=arrays.whole_numbers)
+    floor: np.ndarray = field(default_factory=arrays.whole_numbers)
+    since: np.ndarray = field(default_factory=arrays.whole_numbers)
+    lengths: np.ndarray = field(default_factory=arrays.whole_numbers)
+    numbers: np.ndarray = field(default_factory=arrays.whole_numbers)
+    publications: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def __post_init__(self) -> None:
-        self.offsets = offsets_of(self.lengths)
+        self.offsets = arrays.offsets_of(self.lengths)
 
     @classmethod
     def read(cls, tables: Tables) -> MessageStore:
@@ -240,7 +226,7 @@ class MessageStore:
         for name, source in (("numbers", "number"), ("publications", "publication")):
             setattr(self, name, np.concatenate([getattr(self, name), contents[source][order]]))
         self.lengths = np.concatenate([self.lengths, np.bincount(of, minlength=n)])
-        self.offsets = offsets_of(self.lengths)
+        self.offsets = arrays.offsets_of(self.lengths)
         return index
 
     def add_publications(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
@@ -261,14 +247,14 @@ class MessageStore:
         names, first, which = np.unique(
             messages["origin"] * span + messages["message"], return_index=True, return_inverse=True
         )
-        of = index_sorted(names, contents["origin"] * span + contents["message"])
+        of = arrays.index_sorted(names, contents["origin"] * span + contents["message"])
         own = {name: messages[name][first] for name in _OWN}
         inside = {"message": of} | {name: contents[name] for name in ("number", "publication")}
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
         """Return the publications in messages: ``call`` (position in `index`), number, id."""
-        call, at = expand(self.offsets[index], self.offsets[index + 1])
+        call, at = arrays.expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
 
 
@@ -321,7 +307,7 @@ class Emitter:
             hear_payloads(self.scribe, row, payloads)
         # a node handles its messages one after the other
         pair = self.scribe.key(payloads.group, payloads.node)
-        for turn in turns(pair):
+        for turn in arrays.turns(pair):
             self._handle(payloads.take(turn), row[turn])
         refuse_payloads(self.scribe, refused)
 
@@ -406,7 +392,7 @@ class Emitter:
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         sent = times[of] > 0
-        found = np.full(int(times.sum()), NONE, dtype=np.int64)
+        found = np.full(int(times.sum()), arrays.NONE, dtype=np.int64)
         place = np.repeat(self.messages.lengths[payloads.message] > 0, times)
         sizes = sizes_of(self.scribe, payloads.group[of[sent]], publication[sent])
         assert sizes is not None
@@ -538,13 +524,13 @@ class FinishTrees(RoundProgram):
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         receive_replicas(scribe, inbox)
-        if FATE in inbox:
-            hear_fates(scribe, tables, inbox[FATE])
+        if sources.FATE in inbox:
+            sources.hear_fates(scribe, tables, inbox[sources.FATE])
         if DROP in inbox:
             drop_children(scribe, inbox[DROP])
         added = []
         if not superstep:
-            receive_publications(scribe, tables)
+            sources.receive_publications(scribe, tables)
             replicate_changed(scribe, tables)
             added = _take_questions(scribe)
             added += [tables.pop(ADDED)] if ADDED in tables else []
@@ -567,8 +553,8 @@ class Disseminate(RoundProgram):
     settled_writes = ()
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if FATE in inbox:
-            hear_fates(scribe, tables, inbox[FATE])
+        if sources.FATE in inbox:
+            sources.hear_fates(scribe, tables, inbox[sources.FATE])
         if DROP in inbox:
             drop_children(scribe, inbox[DROP])
         if scribe.best_effort:
@@ -576,7 +562,7 @@ class Disseminate(RoundProgram):
             return
         emitter = Emitter(scribe, tables, PAYLOAD)
         if not superstep:
-            taken = take_publications(scribe, tables)
+            taken = sources.take_publications(scribe, tables)
             emitter.publish(taken["group"], taken["publication"], taken["root"])
         emitter.receive(inbox)
         emitter.close()
@@ -584,7 +570,7 @@ class Disseminate(RoundProgram):
     def _disseminate(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Play a superstep of best-effort delivery, which has no upcalls."""
         if not superstep:
-            taken = take_publications(scribe, tables)
+            taken = sources.take_publications(scribe, tables)
             root = taken["root"]
             payloads = Payloads.of(taken["publication"], taken["group"], root, root)
             if scribe.settled:  # payloads keep the hops and delay of the way to the root

@@ -18,15 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import (
-    NONE,
-    depths,
-    distinct,
-    divided,
-    index_sorted,
-    numbered,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
@@ -184,8 +176,8 @@ class Trees:
         """Return all members on the driver: indices of groups, and ring positions."""
         entries = self.engine.gather(ENTRIES).get(ENTRIES)
         if entries is None:
-            return whole_numbers(), whole_numbers()
-        return divided(entries["key"][entries["member"]], len(self.overlay.ring))
+            return arrays.whole_numbers(), arrays.whole_numbers()
+        return arrays.divided(entries["key"][entries["member"]], len(self.overlay.ring))
 
     def read_members(self) -> Batches:
         """Return ``group, node, router`` of all members, for further kernels; lazy."""
@@ -329,7 +321,7 @@ class Plant(RoundProgram):
         if _CHILD in inbox:
             below = inbox[_CHILD]
             pair = scribe.key(below["group"], below[AT])
-            new = distinct(pair)
+            new = arrays.distinct(pair)
             entries.enter(new[~entries.has(new)], scribe.number, "own")
             entries.parent[entries.find(pair)] = below["parent"]
         if JOINING in inbox:
@@ -338,7 +330,7 @@ class Plant(RoundProgram):
             above = inbox[_PARENT]
             edge = scribe.edge(above["group"], above[AT], above["child"])
             now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
-            scribe.state.children.insert(distinct(edge), **now)
+            scribe.state.children.insert(arrays.distinct(edge), **now)
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
 
 
@@ -353,9 +345,9 @@ def multicast(
     but the source; the caller must release the trees from which the rows are read.
     """
     listed = rows_of(groups, ["group", "root", "source"])
-    index = index_sorted(trees.number, listed.column("group").to_numpy())
+    index = arrays.index_sorted(trees.number, listed.column("group").to_numpy())
     facts = trees.overlay.ring.facts
-    roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
+    roots, source_of = (np.full(len(trees.number), arrays.NONE, dtype=np.int64) for _ in range(2))
     roots[index] = facts.positions(listed.column("root").to_numpy())
     source_of[index] = at = facts.positions(listed.column("source").to_numpy())
     round = replace(trees.round, source=source, roots=roots)
@@ -406,7 +398,7 @@ def settled_round(
     refuse_groups(len(number), size)
     groups = Groups(number, Keys(key_hi, key_lo), size)
     rules = ScribeConfig().for_tasks(), TreesConfig().for_tasks()
-    first = RoundOfGroups(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
+    first = RoundOfGroups(0, groups, *rules, arrays.whole_numbers(), timed=True, lan_us=lan_us)
     return replace(first, settled=True, rule=rule)
 
 
@@ -423,7 +415,7 @@ def grow_trees(
     play_in_turn(player, growing(player, round, Events(), created))
     if publishes:
         roots = _positions_of_roots(player.engine, len(round.groups))
-        group = np.flatnonzero(roots != NONE)
+        group = np.flatnonzero(roots != arrays.NONE)
         publish(player, replace(round, source="root", roots=roots), group, roots[group])
         if then is not None:
             then(player.engine, roots)
@@ -431,7 +423,7 @@ def grow_trees(
 
 def _positions_of_roots(engine: Player, groups: int) -> np.ndarray:
     """Return the root's position of each group, NONE for a group that nobody has created."""
-    roots = np.full(groups, NONE, dtype=np.int64)
+    roots = np.full(groups, arrays.NONE, dtype=np.int64)
     if made := engine.gather(MADE).get(MADE):
         roots[made["group"]] = made[AT]
     return roots
@@ -460,10 +452,12 @@ def _rejoin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return
     group, parent, child = (rows.column(n).to_numpy() for n in ("group", "parent", "child"))
     ends = np.stack([np.r_[group, group], np.r_[parent, child]])
-    number = numbered(*ends)
+    number = arrays.numbered(*ends)
     upper, lower = np.split(number, 2)
     above = np.full(number.max() + 1, -1)
     above[lower] = upper
     children = np.bincount(upper, minlength=len(above))
     below_root = (above >= 0).astype(np.int64)
-    yield failure_sums(depths(above), 2 * children + below_root, children + below_root, children)
+    yield failure_sums(
+        arrays.depths(above), 2 * children + below_root, children + below_root, children
+    )
