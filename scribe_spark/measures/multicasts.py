@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, Silent, append
 from scribe_spark.measures import delay, stress
 from scribe_spark.measures.copies import (
     DUPLICATES,
@@ -463,21 +463,19 @@ SEEN = "digest of multicasts"
 
 
 @dataclass(frozen=True)
-class SeeMulticasts(NodeProgram):
+class SeeMulticasts(Silent, NodeProgram):
     """Write the table :data:`SEEN`: the digest of the rows that are measured (`InBucket.digest`).
 
     If the digests of all buckets are those of an earlier round, so are the measured tables.
     """
 
     of: SystemTables
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """See `engine.program.Silent`."""
         mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
         alive = self.environment.is_alive(np.arange(*self.bounds[bucket : bucket + 2]))
         tables[SEEN] = {"byte": np.frombuffer(mine.digest(alive), np.uint8)}
-        return {}
 
 
 @dataclass(frozen=True)

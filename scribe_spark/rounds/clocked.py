@@ -48,7 +48,7 @@ from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
-from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
+from scribe_spark.engine.program import Silent, Tables, append, in_bucket
 from scribe_spark.rounds import pending
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
@@ -328,24 +328,15 @@ def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 @dataclass(frozen=True)
-class _ClockedProgram:
+class _ClockedProgram(Silent):
     """A program of a round of a clocked system; it sends no messages."""
 
     round: _ClockedRound
-    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
         """The positions at which the buckets begin, and the number of nodes."""
         return self.round.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of a bucket by `change`; send nothing."""
-        self.change(bucket, tables)
-        return {}
-
-    def change(self, bucket: int, tables: Tables) -> None:
-        raise NotImplementedError
 
     def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
         """Append commands for the places in `key`; their time and value are 0 by default."""

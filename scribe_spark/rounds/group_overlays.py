@@ -33,7 +33,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, Silent
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds import pending
 from scribe_spark.rounds.events import KnowsLives
@@ -520,15 +520,14 @@ class Build(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountOverlayCopies(OverlayProgram):
+class CountOverlayCopies(Silent, OverlayProgram):
     """Buckets count copies and expected receivers (O4, O5), and note copies for measures."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
     in_run: bool = False
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write a table of counts, and `rounds.pending.EXPECTED`."""
         round = self.round
         tables.pop(dissemination.EDGES, None)
         arrivals, copies = (
@@ -545,7 +544,6 @@ class CountOverlayCopies(OverlayProgram):
             self._note_expected(tables, arrivals)
         if self.measures:
             self._note(tables, arrivals, copies)
-        return {}
 
     def _pop(self, tables: Tables, name: str) -> Columns:
         """Remove and return a table of copies; then ``group`` is the index of the publication."""
@@ -616,14 +614,12 @@ class CountOverlayCopies(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountDue(OverlayProgram):
+class CountDue(Silent, OverlayProgram):
     """Buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `rounds.pending.DUE`; nothing is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write `rounds.pending.DUE`."""
         groups = len(self.round.number), self.round.size
         pending.count_due(tables, self.last, *groups, _keys(tables, MEMBERS))
-        return {}

@@ -32,7 +32,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, Silent
 from scribe_spark.rounds.applications import note_failures
 from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
 from scribe_spark.rounds.group_overlays import (
@@ -397,14 +397,13 @@ class BuilderProgram(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class _PlayPeriod(BuilderProgram):
+class _PlayPeriod(Silent, BuilderProgram):
     """Let builders play the rules of the system for one period: rule O11."""
 
     system: GrownOverlays
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of the state, and count messages; send nothing."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Change the tables of the state, and count messages."""
         system, changes = self.system, [name for name in (_JOINED, _QUIT) if name in tables]
         follows = bool(system.structure) and not self.network.in_run
         handed = {name: tables.pop(name) for name in system.handed if name in tables}
@@ -428,7 +427,6 @@ class _PlayPeriod(BuilderProgram):
             tables[_SUMS] = {name: np.atleast_1d(n) for name, n in system.sums(state).items()}
             if follows:
                 _count_rest(tables, self.number)
-        return {}
 
     def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:
         observer, alive = self.round.observer, self.round.lives.alive

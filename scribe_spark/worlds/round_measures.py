@@ -5,16 +5,16 @@ round").
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows
+from scribe_spark.engine.program import Silent
 from scribe_spark.pastry.round import NEW_LEAFS, LookupResults, RoundResult
 from scribe_spark.pastry.states import (
     MESSAGE_KINDS,
@@ -79,7 +79,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class MeasureNodes(NodeProgram):
+class MeasureNodes(Silent, NodeProgram):
     """Sum properties of the tables of a bucket's live nodes: the table :data:`MEASURED`.
 
     ``right``: leaf sets that are correct for the ring.  ``filled``, ``alive``: table entries, and
@@ -89,9 +89,8 @@ class MeasureNodes(NodeProgram):
     """
 
     number: int
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         environment, states, own = self.environment, self.states(bucket, tables), self.live(bucket)
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)
@@ -111,7 +110,6 @@ class MeasureNodes(NodeProgram):
             "changed": count_rows(tables.get(NEW_LEAFS, {})),
         }
         tables[MEASURED] = {name: np.array([one], dtype=np.int64) for name, one in sums.items()}
-        return {}
 
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:

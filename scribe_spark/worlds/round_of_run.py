@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,13 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import Silent
 from scribe_spark.measures.multicasts import InBucket, SystemTables
 from scribe_spark.multicast import (
     PAYLOAD,
@@ -182,7 +183,7 @@ def _first_of_trees(live: SystemOnBuckets, now: LivingRound, done: SystemRound) 
 
 
 @dataclass(frozen=True)
-class _WriteViews:
+class _WriteViews(Silent):
     """The program by which buckets write the tables that views read, and drop all others."""
 
     bounds: np.ndarray
@@ -191,9 +192,8 @@ class _WriteViews:
     of: SystemTables
     first: np.ndarray  # the first publication of each tree, ascending
     wanted: Wanted
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         mine = self.of.in_bucket(tables, self.size)
         copies = self._copies(mine)
         made = {
@@ -207,7 +207,6 @@ class _WriteViews:
         for name in list(tables):
             del tables[name]
         tables.update({name: columns for name, columns in made.items() if count_rows(columns)})
-        return {}
 
     def _copies(self, mine: InBucket) -> Columns:
         copies = mine.copies

@@ -38,7 +38,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append, in_bucket, take_tables
+from scribe_spark.engine.program import AT, Silent, append, in_bucket, take_tables
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
@@ -229,14 +229,13 @@ class MemberLists(arrays.SortedTable):
 
 
 @dataclass(frozen=True)
-class ForgetDead(SessionProgram):
+class ForgetDead(Silent, SessionProgram):
     """Clear the tables of dead nodes, and restart sessions: rules B12 and B13."""
 
     dead: np.ndarray  # bool, (K,)
     anew: np.ndarray  # bool, (G k,)
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         size, partitions = self.sessions.size, self.sessions.partitions
         members = arrays.read_table(SessionMembers, tables, MEMBERS)
         members.keep(~self.dead[members.key % size])
@@ -249,17 +248,13 @@ class ForgetDead(SessionProgram):
         session, node = np.divmod(lists.key // size, size)
         lists.keep(~(self.dead[node] | self.anew[session]))
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
-        return {}
 
 
-class Record(SessionProgram):
+class Record(Silent, SessionProgram):
     """Write the list entries of TREEs that arrived; their members stop waiting."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         record(self.sessions, tables)
-        return {}
 
 
 def record(sessions: Sessions, tables: Tables) -> None:
@@ -294,14 +289,13 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists
 
 
 @dataclass(frozen=True)
-class NextHops(SessionProgram):
+class NextHops(Silent, SessionProgram):
     """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
     wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the edges of the multicast, as `dissemination.EDGES`; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the edges of the multicast, as `dissemination.EDGES`."""
         size, lists = self.sessions.size, arrays.read_table(MemberLists, tables, LISTS)
         place, onward = lists.key // size, lists.next
         good = self.sessions.is_good(onward, lists.written)
@@ -310,7 +304,6 @@ class NextHops(SessionProgram):
         edges = arrays.distinct(key_of([place[good], onward[good]], size))
         if len(edges):
             tables[EDGES] = key_parts(edges, ("group", "node", "peer"), size)
-        return {}
 
 
 # --- joining
@@ -560,7 +553,7 @@ _BROKEN, TRIED = "broken", "tried"
 
 
 @dataclass(frozen=True)
-class Repair(SessionProgram):
+class Repair(Silent, SessionProgram):
     """Find lost copies, and the members below them, for whom TREEs are sent (rule B18)."""
 
     #: (G,): the number of publications that each root accepted, which is also the number of lost
@@ -570,12 +563,11 @@ class Repair(SessionProgram):
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
     scheduled: bool = False  # True if publications have sizes of their own
     lost: Lost | None = None  # the losses of copies in sessions
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Read the arrivals; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Read the arrivals."""
         if ARRIVALS not in tables:
-            return {}
+            return
         size, heard = self.sessions.size, self.sessions.from_source_root(tables[ARRIVALS])
         lists = arrays.read_table(MemberLists, tables, LISTS)
         place = key_of([heard["session"], heard["node"]], size)
@@ -605,21 +597,18 @@ class Repair(SessionProgram):
         lost = np.ones(len(to), dtype=bool)
         ends = session, node, to, lost
         observe_copies(self.sessions, tables, self.accepted, several, *ends)
-        return {}
 
 
 @dataclass(frozen=True)
-class GiveUp(SessionProgram):
+class GiveUp(Silent, SessionProgram):
     """Record the next hops in TREEs that arrived; drop members that no TREE of the node reached."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write member lists, and the members for which LEAVE will be sent."""
         failed = tables.pop(_BROKEN, {})
         if not failed:
             record(self.sessions, tables)
-            return {}
+            return
         failed = take(failed, ~self._reached(tables, failed))
         record(self.sessions, tables)
         lists = arrays.read_table(MemberLists, tables, LISTS)
@@ -628,7 +617,6 @@ class GiveUp(SessionProgram):
         tables[LISTS] = lists.to_columns()
         away = failed[AT] != self.sessions.root_of[failed["session"]]
         tables[UNREACHED] = take(failed, away)
-        return {}
 
     def _entry(self, rows: Columns) -> np.ndarray:
         return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
@@ -786,15 +774,14 @@ class CountHeard(SessionProgram):
 
 
 @dataclass(frozen=True)
-class CountSessions(SessionProgram):
+class CountSessions(Silent, SessionProgram):
     """Count the outcomes of due publications, and the list entries of nodes: rules B19 and B20."""
 
     last: int  # the last round whose publications are due
     in_run: bool = False  # True if :data:`ENTRIES` is written
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write :data:`DUE` and :data:`KEPT`."""
         size, members = self.sessions.size, arrays.read_table(SessionMembers, tables, MEMBERS)
         pending.count_due(tables, self.last, len(self.sessions.roots), size, members.key)
         lists = arrays.read_table(MemberLists, tables, LISTS)
@@ -809,7 +796,6 @@ class CountSessions(SessionProgram):
             place = key_of([session // self.sessions.partitions, node], size)
             place, entries = np.unique(place, return_counts=True)
             tables[ENTRIES] = {"key": place, "entries": entries}
-        return {}
 
 
 # --- live

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scribe_spark.core import arrays, draws
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import AT, Inbox, Outbox, Silent, Tables, append
 from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.player import Observer
 from scribe_spark.systems.gossipsub.router import (
@@ -335,13 +335,11 @@ _MEET_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
-class Meet(TopicsProgram):
+class Meet(Silent, TopicsProgram):
     """Connect nodes of the graph that subscribe to the same topic; rule G3."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the connections; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the connections."""
         space, directory = self.topics.space, self.topics.directory
         graph = arrays.read_table(Links, tables, GRAPH)
         place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
@@ -356,13 +354,12 @@ class Meet(TopicsProgram):
             found.append({"key": key, "way": graph.way[row[both]]})
         if self.topics.in_run:
             tables[CONNECTIONS] = concatenate(found)
-            return {}
+            return
         connections, met = arrays.read_table(Links, tables, CONNECTIONS), concatenate(found)
         new = ~connections.has(met["key"])
         connections.insert(met["key"][new], way=met["way"][new])
         tables[CONNECTIONS] = connections.to_columns()
         tables.pop(CONNECTED, None)
-        return {}
 
 
 def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:

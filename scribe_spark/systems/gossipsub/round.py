@@ -34,7 +34,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.losses import jitter_keys
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.engine.program import Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import Inbox, Outbox, Silent, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.system import (
@@ -82,7 +82,7 @@ MESH_SIZES, BY_MESSAGE, COUNTED = "mesh sizes", "counted by message", "counted"
 
 
 @dataclass(frozen=True)
-class CountCopies(publication.PublicationProgram):
+class CountCopies(Silent, publication.PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
     Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
@@ -91,10 +91,9 @@ class CountCopies(publication.PublicationProgram):
 
     measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the counts."""
         got = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         first, again, by_iwant = self._count_copies(tables)
         told = self._by_message(self.announced(got, self.heartbeat + 1) // self._size)
@@ -102,13 +101,12 @@ class CountCopies(publication.PublicationProgram):
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
         if self.topics.in_run:
-            return {}
+            return
         for name in (publication.ARRIVALS, publication.FANOUT):
             del tables[name]
         held = arrays.read_table(Held, tables, HELD)
         held.insert(got.key, round=got.heartbeat, hops=got.hops)
         tables[HELD] = held.to_columns()
-        return {}
 
     def _by_message(self, message: np.ndarray) -> np.ndarray:
         return np.bincount(message, minlength=len(self.messages.topic))
@@ -544,19 +542,17 @@ class Go(TopicsProgram):
 
 
 @dataclass(frozen=True)
-class NoteState(TopicsProgram):
+class NoteState(Silent, TopicsProgram):
     """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
     heartbeat: int
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write :data:`MESH_SIZES`, also for subscribers without a link."""
         place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
         mesh = arrays.read_table(Links, tables, MESH)
         tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(mesh, place)}
         _drop_back_off(tables, self.heartbeat)
-        return {}
 
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
@@ -567,17 +563,16 @@ def _drop_back_off(tables: Tables, heartbeat: int) -> None:
 
 
 @dataclass(frozen=True)
-class CountRound(publication.PublicationProgram):
+class CountRound(Silent, publication.PublicationProgram):
     """Count links of meshes, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
     parts: Parts
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts and drop expired back-off; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the counts and drop expired back-off."""
         held, members = (
             arrays.read_table(Held, tables, HELD),
             arrays.read_table(Subscribers, tables, SUBSCRIBERS),
@@ -589,7 +584,6 @@ class CountRound(publication.PublicationProgram):
         tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
         for name in (UNSETTLED, TOUCHED):
             tables.pop(name, None)
-        return {}
 
     def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late."""
@@ -614,17 +608,15 @@ class CountRound(publication.PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Renumber(TopicsProgram):
+class Renumber(Silent, TopicsProgram):
     """Give publications new indices, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write what nodes hold; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write what nodes hold."""
         held = arrays.read_table(Held, tables, HELD)
         message, node = arrays.divided(held.key, self.topics.space.size)
         held.key = self.index[message] * self.topics.space.size + node
         held.keep(self.index[message] != arrays.NONE)
         tables[HELD] = held.to_columns()
-        return {}
