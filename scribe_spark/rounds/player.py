@@ -18,9 +18,8 @@ import numpy as np
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import shown
 from scribe_spark.core.histogram import Histogram, add_counts
-from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player
@@ -306,6 +305,8 @@ class RoundPlayer:
         self, engine: Player, environment: Environment, lives: Lives | None = None
     ) -> None:
         self.engine, self._environment, self._lives = engine, environment, lives
+        self.play, self.play_some, self.has = engine.play, engine.play_some, engine.has
+        self.take, self.gather, self.forget = engine.take, engine.gather, engine.forget
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
@@ -343,30 +344,6 @@ class RoundPlayer:
         observer = self._environment.observer
         observer = replace(observer, recorded=observer.kinds if traffic else ())
         self._environment = replace(self._environment, observer=observer)
-
-    def play(self, program: Program) -> int:
-        """See `engine.player.Player`."""
-        return self.engine.play(program)
-
-    def play_some(self, programs: Steps) -> int:
-        """See `engine.player.Player`."""
-        return self.engine.play_some(programs)
-
-    def has(self, name: str) -> bool:
-        """See `engine.player.Player`."""
-        return self.engine.has(name)
-
-    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `engine.player.Player`."""
-        return self.engine.take(*names)
-
-    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `engine.player.Player`."""
-        return self.engine.gather(*names)
-
-    def forget(self, match: Callable[[str], bool]) -> None:
-        """See `engine.player.Player`."""
-        self.engine.forget(match)
 
     def release(self) -> None:
         """See `engine.player.Player`."""
