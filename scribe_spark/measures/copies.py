@@ -19,15 +19,7 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.distributions import (
-    Histograms,
-    column_of,
-    histogram_metrics,
-    histogram_of,
-    number_of,
-    statistics,
-)
-from scribe_spark.measures.latency import count_values
+from scribe_spark.measures import distributions, latency, stress
 from scribe_spark.measures.measure import (
     PUBLICATION,
     SCHEDULE,
@@ -42,7 +34,6 @@ from scribe_spark.measures.measure import (
     keeps_children,
     publications_of,
 )
-from scribe_spark.measures.stress import EDGE_COLUMNS, PACKET_NUMBERS
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.rounds.declaration import IP, MESH, System
 from scribe_spark.runtime.batches import Batches, by_text
@@ -65,7 +56,7 @@ def payload_copies(run: RunTables) -> Batches:
     """
     if SCHEDULE in run:
         return _scheduled_copies(run)
-    edges = run.batches("tree_edges", EDGE_COLUMNS)
+    edges = run.batches("tree_edges", stress.EDGE_COLUMNS)
     if "copies" not in run:
         return edges
     copies = run.batches("copies", ["system", "group", "kind", *_ENDS], _OF_PAYLOAD)
@@ -87,7 +78,7 @@ def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches
 
 def kept_links(run: RunTables) -> Batches:
     """Return the links on which nodes send, once for all publications of a group: as edges."""
-    edges = run.batches("tree_edges", EDGE_COLUMNS)
+    edges = run.batches("tree_edges", stress.EDGE_COLUMNS)
     meshes = [system.name for system in run.systems if system.family == MESH]
     if not meshes or "copies" not in run:
         return edges
@@ -323,7 +314,7 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
         return {"node": batch.column(node).to_numpy(), "value": batch.column(value).to_numpy()}
 
     def count(sums: Columns) -> Columns:
-        return count_values(sums["value"])
+        return latency.count_values(sums["value"])
 
     entries, rows = run.batches(table, ["system", node, value]), []
     counted = _count_sums(entries, columns, ("node",), ("value",), run.buckets, count)
@@ -343,13 +334,15 @@ def _sends_control(system: System) -> bool:
     return system.control or system.joins_by_edges
 
 
-def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bool]) -> Histograms:
+def _or_tree(
+    measure: str, tree_measure: str, is_read_off: Callable[[System], bool]
+) -> distributions.Histograms:
     """Return a function that returns the histogram of a measure of a system."""
 
     def histogram(found: Found, system: str) -> Histogram | None:
-        reported, known = histogram_of(measure)(found, system), find_system(system)
+        reported, known = distributions.histogram_of(measure)(found, system), find_system(system)
         if reported is None and known is not None and is_read_off(known):
-            return histogram_of(tree_measure)(found, system)
+            return distributions.histogram_of(tree_measure)(found, system)
         return reported
 
     return histogram
@@ -362,12 +355,12 @@ STATE = Measure(
             "state", _SECTION, lambda run: _by_node(run, "system_state", "node", "entries")
         ),
     ),
-    metrics=histogram_metrics(
+    metrics=distributions.histogram_metrics(
         "state",
         _SECTION,
         "entries that a node stores for all groups, over all nodes (in trees: children)",
         keeps_children,
-        statistics("entries", "mean", "max"),
+        distributions.statistics("entries", "mean", "max"),
         _or_tree("state", "children_entries", lambda system: system.family != MESH),
     ),
 )
@@ -424,23 +417,25 @@ CONTROL = Measure(
         Distribution(
             "join_messages", _SECTION, lambda run: _by_node(run, "control", "receiver", "messages")
         ),
-        Distribution("control_stress", _SECTION, column_of("control_stress", "packets")),
+        Distribution(
+            "control_stress", _SECTION, distributions.column_of("control_stress", "packets")
+        ),
     ),
     metrics=(
-        *histogram_metrics(
+        *distributions.histogram_metrics(
             "join_messages",
             _SECTION,
             "control messages that a node receives while members join, over all nodes",
             _sends_control,
-            statistics("messages", "mean", "max"),
+            distributions.statistics("messages", "mean", "max"),
             _or_tree("join_messages", "children_entries", _joins_by_edges),
         ),
-        *histogram_metrics(
+        *distributions.histogram_metrics(
             "control_stress",
             _SECTION,
             "control packets on a directed link, while members join",
             _sends_control,
-            PACKET_NUMBERS,
+            stress.PACKET_NUMBERS,
             _CONTROL_STRESS,
         ),
         Metric(
@@ -448,7 +443,7 @@ CONTROL = Measure(
             "packets",
             _SECTION,
             "Packets of control messages on all links together, while members join.",
-            number_of(_CONTROL_STRESS, lambda packets, _: packets.sum),
+            distributions.number_of(_CONTROL_STRESS, lambda packets, _: packets.sum),
             _sends_control,
         ),
     ),

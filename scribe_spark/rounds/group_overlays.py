@@ -29,11 +29,8 @@ from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import Parts, TimedPublications
 from scribe_spark.core import arrays, draws
 from scribe_spark.core.keys import key_of, mixed_key
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, losses, packing, program
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.losses import Late, Lost
-from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, Silent
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds import pending
 from scribe_spark.rounds.events import KnowsLives
@@ -110,7 +107,7 @@ class Overlays:
         order = np.argsort(edges["group"], kind="stable")
         begin, end = (np.searchsorted(edges["group"][order], self.of + more) for more in (0, 1))
         publication, row = arrays.expand(begin, end)
-        return {"publication": publication, **take(edges, order[row])}
+        return {"publication": publication, **packing.take(edges, order[row])}
 
     def random_peers(
         self, network: Network, count: int, purpose: str = "random peers"
@@ -327,7 +324,7 @@ class GroupOverlays(SystemOnBuckets):
                 *(self.carried, self.clock, self.processing_us, self.lost_on_topics(round, now)),
                 late=round.late,
             )
-            player.play(spread, {dissemination.START: {AT: round.source, "group": topic}})
+            player.play(spread, {dissemination.START: {program.AT: round.source, "group": topic}})
         else:
             seed = now.links.seed if self.in_drawn_order else None
             rules: dict[str, Any] = {"held_back": False, "spares": False, "seed": seed}
@@ -340,7 +337,7 @@ class GroupOverlays(SystemOnBuckets):
             played = flood_along(clock, published, names, self.forwards, self.carried, lost, late)
             player.keep(played, "clock with bandwidth")
 
-    def lost_on_topics(self, round: OverlayRound, now: LivingRound) -> Lost | None:
+    def lost_on_topics(self, round: OverlayRound, now: LivingRound) -> losses.Lost | None:
         """Return the losses of copies, by the index of the topic; None if no copies are lost."""
         first = np.unique(round.of, return_index=True)[1]  # each topic has one publication
         return None if self.merged else now.lost_copies(round.facts, first)
@@ -370,7 +367,7 @@ class OverlayRound:
     watched: np.ndarray  # in a run, the index of the group with a picture
     observer: Observer
     scheduled: bool  # True if publications have sizes of their own
-    late: Late | None  # the jitter of copies, by the index of the topic
+    late: losses.Late | None  # the jitter of copies, by the index of the topic
     parts: Parts
 
     @property
@@ -446,7 +443,7 @@ class Build(OverlayProgram):
             return {_EDGE: self._build(tables, inbox[_MEMBER]["key"])}
         if _EDGE in inbox:
             edges = dict(inbox[_EDGE])
-            tables[dissemination.EDGES] = {"node": edges.pop(AT), **edges}
+            tables[dissemination.EDGES] = {"node": edges.pop(program.AT), **edges}
             if _NEIGHBOURS in self.round.system.state.values():
                 self._note_neighbours(tables)
         return {}
@@ -465,7 +462,7 @@ class Build(OverlayProgram):
         key = key[arrays.find_sorted(arrays.distinct(round.published), key // round.size) >= 0]
         if not len(key):
             return {}
-        return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
+        return {_MEMBER: {program.AT: round.builders(key // round.size), "key": key}}
 
     def _build(self, tables: Tables, members: np.ndarray) -> Columns:
         """Build the overlays of `members` (keys); return the edges of live nodes as messages."""
@@ -493,9 +490,9 @@ class Build(OverlayProgram):
             self._note_picture(tables, groups, round.system.picture(overlays, network))
         made = built.edges
         names = ("peer", *round.system.carried)
-        sent = {AT: made["node"], "group": mine[made["publication"]]}
+        sent = {program.AT: made["node"], "group": mine[made["publication"]]}
         sent |= {name: made[name] for name in names}
-        return take(sent, round.lives.alive[sent[AT]])
+        return packing.take(sent, round.lives.alive[sent[program.AT]])
 
     def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
         """Keep the edges of the watched group, which the page of the run draws, in `PICTURE`."""
@@ -503,7 +500,7 @@ class Build(OverlayProgram):
             none = np.full(len(edges["group"]), np.nan)
             edges = {"value": none, **edges, "group": groups[edges["group"]]}
             some = arrays.find_sorted(self.round.watched, edges["group"]) >= 0
-            tables[PICTURE] = take(edges, some & (edges["parent"] != edges["child"]))
+            tables[PICTURE] = packing.take(edges, some & (edges["parent"] != edges["child"]))
 
     def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
         """Count entries of nodes, and messages by which overlays were built (`Built`)."""
@@ -520,7 +517,7 @@ class Build(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountOverlayCopies(Silent, OverlayProgram):
+class CountOverlayCopies(program.Silent, OverlayProgram):
     """Buckets count copies and expected receivers (O4, O5), and note copies for measures."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
@@ -535,7 +532,7 @@ class CountOverlayCopies(Silent, OverlayProgram):
             for name in (dissemination.ARRIVALS, dissemination.ARRIVED_COPIES)
         )
         if arrivals:
-            arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
+            arrivals = packing.take(arrivals, round.lives.alive[arrivals["node"]])
         if not self.in_run:
             none = np.zeros(len(round.number), dtype=np.int64)
             tables[pending.CAME] = (
@@ -559,11 +556,11 @@ class CountOverlayCopies(Silent, OverlayProgram):
             for side in ("left", "right")
         )
         row, place = arrays.expand(first, end)
-        rows, parts = {**take(rows, row), "group": of_topic[place]}, self.round.parts
+        rows, parts = {**packing.take(rows, row), "group": of_topic[place]}, self.round.parts
         if not self.round.system.merged:
             return rows
         # IP multicast sends as many parts as are needed (rule W14)
-        return take(rows, rows["group"] % parts.sent < parts.needed)
+        return packing.take(rows, rows["group"] % parts.sent < parts.needed)
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and duplicates of each group."""
@@ -594,13 +591,13 @@ class CountOverlayCopies(Silent, OverlayProgram):
         measured = np.sort(round.multicasts.publication)
 
         def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
-            mine = take(rows, arrays.find_sorted(measured, rows["group"]) >= 0)
+            mine = packing.take(rows, arrays.find_sorted(measured, rows["group"]) >= 0)
             publication = mine["group"]
             named = {"group": round.publish.group[publication], "publication": publication}
             return named | {name: mine[name] for name in names}
 
         if arrivals:
-            arrivals = take(arrivals, arrivals["hops"] > 0)
+            arrivals = packing.take(arrivals, arrivals["hops"] > 0)
             rows = of_multicasts(arrivals, "node", "hops", "at_us")
             tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
         if copies and notes_copies(self.measures):
@@ -614,7 +611,7 @@ class CountOverlayCopies(Silent, OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountDue(Silent, OverlayProgram):
+class CountDue(program.Silent, OverlayProgram):
     """Buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due

@@ -28,11 +28,7 @@ import numpy as np
 from scribe_spark.core import arrays, draws
 from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.exchange import add_rows, distinct_rows
-from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, Silent
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, exchange, facts, packing, program
 from scribe_spark.rounds.applications import note_failures
 from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
 from scribe_spark.rounds.group_overlays import (
@@ -131,11 +127,11 @@ class Period:
             given = int(self.group_number[largest]), int(size[largest])
             refuse_large_group(system, *given, most, why)
 
-    def keys(self, group: np.ndarray) -> Keys:
+    def keys(self, group: np.ndarray) -> facts.Keys:
         """Return the groupIds of groups."""
         assert self.key_hi is not None
         assert self.key_lo is not None
-        return Keys(self.key_hi[group], self.key_lo[group])
+        return facts.Keys(self.key_hi[group], self.key_lo[group])
 
     def give_up(self, group: np.ndarray, node: np.ndarray, neighbour: np.ndarray) -> None:
         """Note that nodes count neighbours as dead; users' applications are told."""
@@ -188,7 +184,7 @@ class Sent:
 
     def by_kind(self) -> dict[str, Columns]:
         """Return a table of messages (``group, sender, to``) for each kind."""
-        return {kind: concatenate(rows) for kind, rows in self._rows.items()}
+        return {kind: packing.concatenate(rows) for kind, rows in self._rows.items()}
 
 
 def entry_tables(*kinds: str) -> dict[str, str]:
@@ -229,7 +225,7 @@ class GrownOverlays(GroupOverlays):
     def build(self, overlays: Overlays, network: Network) -> Built:
         """Return the overlays with, in a run, the entries that members keep."""
         kept = self.entries(overlays.state, network) if network.in_run and overlays.state else {}
-        kept = {name: take(rows, rows["entries"] > 0) for name, rows in kept.items()}
+        kept = {name: packing.take(rows, rows["entries"] > 0) for name, rows in kept.items()}
         return Built(self.edges(overlays, network), kept)
 
     def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
@@ -298,7 +294,7 @@ class GrownOverlays(GroupOverlays):
         for name, rows in _state(self, tables).items():
             index = arrays.find_sorted(groups, rows["group"])
             if (index >= 0).any():  # as in `play_period`, a table has rows
-                found[name] = {**take(rows, index >= 0), "group": index[index >= 0]}
+                found[name] = {**packing.take(rows, index >= 0), "group": index[index >= 0]}
         return found
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -368,7 +364,7 @@ class _TellBuilders(OverlayProgram):
         Remember(round).step(bucket, tables, inbox, superstep)
         told = {_JOINED: joins, _QUIT: quits}
         return {
-            kind: {AT: round.builders(key // size), "key": key}
+            kind: {program.AT: round.builders(key // size), "key": key}
             for kind, key in told.items()
             if len(key)
         }
@@ -397,7 +393,7 @@ class BuilderProgram(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class _PlayPeriod(Silent, BuilderProgram):
+class _PlayPeriod(program.Silent, BuilderProgram):
     """Let builders play the rules of the system for one period: rule O11."""
 
     system: GrownOverlays
@@ -433,7 +429,7 @@ class _PlayPeriod(Silent, BuilderProgram):
         for kind, rows in sent.items():
             times = rows.get("messages")
             if times is not None and not observer.groups:  # a world records each message
-                rows = take(rows, np.repeat(np.arange(len(times)), times))
+                rows = packing.take(rows, np.repeat(np.arange(len(times)), times))
                 times = None
             ends = rows["sender"], rows["to"], rows["group"]
             arrives = alive[rows["to"]] if times is None else np.ones(len(times), dtype=bool)
@@ -445,7 +441,7 @@ class _PlayPeriod(Silent, BuilderProgram):
 def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) -> None:
     """Write the tables of the state into a builder's tables; remove those without rows."""
     for name in system.tables:
-        if name in state and count_rows(state[name]):
+        if name in state and packing.count_rows(state[name]):
             tables[_STATE + name] = state[name]
         else:
             tables.pop(_STATE + name, None)
@@ -454,12 +450,12 @@ def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) ->
 def _add_up_traffic(tables: Tables) -> None:
     """Add up equal recorded messages of a run, when new rows are as many as added ones."""
     names = [name for name in tables if name.startswith(f"{TRAFFIC} ")]
-    rows = [count_rows(tables[name]) for name in names]
+    rows = [packing.count_rows(tables[name]) for name in names]
     if len(names) < 2 or sum(rows) < 2 * rows[0]:
         return
     parts = [tables.pop(name) for name in names]
     ends = "kind", "group", "sender", "to"
-    tables[f"{TRAFFIC} 0"] = add_rows("messages", concatenate(parts), *ends)
+    tables[f"{TRAFFIC} 0"] = exchange.add_rows("messages", packing.concatenate(parts), *ends)
 
 
 # --- the own rounds that overlays need to come to rest after joins, quits and failures: O13
@@ -494,7 +490,7 @@ def _note_rest(
     hit = before["group"][arrays.find_sorted(died, before["node"]) >= 0]
     begun, changed = arrays.distinct(np.r_[events, hit]), arrays.whole_numbers()
     if not all(np.array_equal(before[name], now[name]) for name in now):
-        _, keys, times = distinct_rows(*concatenate([before, now]).values())
+        _, keys, times = exchange.distinct_rows(*packing.concatenate([before, now]).values())
         changed = arrays.distinct(keys[0][times == 1])
     for groups, column in ((begun, "event"), (changed, "change")):
         row = rest.find(groups)

@@ -12,12 +12,7 @@ import numpy as np
 
 from scribe_spark.core import arrays
 from scribe_spark.engine import Columns, Program, Tables
-from scribe_spark.rounds.system import (
-    LivingRound,
-    Publications,
-    SystemPlayer,
-    count_messages,
-)
+from scribe_spark.rounds import system
 
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
 EXPECTED, DUE = "expected", "due"
@@ -61,13 +56,15 @@ class Published(arrays.SortedTable):
         copies = {"first_copies": first[group], "duplicates": again[group]}
         self.insert(index, round=number, group=group, **copies)
 
-    def add_came(self, now: LivingRound, came: Columns) -> None:
+    def add_came(self, now: system.LivingRound, came: Columns) -> None:
         """Append the publications of a round, with the copies in all buckets' :data:`CAME`."""
         groups = len(now.group)
         first, again = (came[name].reshape(-1, groups).sum(axis=0) for name in ("first", "again"))
         self.add(now.number, np.bincount(now.publish.group, minlength=groups), first, again)
 
-    def take_counted(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
+    def take_counted(
+        self, last: int, groups: int, taken: Mapping[str, Columns]
+    ) -> system.Publications:
         """Remove the publications up to round `last`; return their accounts, by :data:`DUE`."""
         counted = self.round <= last
         key = (self.round * groups + self.group)[counted]
@@ -81,10 +78,10 @@ class Published(arrays.SortedTable):
             np.add.at(in_time, row, counts["got"])
         number, group = np.divmod(key, max(1, groups))
         late = np.zeros(len(key), dtype=np.int64)
-        return Publications(number, group, expected, in_time, late, *copies)
+        return system.Publications(number, group, expected, in_time, late, *copies)
 
 
-def last_counted(now: LivingRound) -> int:
+def last_counted(now: system.LivingRound) -> int:
     """Return the last round whose publications are counted at the end of the round `now`."""
     return now.number if now.is_last else now.number - now.deadline
 
@@ -130,12 +127,12 @@ def count_due(tables: Tables, last: int, groups: int, size: int, members: np.nda
 
 
 def play_account(
-    player: SystemPlayer,
+    player: system.SystemPlayer,
     kept: Tables,
-    now: LivingRound,
+    now: system.LivingRound,
     end: Callable[[int], Program],
     *tables: str,
-) -> tuple[Publications, Mapping[str, Columns]]:
+) -> tuple[system.Publications, Mapping[str, Columns]]:
     """Play the end of a round: count the publications that are due, and messages by kind.
 
     ``end(last)`` is the program that writes :data:`DUE` for publications up to round `last`, and
@@ -149,5 +146,5 @@ def play_account(
     taken = player.take(DUE, *tables)
     due = published.take_counted(last, len(now.group), taken)
     kept[PUBLISHED] = published.to_columns()
-    count_messages(player, now)
+    system.count_messages(player, now)
     return due, taken

@@ -18,12 +18,8 @@ import numpy as np
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import shown
 from scribe_spark.core.histogram import Histogram, add_counts
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Columns, Tables, on_spark_player, packing, player, program
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
-from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.player import Player
-from scribe_spark.engine.program import append
 from scribe_spark.rounds.events import KnowsLives, Lives, is_node
 from scribe_spark.underlay.protocol import Kernel
 
@@ -157,7 +153,7 @@ class Observer:
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
         """Record that live nodes of a bucket met dead nodes; both are positions."""
         if len(node):
-            append(tables, FOUND, {"node": node, "dead": dead})
+            program.append(tables, FOUND, {"node": node, "dead": dead})
 
 
 def ends_of(
@@ -235,7 +231,7 @@ class Counts:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return all histograms as rows ``name, value, count``; no columns if there are no rows."""
-        return concatenate(self._parts) if self._parts else {}
+        return packing.concatenate(self._parts) if self._parts else {}
 
 
 class Counted:
@@ -302,12 +298,12 @@ class RoundPlayer:
     """
 
     def __init__(
-        self, engine: Player, environment: Environment, lives: Lives | None = None
+        self, engine: player.Player, environment: Environment, lives: Lives | None = None
     ) -> None:
         self.engine, self._environment, self._lives = engine, environment, lives
         self.play, self.play_some, self.has = engine.play, engine.play_some, engine.has
         self.take, self.gather, self.forget = engine.take, engine.gather, engine.forget
-        self._shared: list[SharedInFiles] = []
+        self._shared: list[on_spark_player.SharedInFiles] = []
         self._changes = -1
 
     @property
@@ -324,7 +320,7 @@ class RoundPlayer:
         if self._changes != self.lives.changes:
             self._changes = self.lives.changes
             shared = self.engine.share(**self.lives.arrays())
-            if isinstance(shared, SharedInFiles):
+            if isinstance(shared, on_spark_player.SharedInFiles):
                 self._shared.append(shared)
                 self._environment = replace(self._environment, lives=_LivesInFiles(shared))
             else:
@@ -335,7 +331,7 @@ class RoundPlayer:
         """Begin round `number`, and free data that only the previous round needed."""
         self.engine.begin_round(number)
         for old in self._shared[:-1]:
-            assert isinstance(self.engine, OnSpark)
+            assert isinstance(self.engine, on_spark_player.OnSpark)
             self.engine.free(old)
         del self._shared[:-1]
 
@@ -354,7 +350,7 @@ class RoundPlayer:
 class _LivesInFiles(KnowsLives):
     """The lives of all nodes in files of each machine, for jobs on Spark."""
 
-    shared: SharedInFiles
+    shared: on_spark_player.SharedInFiles
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name not in KnowsLives.__annotations__:

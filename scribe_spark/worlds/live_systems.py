@@ -23,10 +23,7 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
-from scribe_spark.engine import Columns, Program
-from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.losses import Jitter, jitter_keys
-from scribe_spark.engine.program import Together
+from scribe_spark.engine import Columns, Program, facts, losses, program
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     SEEN,
@@ -100,11 +97,11 @@ class LiveGroups:
         """The links of nodes, if publications have a size."""
         return self.multicasts.links
 
-    def groups(self, known: Ring) -> Groups:
+    def groups(self, known: facts.Ring) -> Groups:
         """Return the groups; `known` is all nodes of the world, sorted by nodeId."""
         groups, nodes = len(self.numbers), int(known.node.max()) + 1
         refuse_groups_of_world(groups, nodes, self.deadline, self.rounds)
-        return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
+        return Groups.of(self.numbers, facts.Keys(self.key_hi, self.key_lo), known, self.lists)
 
     @property
     def has_bytes(self) -> bool:
@@ -231,7 +228,7 @@ class SystemsInRound:
             elif multicasts is not None:
                 programs.insert(0, multicasts)
             if programs:
-                buckets.play(Together(tuple(programs)))
+                buckets.play(program.Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
             if seen is not None and self._remembered is not None:
                 measured = {one: taken[one] for one in MULTICASTS_MEASURED if one in taken}
@@ -277,10 +274,10 @@ class SystemsInRound:
         live, late = self._live, None
         if live.links is None:
             return
-        jitter = Jitter.of(environment.facts, environment.kernel)
+        jitter = losses.Jitter.of(environment.facts, environment.kernel)
         if jitter is not None:
             name = live.numbers[begun.group], begun.publication, self._now.number
-            late = jitter.of_publications(jitter_keys(environment.kernel.seed, *name))
+            late = jitter.of_publications(losses.jitter_keys(environment.kernel.seed, *name))
         network = environment.facts, environment.bounds, environment.kernel
         time_round(player, live.links, *network, begun, (CARRIED, DELIVERED), merged, late=late)
 
@@ -387,7 +384,7 @@ def round_of_systems(
 def split_events(
     number: int,
     events: Mapping[str, np.ndarray],
-    known: Ring,
+    known: facts.Ring,
     groups: Groups,
     times: RoundTimes | None = None,
 ) -> tuple[Events, GroupEvents]:

@@ -28,10 +28,7 @@ from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelis
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Underlay
-from scribe_spark.worlds import save, views
-from scribe_spark.worlds.drivers import InTasks, OnDriver
-from scribe_spark.worlds.played import EventFiles, Played, RoundLeft, are_rounds
-from scribe_spark.worlds.world_state import Protocols
+from scribe_spark.worlds import drivers, played, save, views, world_state
 
 
 class Operations:
@@ -136,29 +133,29 @@ class World:
         number: int,
         events: DataFrame,
         underlay: Underlay,
-        protocols: Protocols,
+        protocols: world_state.Protocols,
         engine: str | None = None,
-        event_files: EventFiles | None = None,
+        event_files: played.EventFiles | None = None,
     ) -> None:
         self._event_files = event_files
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
         self.by_part = pd.DataFrame()
         self.scribe = Operations()
-        self._last: RoundLeft | None = None
+        self._last: played.RoundLeft | None = None
         self._keeps_messages = False
         protocols = protocols.of_events(events.columns)
         self._events, self._underlay, self._protocols = events, underlay, protocols
         self._ring = ring
         groups = protocols.groups
         self._groups = None if groups is None else groups.groups(ring.facts.ring)
-        self._driver: InTasks | OnDriver
+        self._driver: drivers.InTasks | drivers.OnDriver
         if engine is None:
             engine = "tasks" if len(ring.bounds) == 2 else "jobs"
         if engine == "tasks":
-            self._driver = InTasks(start, ring, protocols)
+            self._driver = drivers.InTasks(start, ring, protocols)
         else:
-            self._driver = OnDriver(start, ring, protocols, number)
+            self._driver = drivers.OnDriver(start, ring, protocols, number)
             release(start.rows)
 
     @classmethod
@@ -168,10 +165,10 @@ class World:
         nodes: Table,
         events: DataFrame,
         underlay: Underlay,
-        protocols: Protocols,
+        protocols: world_state.Protocols,
         buckets: int = 1,
         engine: str | None = None,
-        event_files: EventFiles | None = None,
+        event_files: played.EventFiles | None = None,
     ) -> World:
         """Return a world from a saved state: the table :attr:`saved` of a world.
 
@@ -192,11 +189,11 @@ class World:
         initial: int,
         events: DataFrame,
         underlay: Underlay,
-        protocols: Protocols,
+        protocols: world_state.Protocols,
         overlay: str = "perfect",
         buckets: int = 1,
         engine: str | None = None,
-        event_files: EventFiles | None = None,
+        event_files: played.EventFiles | None = None,
         knowledge: DataFrame | None = None,
     ) -> World:
         """Return a world before its first round; `make_world` does so for a config.
@@ -247,8 +244,8 @@ class World:
         return done.measures
 
     def play(
-        self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
-    ) -> dict[int, Played]:
+        self, until: int, seconds: float, tell: Callable[[int, played.Played], None] | None = None
+    ) -> dict[int, played.Played]:
         """Play the next round and, while time is left, later rounds before `until`.
 
         One Spark job plays all of these rounds, which is faster for short rounds.  Results do not
@@ -284,17 +281,17 @@ class World:
         self,
         rounds: range,
         seconds: float,
-        tell: Callable[[int, Played], None] | None = None,
+        tell: Callable[[int, played.Played], None] | None = None,
         *,
         messages: bool = False,
-    ) -> list[Played]:
+    ) -> list[played.Played]:
         """Play the given rounds, until a number of seconds has passed; return their results."""
         how = partial(self.scribe.added_to, number=rounds[0]), seconds, tell
         driver, files = self._driver, self._event_files
-        if isinstance(driver, InTasks) and files is not None and self.scribe.is_empty:
+        if isinstance(driver, drivers.InTasks) and files is not None and self.scribe.is_empty:
             done = driver.play(rounds, files, *how, messages=messages)
         else:
-            events = self._events.where(are_rounds(rounds[0], rounds[-1]))
+            events = self._events.where(played.are_rounds(rounds[0], rounds[-1]))
             done = driver.play(rounds, events, *how, messages=messages)
         self._last, self._keeps_messages = done[-1], messages
         for name in _OF_ROUNDS:
@@ -541,7 +538,7 @@ class World:
         return self._view(views.NEW_LEAF_SETS).frame
 
     @property
-    def _left(self) -> RoundLeft:
+    def _left(self) -> played.RoundLeft:
         if self._last is None:
             raise ValueError("no round has been played")
         return self._last

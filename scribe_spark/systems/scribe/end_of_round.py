@@ -15,7 +15,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_events import SOURCE_BITS
-from scribe_spark.systems.scribe import heartbeat, sources
+from scribe_spark.systems.scribe import figures, heartbeat, multicast, program, root, sources
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
@@ -29,10 +29,6 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.figures import PATH, forget_paths, take_paths, tell_paths
-from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
-from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
-from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import (
     AcceptedLate,
@@ -49,7 +45,7 @@ OUTCOMES = "scribe outcomes"
 _OUTCOME = "outcome"
 
 
-class EndRound(RoundProgram):
+class EndRound(program.RoundProgram):
     """Roots update replicas and acknowledge publications; parents send heartbeats and paths."""
 
     writes = (
@@ -57,21 +53,21 @@ class EndRound(RoundProgram):
     )
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        receive_replicas(scribe, inbox)
+        root.receive_replicas(scribe, inbox)
         if heartbeat.HEARTBEAT in inbox:
             heartbeat.hear_parents(scribe, inbox[heartbeat.HEARTBEAT])
-        if ASK in inbox:
-            heartbeat.keep_questions(scribe, inbox[ASK])
-        if PATH in inbox:
-            take_paths(scribe, inbox[PATH])
+        if multicast.ASK in inbox:
+            heartbeat.keep_questions(scribe, inbox[multicast.ASK])
+        if figures.PATH in inbox:
+            figures.take_paths(scribe, inbox[figures.PATH])
         if _OUTCOME in inbox:
             tables[OUTCOMES] = {n: c for n, c in inbox[_OUTCOME].items() if n != "at"}
         if superstep:
             return
-        replicate_changed(scribe, tables)
+        root.replicate_changed(scribe, tables)
         sources.acknowledge(scribe, tables)
         heartbeat.send_heartbeats(scribe)
-        tell_paths(scribe)
+        figures.tell_paths(scribe)
         scribe.tell_all(_OUTCOME, **sources.finish_publications(scribe, tables))
 
 
@@ -121,7 +117,7 @@ DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", 
 
 
 @dataclass(frozen=True)
-class EndOfRound(RoundProgram):
+class EndOfRound(program.RoundProgram):
     """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
@@ -132,7 +128,7 @@ class EndOfRound(RoundProgram):
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         sent = sources.SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
-        came = tables.get(DELIVERIES)
+        came = tables.get(multicast.DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
         got = nothing, nothing, nothing
         if came is not None:
@@ -143,10 +139,10 @@ class EndOfRound(RoundProgram):
         note_deliveries(scribe, sent, got, copies, first)
         wrong = out_of_order(scribe, sent, got)
         if came is not None:
-            tables[DELIVERIES] = {**came, "out_of_order": wrong}
+            tables[multicast.DELIVERIES] = {**came, "out_of_order": wrong}
         keep_got(scribe, tables)
-        keep_used_values(scribe)
-        forget_paths(scribe)
+        program.keep_used_values(scribe)
+        figures.forget_paths(scribe)
         scribe.note(ORPHANS, pair=scribe.state.entries.key[heartbeat.find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
         scribe.note(DUE, **publications_due(scribe.state, scribe.round).to_columns())

@@ -18,14 +18,10 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
-from scribe_spark.systems.scribe import sources
+from scribe_spark.systems.scribe import figures, join, program, sources, state
 from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_numbers
-from scribe_spark.systems.scribe.figures import ADDED
-from scribe_spark.systems.scribe.join import JOINS
-from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
 from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
-from scribe_spark.systems.scribe.state import Questions, cause
 from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted
 
 #: The message to the sender of a refused payload.
@@ -325,14 +321,14 @@ class Emitter:
         """Handle one message at each node (Figure 4, lines 5 to 8); `row` are rows of `Entries`."""
         scribe, application = self.scribe, self.scribe.application
         pair, message = scribe.key(came.group, came.node), came.message
-        calls = calls_of(scribe, pair, row)
+        calls = program.calls_of(scribe, pair, row)
         messages, contents = self.messages.own_columns(message), self.messages.contents(message)
         group, node = scribe.split(pair)
         of = contents["call"]
         note_got(scribe, self.tables, group[of], node[of], contents["publication"])
         # (5, 6) for all children: send(msg, node); forwardHandler decides what is sent
         emitted = application.forward_handler(calls, messages, contents)
-        keep_values(scribe, pair, emitted.values)
+        program.keep_values(scribe, pair, emitted.values)
         self._emit(pair, emitted, came)
         # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         users = application.message_handler(calls, messages, contents)
@@ -471,7 +467,7 @@ class Emitter:
         order = np.lexsort((joins.source, call))
         names = ("source", "number", "cause", "extra")
         table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+        calls = program.calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
         self._emit(pair, emitted)
         # a node sends one question, even if the application asks several
@@ -482,9 +478,9 @@ class Emitter:
         row = scribe.entry(group, node)
         parent = scribe.state.entries.parent[row]
         up = parent >= 0
-        why = np.full(len(row), cause("ask"), dtype=np.int8)
+        why = np.full(len(row), state.cause("ask"), dtype=np.int8)
         asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
-        scribe.note(JOINS, **asks.to_columns())
+        scribe.note(join.JOINS, **asks.to_columns())
         scribe.post(ASK, "JOIN", asks.source, parent[up], **asks.to_columns())
 
 
@@ -503,16 +499,16 @@ def _take_questions(scribe: Scribe) -> list[Columns]:
     if not len(questions):
         return []
     group, at, source = scribe.ends(questions.key)
-    why = np.full(len(at), cause("ask"), dtype=np.int8)
+    why = np.full(len(at), state.cause("ask"), dtype=np.int8)
     joins = Joins(group, source, questions.number, why, questions.extra)
-    scribe.state.questions = Questions()
+    scribe.state.questions = state.Questions()
     return [{"at": at, **joins.to_columns()}]
 
 
 # --- the programs that call joinHandler for new children, and that multicast publications
 
 
-class FinishTrees(RoundProgram):
+class FinishTrees(program.RoundProgram):
     """Call joinHandler for children added by the round's JOINs, and update replicas."""
 
     writes = ("entries", "children", "copies", "replicas", "values", "addresses", "questions")
@@ -533,8 +529,8 @@ class FinishTrees(RoundProgram):
             sources.receive_publications(scribe, tables)
             replicate_changed(scribe, tables)
             added = _take_questions(scribe)
-            added += [tables.pop(ADDED)] if ADDED in tables else []
-            added += scribe.notes.pop(ADDED, [])
+            added += [tables.pop(figures.ADDED)] if figures.ADDED in tables else []
+            added += scribe.notes.pop(figures.ADDED, [])
         if scribe.best_effort or not (added or inbox):
             return
         emitter = Emitter(scribe, tables, RETRANSMISSION)
@@ -546,7 +542,7 @@ class FinishTrees(RoundProgram):
         emitter.close()
 
 
-class Disseminate(RoundProgram):
+class Disseminate(program.RoundProgram):
     """Roots accept publications and multicast them down the trees, one hop per superstep."""
 
     writes = ("entries", "children", "copies", "values", "addresses")

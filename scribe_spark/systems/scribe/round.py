@@ -22,12 +22,9 @@ from scribe_spark.pastry.repair import close_phase
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, QUITTING, GroupEvents, Pairs, Publishing
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe import small_groups
-from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
+from scribe_spark.systems.scribe import bottleneck, figures, join, small_groups, sources
 from scribe_spark.systems.scribe.end_of_round import EndRound
-from scribe_spark.systems.scribe.figures import Gone, lose_parent, send_leave, take_away
 from scribe_spark.systems.scribe.heartbeat import LeaveTrees, Refresh
-from scribe_spark.systems.scribe.join import RefuseUnknownMembers, SendJoins
 from scribe_spark.systems.scribe.measures import FAILURES, CountRepairs, FindReached
 from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND, Disseminate, FinishTrees
 from scribe_spark.systems.scribe.program import RoundProgram
@@ -41,7 +38,6 @@ from scribe_spark.systems.scribe.root import (
 )
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.small_groups import collapse
-from scribe_spark.systems.scribe.sources import FindRoots
 from scribe_spark.systems.scribe.state import NOTHING, Repairs, table_of
 
 #: Messages that serve the measures and are not counted: a root died; a parent died.
@@ -78,7 +74,7 @@ class PlayEvents(RoundProgram):
             return
         _begin_round(scribe, tables)
         # 1. dead nodes, and the children that they had
-        gone = take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
+        gone = figures.take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
         self._measure(scribe, gone)
         say_goodbye(scribe, gone, self.events.leave)
         # 2. joins and quits
@@ -87,7 +83,7 @@ class PlayEvents(RoundProgram):
         entries = scribe.state.entries
         entries.member[scribe.entry(*events.quit)] = False
 
-    def _measure(self, scribe: Scribe, gone: Gone) -> None:
+    def _measure(self, scribe: Scribe, gone: figures.Gone) -> None:
         """Tell the children of dead nodes, and all buckets about dead roots, for measures."""
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
@@ -152,7 +148,7 @@ def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
 GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 
 
-def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
+def say_goodbye(scribe: Scribe, gone: figures.Gone, departing: np.ndarray) -> None:
     """Departing nodes send a LEAVE to each parent and a goodbye to each child.
 
     `gone` has the state of all nodes that died in this round.  The departing nodes count as dead,
@@ -164,7 +160,7 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     # 1. tell parents
     group, node = scribe.split(entries.key)
     up = saying[node] & (entries.parent >= 0)
-    send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
+    figures.send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
     # 2. tell children
     group, parent, child = scribe.ends(gone.children.key)
     told = saying[parent]
@@ -179,10 +175,10 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
     """Remove departed parents of children, which send a JOIN in this round."""
     _, row = scribe.under(came["group"], came[AT], came["parent"])
-    lose_parent(scribe, row, "parent left")
+    figures.lose_parent(scribe, row, "parent left")
 
 
-def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
+def _hand_on(scribe: Scribe, gone: figures.Gone, rows: np.ndarray) -> None:
     """Send group states of departed roots (rows of `gone.copies`) to their nearest live leaves."""
     if not len(rows):
         return
@@ -210,7 +206,7 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
 #: The variants that change the trees after the JOINs of a round.
 _VARIANTS = {
     "lazy": small_groups.grow_lazily,
-    "bottleneck": remove_bottlenecks,
+    "bottleneck": bottleneck.remove_bottlenecks,
     "collapse": collapse,
 }
 
@@ -227,7 +223,7 @@ def play_groups(
             play_in_turn(player, steps)
             steps = []
             change_trees(player, round)
-    refuse = RefuseUnknownMembers(environment, round)
+    refuse = join.RefuseUnknownMembers(environment, round)
     count_repairs = FindReached(environment, round), CountRepairs(environment, round)
     steps += [
         IfRows((table_of("unknown_members"),), (refuse,)),
@@ -252,7 +248,7 @@ def growing(
         steps += [program(environment, round) for program in (HandOver, Failover, Refresh)]
     steps += [LeaveTrees(environment, round, *of_groups.create)]
     # lazy growth sends JOINs in waves of its own
-    return steps if "lazy" in round.trees.variants else [*steps, SendJoins(environment, round)]
+    return steps if "lazy" in round.trees.variants else [*steps, join.SendJoins(environment, round)]
 
 
 def publishing(
@@ -260,7 +256,7 @@ def publishing(
 ) -> list[Program | IfRows]:
     """Return the programs that route the publications `publish` to roots, and down the trees."""
     environment = player.environment
-    steps: list[Program | IfRows] = [FindRoots(environment, round, publish)]
+    steps: list[Program | IfRows] = [sources.FindRoots(environment, round, publish)]
     if not round.settled:
         steps += [close_phase(environment)]
     return [*steps, FinishTrees(environment, round), Disseminate(environment, round)]

@@ -22,11 +22,8 @@ from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe import figures, join
-from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe import figures, join, program, root, state
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
-from scribe_spark.systems.scribe.state import FAILED
 
 # --- collapse
 
@@ -198,7 +195,7 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
 
 
 @dataclass(frozen=True)
-class AskTree(RoundProgram):
+class AskTree(program.RoundProgram):
     """Route the JOINs of a wave to the first tree node of earlier waves' tree."""
 
     wave: int = 0
@@ -223,7 +220,7 @@ class AskTree(RoundProgram):
         joins = join.note_joins(scribe, row[scribe.state.entries.waits(row)])
         scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
         at, none = joins.source, np.zeros(len(joins), dtype=bool)
-        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
+        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, state.FAILED)}
         _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
 
 
@@ -281,7 +278,7 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
     # 1. nodes with the group's state at which JOINs are delivered become roots
     pair = scribe.key(asked["group"], asked["at"])
-    become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
+    root.become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
     # 2. adopt sources up to the limit, and sources that no other node may adopt
     at, source, group = asked["at"], asked["source"], asked["group"]

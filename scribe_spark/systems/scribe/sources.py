@@ -17,12 +17,9 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS, Publishing, publication_ids
-from scribe_spark.systems.scribe import duplicates
-from scribe_spark.systems.scribe.figures import DIED_WITH_SOURCE
-from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe import duplicates, figures, program, state
 from scribe_spark.systems.scribe.root import become_root, has_replica
 from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
-from scribe_spark.systems.scribe.state import Unacknowledged
 
 #: The fates of a publication.  ``kept``: its source sends it again in the next round.  ``source
 #: died``: the source died while it kept the publication.
@@ -73,7 +70,7 @@ class SentPublications(Rows):
 
 
 @dataclass(frozen=True)
-class FindRoots(RoundProgram):
+class FindRoots(program.RoundProgram):
     """Send MULTICASTs to the roots: those of this round, and those that sources kept.
 
     First, each message goes to the address that its source has cached.  Messages that do not reach
@@ -275,14 +272,14 @@ def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
             young = (sent["publication"] >> SOURCE_BITS) + scribe.rules.deadline > scribe.number
             fate[young & (fate == _NO_ROOT)] = _KEPT
             parts = [{**sent, "fate": fate}]
-            scribe.state.kept = Unacknowledged.from_columns(sent).take(fate == _KEPT)
+            scribe.state.kept = state.Unacknowledged.from_columns(sent).take(fate == _KEPT)
         elif len(scribe.state.kept):
-            scribe.state.kept = Unacknowledged()
-    if DIED_WITH_SOURCE in tables:
-        died = tables[DIED_WITH_SOURCE]
+            scribe.state.kept = state.Unacknowledged()
+    if figures.DIED_WITH_SOURCE in tables:
+        died = tables[figures.DIED_WITH_SOURCE]
         n = len(died["group"])
         source = scribe.ring.positions(duplicates.source_numbers(scribe, died["publication"]))
-        del tables[DIED_WITH_SOURCE]
+        del tables[figures.DIED_WITH_SOURCE]
         nowhere, fate = np.full(n, NONE), _all(n, _SOURCE_DIED)
         none = np.zeros(n, dtype=np.int64)
         way = {"hops": none, "delay_us": none}
