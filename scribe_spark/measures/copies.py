@@ -160,25 +160,40 @@ def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
         return {}
     message = PUBLICATION if SCHEDULE in run else "group"
 
-    def copies(batch: pa.RecordBatch) -> Columns:
-        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-        names = {"group": message, "receiver": "receiver", "first": "first"}
-        columns = {n: payload.column(of).cast(pa.int64()).to_numpy() for n, of in names.items()}
-        return columns | {"copies": np.ones(len(payload), dtype=np.int64)}
-
     def count(added: Columns) -> Columns:
         late = added["copies"] - added["first"]
         _, (first, value), nodes = distinct_rows(added["first"], late)
         return {"first": first, "value": value, "count": nodes}
 
-    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"])
-    keys, values = ("group", "receiver"), ("first", "copies")
     found = {}
-    for system, of in _count_sums(rows, copies, keys, values, run.buckets, count).items():
+    for system, of in _count_by_receiver(run, message, count).items():
         sent = int((of["count"] * (of["first"] + of["value"])).sum())
         receipts = take(of, of["first"] > 0)
         found[system] = duplicate_numbers(sent, add_counts(receipts["value"], receipts["count"]))
     return found
+
+
+def _count_by_receiver(
+    run: RunTables,
+    message: str,
+    count: Callable[[Columns], Columns],
+    publication_of: Callable[[np.ndarray], np.ndarray] = np.asarray,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return ``count(sums)`` of each system's copies, summed by publication and receiver.
+
+    The column `message` has the parts of publications, or the publications.
+    """
+
+    def copies(batch: pa.RecordBatch) -> Columns:
+        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
+        names = (message, "receiver", "first")
+        of, node, first = (payload.column(name).cast(pa.int64()).to_numpy() for name in names)
+        columns = {"publication": publication_of(of), "receiver": node, "first": first}
+        return columns | {"copies": np.ones(len(payload), dtype=np.int64)}
+
+    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"])
+    keys, values = ("publication", "receiver"), ("first", "copies")
+    return _count_sums(rows, copies, keys, values, run.buckets, count)
 
 
 def _count_sums(
@@ -266,19 +281,8 @@ def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
     assert published is not None
     assert run.config is not None
     parts = Parts.of(run.config.bandwidth)
-
-    def copies(batch: pa.RecordBatch) -> Columns:
-        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-        message, node = (payload.column(name).to_numpy() for name in (PUBLICATION, "receiver"))
-        first = payload.column("first").cast(pa.int64()).to_numpy()
-        ones = np.ones(len(payload), dtype=np.int64)
-        of = {"publication": parts.publication(message), "receiver": node}
-        return of | {"first": first, "copies": ones}
-
-    rows = run.batches("copies", ["system", PUBLICATION, "receiver", "kind", "first"])
-    keys, values = ("publication", "receiver"), ("first", "copies")
     count = partial(parts_beyond, parts, published.size)
-    counted = _count_sums(rows, copies, keys, values, run.buckets, count)
+    counted = _count_by_receiver(run, PUBLICATION, count, parts.publication)
     return {system: numbers_of_parts(of) for system, of in counted.items()}
 
 
@@ -313,11 +317,11 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     def columns(batch: pa.RecordBatch) -> Columns:
         return {"node": batch.column(node).to_numpy(), "value": batch.column(value).to_numpy()}
 
-    def count(sums: Columns) -> Columns:
-        return latency.count_values(sums["value"])
-
     entries, rows = run.batches(table, ["system", node, value]), []
-    counted = _count_sums(entries, columns, ("node",), ("value",), run.buckets, count)
+    counted = _count_sums(
+        *(entries, columns, ("node",), ("value",), run.buckets),
+        lambda sums: latency.count_values(sums["value"]),
+    )
     for system, of_nodes in counted.items():
         all_nodes = add_counts(of_nodes["value"], of_nodes["count"]).with_zeros(run.nodes)
         every = zip(all_nodes.values, all_nodes.counts, strict=True)

@@ -218,15 +218,11 @@ class GroupOverlays(SystemOnBuckets):
     member_table: ClassVar[str] = MEMBERS
     recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {"neighbours": _NEIGHBOURS}
+    payload: ClassVar[tuple[str, ...]] = (PAYLOAD,)
     carried: ClassVar[tuple[str, ...]] = ()
     in_drawn_order: ClassVar[bool] = True
     clock: str = TIME
     processing_us: int = 0
-
-    @property
-    def payload(self) -> tuple[str, ...]:
-        """The kinds of messages that are copies of publications."""
-        return (PAYLOAD,)
 
     @property
     def control(self) -> tuple[str, ...]:

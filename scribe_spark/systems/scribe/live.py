@@ -61,14 +61,8 @@ class LiveScribe(system.SystemOnBuckets):
     beside: ClassVar[tuple[str, ...]] = ("ip_multicast", "naive_unicast")
     member_table: ClassVar[str] = state.table_of("entries")
     notes_failures: ClassVar[bool] = True
-
-    @property
-    def payload(self) -> tuple[str, ...]:
-        return scribe.PAYLOAD_KINDS
-
-    @property
-    def control(self) -> tuple[str, ...]:
-        return scribe.CONTROL_KINDS
+    payload: ClassVar[tuple[str, ...]] = scribe.PAYLOAD_KINDS
+    control: ClassVar[tuple[str, ...]] = scribe.CONTROL_KINDS
 
     # --- tables of a bucket
 
