@@ -18,8 +18,13 @@ import numpy as np
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import shown
 from scribe_spark.core.histogram import Histogram, add_counts
-from scribe_spark.engine import Columns, Tables, on_spark_player, packing, player, program
+from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.in_turn import Steps
+from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.player import Player
+from scribe_spark.engine.program import append
 from scribe_spark.rounds.events import KnowsLives, Lives, is_node
 from scribe_spark.underlay.protocol import Kernel
 
@@ -153,7 +158,7 @@ class Observer:
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
         """Record that live nodes of a bucket met dead nodes; both are positions."""
         if len(node):
-            program.append(tables, FOUND, {"node": node, "dead": dead})
+            append(tables, FOUND, {"node": node, "dead": dead})
 
 
 def ends_of(
@@ -231,7 +236,7 @@ class Counts:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return all histograms as rows ``name, value, count``; no columns if there are no rows."""
-        return packing.concatenate(self._parts) if self._parts else {}
+        return concatenate(self._parts) if self._parts else {}
 
 
 class Counted:
@@ -298,12 +303,10 @@ class RoundPlayer:
     """
 
     def __init__(
-        self, engine: player.Player, environment: Environment, lives: Lives | None = None
+        self, engine: Player, environment: Environment, lives: Lives | None = None
     ) -> None:
         self.engine, self._environment, self._lives = engine, environment, lives
-        self.play, self.play_some, self.has = engine.play, engine.play_some, engine.has
-        self.take, self.gather, self.forget = engine.take, engine.gather, engine.forget
-        self._shared: list[on_spark_player.SharedInFiles] = []
+        self._shared: list[SharedInFiles] = []
         self._changes = -1
 
     @property
@@ -320,7 +323,7 @@ class RoundPlayer:
         if self._changes != self.lives.changes:
             self._changes = self.lives.changes
             shared = self.engine.share(**self.lives.arrays())
-            if isinstance(shared, on_spark_player.SharedInFiles):
+            if isinstance(shared, SharedInFiles):
                 self._shared.append(shared)
                 self._environment = replace(self._environment, lives=_LivesInFiles(shared))
             else:
@@ -331,7 +334,7 @@ class RoundPlayer:
         """Begin round `number`, and free data that only the previous round needed."""
         self.engine.begin_round(number)
         for old in self._shared[:-1]:
-            assert isinstance(self.engine, on_spark_player.OnSpark)
+            assert isinstance(self.engine, OnSpark)
             self.engine.free(old)
         del self._shared[:-1]
 
@@ -340,6 +343,30 @@ class RoundPlayer:
         observer = self._environment.observer
         observer = replace(observer, recorded=observer.kinds if traffic else ())
         self._environment = replace(self._environment, observer=observer)
+
+    def play(self, program: Program) -> int:
+        """See `engine.player.Player`."""
+        return self.engine.play(program)
+
+    def play_some(self, programs: Steps) -> int:
+        """See `engine.player.Player`."""
+        return self.engine.play_some(programs)
+
+    def has(self, name: str) -> bool:
+        """See `engine.player.Player`."""
+        return self.engine.has(name)
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `engine.player.Player`."""
+        return self.engine.take(*names)
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `engine.player.Player`."""
+        return self.engine.gather(*names)
+
+    def forget(self, match: Callable[[str], bool]) -> None:
+        """See `engine.player.Player`."""
+        self.engine.forget(match)
 
     def release(self) -> None:
         """See `engine.player.Player`."""
@@ -350,7 +377,7 @@ class RoundPlayer:
 class _LivesInFiles(KnowsLives):
     """The lives of all nodes in files of each machine, for jobs on Spark."""
 
-    shared: on_spark_player.SharedInFiles
+    shared: SharedInFiles
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name not in KnowsLives.__annotations__:
