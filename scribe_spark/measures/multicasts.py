@@ -30,7 +30,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, Silent, append
-from scribe_spark.measures import delay, stress
+from scribe_spark.measures import delay, latency, stress
 from scribe_spark.measures.copies import (
     DUPLICATES,
     PARTS,
@@ -39,20 +39,6 @@ from scribe_spark.measures.copies import (
     parts_beyond,
 )
 from scribe_spark.measures.coverage import coverage_metrics, coverage_tables
-from scribe_spark.measures.latency import (
-    GROUP_OF,
-    IN_HOPS,
-    LATENCY_MEASURE,
-    MS,
-    THOUSANDTHS,
-    UNITS,
-    BySystem,
-    Latencies,
-    add_expected,
-    count_values,
-    latency_names,
-    publication_latencies,
-)
 from scribe_spark.measures.measure import Found, Measure, Metric, Size, metric_values
 from scribe_spark.measures.parts import (
     NodeParts,
@@ -83,7 +69,7 @@ def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
 
 _PACKETS = _metrics_of(stress.LINK_STRESS)
 _METRICS = _metrics_of(
-    delay.DELAY, LATENCY_MEASURE, stress.NODE_STRESS, DUPLICATES, PARTS, stress.LINK_STRESS
+    delay.DELAY, latency.LATENCY_MEASURE, stress.NODE_STRESS, DUPLICATES, PARTS, stress.LINK_STRESS
 )
 
 #: The measures of rounds alone.
@@ -98,7 +84,7 @@ def multicast_units(
     own = {
         f"{system}.{name}": unit
         for name, unit in units.items()
-        if by_hops or not name.startswith(latency_names(IN_HOPS))
+        if by_hops or not name.startswith(latency.latency_names(latency.IN_HOPS))
     }
     return own | {f"{other}.{one.name}": one.unit for other in beside for one in _PACKETS}
 
@@ -339,7 +325,7 @@ class MulticastMeasures:
                 values[f"{of.name}.multicasts.reached"] = counted.total("reached") / members
             histograms |= {(of.name, name): some for name, some in _delays(counted, taken).items()}
             collected[delay.DELAY.name] = {of.name: _of_largest(taken)}
-            collected[LATENCY_MEASURE.name] = self.latencies(taken, of)
+            collected[latency.LATENCY_MEASURE.name] = self.latencies(taken, of)
         systems = (of.name, *of.beside)
         if "link_stress" in self.names and len(of.multicasts):
             on_links = {name: counted.histogram(stress.packets_of(name)) for name in systems}
@@ -352,16 +338,16 @@ class MulticastMeasures:
             values |= {f"{system}.{name}": value for name, value in of_system.items()}
         return {name: float(value) for name, value in values.items()}
 
-    def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> BySystem:
+    def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> latency.BySystem:
         """Return the latencies of a system, by system and unit."""
         found = {
-            (of.name, unit): Latencies.of(rows, taken[_COUNTS_IN[unit]])
-            for unit in UNITS
+            (of.name, unit): latency.Latencies.of(rows, taken[_COUNTS_IN[unit]])
+            for unit in latency.UNITS
             if (rows := taken.get(_LATENCIES_IN[unit], {}))
         }
         for latencies in found.values():
             rows = latencies.publications
-            rows[GROUP_OF] = of.multicasts.group[rows["group"]]
+            rows[latency.GROUP_OF] = of.multicasts.group[rows["group"]]
         return found
 
     def by_part(self, taken: Mapping[str, Columns], of: SystemTables) -> list[dict[str, Any]]:
@@ -415,7 +401,7 @@ class MulticastMeasures:
         multicasts = of.multicasts
 
         def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
-            row, group = rows["group"], groups[rows[GROUP_OF]]
+            row, group = rows["group"], groups[rows[latency.GROUP_OF]]
             scheduled = multicasts.are_scheduled
             return group, multicasts.number[row] if scheduled else np.full_like(row, number)
 
@@ -429,8 +415,8 @@ class MulticastMeasures:
 _COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
 _IN_TREES = "delays in trees"
 _BEYOND = "parts beyond"
-_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in UNITS}
-_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in UNITS}
+_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in latency.UNITS}
+_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in latency.UNITS}
 MULTICASTS_MEASURED = (
     *(_COUNTED, _DELAYS, _IN_TREES, _RATIOS, _BEYOND),
     *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
@@ -548,9 +534,9 @@ class MeasureMulticasts(NodeProgram):
             if self.of.tree is not None:
                 in_tree = group * (1 + self.of.tree.max()) + self.of.tree[found.of]
                 append(mine.tables, _IN_TREES, delay.delay_sums(in_tree, *us))
-            latencies = {MS: found.delay_us}
+            latencies = {latency.MS: found.delay_us}
             if self.of.by_hops:
-                latencies[IN_HOPS] = found.hops * THOUSANDTHS
+                latencies[latency.IN_HOPS] = found.hops * latency.THOUSANDTHS
             start = multicasts.start[found.of]
             if asked is not None:
                 ends = (lambda: ring.router[found.node]), (lambda: ring.router[start])
@@ -582,25 +568,25 @@ class MeasureMulticasts(NodeProgram):
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
-        groups, expected = add_expected(due["of"], due["expected"])
+        groups, expected = latency.add_expected(due["of"], due["expected"])
         none, asked = arrays.whole_numbers(), self.measured.asked
-        for unit in UNITS if self.of.by_hops else (MS,):
-            of, latency = came.get("of", none), came.get(unit, none)
-            rows = of, latency, groups, expected
+        for unit in latency.UNITS if self.of.by_hops else (latency.MS,):
+            of, values = came.get("of", none), came.get(unit, none)
+            rows = of, values, groups, expected
             questions: tuple[Any, ...] = ()
-            if asked is not None and unit == MS:
+            if asked is not None and unit == latency.MS:
                 names = WEIGHT, REPLY, NODE
                 nothing = {} if came else dict.fromkeys(names, none)
                 more = {name: came[name] for name in names if name in came} or nothing
                 questions = asked, more, self._due(asked, due, groups)
-            append(tables, _LATENCIES_IN[unit], publication_latencies(*rows, *questions))
-            append(tables, _COUNTS_IN[unit], count_values(latency))
+            append(tables, _LATENCIES_IN[unit], latency.publication_latencies(*rows, *questions))
+            append(tables, _COUNTS_IN[unit], latency.count_values(values))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
-            _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
+            _, found[WEIGHT] = latency.add_expected(due["of"], due[WEIGHT])
         if asked.replies is not None:
             ring, start = self.environment.facts.ring, self.of.multicasts.start[of]
             found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
@@ -619,7 +605,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
         """Count the parts of publications that nodes got beyond those that they need."""
-        place, copies = add_expected(came["place"], came["copies"])
+        place, copies = latency.add_expected(came["place"], came["copies"])
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
         row = arrays.find_sorted(has, place)
@@ -630,7 +616,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts."""
-        place, copies = add_expected(came["place"], came["copies"])
+        place, copies = latency.add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
         of, node = arrays.divided(place, len(self.environment.facts.ring))
         at_start = node == multicasts.root[of]

@@ -50,26 +50,8 @@ from scribe_spark.rounds.system import (
     count_messages,
     notes_copies,
 )
-from scribe_spark.systems.gossipsub import publication
+from scribe_spark.systems.gossipsub import mesh, publication
 from scribe_spark.systems.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held, Lacking, Recall
-from scribe_spark.systems.gossipsub.mesh import (
-    BACK_OFF,
-    CONNECTIONS,
-    GRAPH,
-    MESH,
-    SUBSCRIBERS,
-    TO_DIAL,
-    TOUCHED,
-    UNSETTLED,
-    Dial,
-    DialGraph,
-    Directory,
-    Maintain,
-    Meet,
-    Subscribers,
-    Topics,
-    TopicsProgram,
-)
 from scribe_spark.systems.gossipsub.publication import publish_with_bandwidth
 from scribe_spark.systems.gossipsub.router import BackOff, Links, Router, with_classes
 
@@ -213,16 +195,16 @@ class LiveGossipSub(SystemOnBuckets):
         *(publication.IHAVE, publication.IWANT, publication.IDONTWANT),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
-        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL, GRAPH), 1),
-        **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
+        **dict.fromkeys((mesh.CONNECTIONS, mesh.MESH, mesh.BACK_OFF, mesh.TO_DIAL, mesh.GRAPH), 1),
+        **dict.fromkeys((mesh.SUBSCRIBERS, HELD, mesh.UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
-    member_table: ClassVar[str] = SUBSCRIBERS
+    member_table: ClassVar[str] = mesh.SUBSCRIBERS
     recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {
-        "connections": CONNECTIONS,
+        "connections": mesh.CONNECTIONS,
         "mesh": MESH_SIZES,
-        "back-off": BACK_OFF,
+        "back-off": mesh.BACK_OFF,
     }
     sources_join: ClassVar[bool] = True
 
@@ -233,9 +215,9 @@ class LiveGossipSub(SystemOnBuckets):
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         published = arrays.read_table(_PublishedMessages, kept, _PUBLISHED)
-        topics = Topics(
+        topics = mesh.Topics(
             *(player.bounds, player.facts, now.group),
-            Directory.of(arrays.whole_numbers(), len(now.group), len(now.ring)),
+            mesh.Directory.of(arrays.whole_numbers(), len(now.group), len(now.ring)),
             self.rules,
             *(now.kernel, now.lan_us, now.seed),
             lives=now.overlay,
@@ -265,7 +247,7 @@ class _Heartbeat:
 
     system: LiveGossipSub
     player: SystemPlayer
-    topics: Topics
+    topics: mesh.Topics
     published: _PublishedMessages
     now: LivingRound
 
@@ -296,36 +278,36 @@ class _Heartbeat:
             if now.number == 0:
                 place = key_of(now.join, size)
             else:
-                found = self.player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {})
+                found = self.player.gather(mesh.SUBSCRIBERS).get(mesh.SUBSCRIBERS, {})
                 place = found.get("key", arrays.whole_numbers())
-            return dict(Directory.of(place, len(self.topics.number), size).shared)
+            return dict(mesh.Directory.of(place, len(self.topics.number), size).shared)
 
         shared = self.player.share("subscribers", gather)
-        self.topics = replace(self.topics, directory=Directory(shared, size))
+        self.topics = replace(self.topics, directory=mesh.Directory(shared, size))
 
     def _connect(self) -> None:
         """Let subscribers dial and JOIN."""
         now, player, rules = self.now, self.player, self.topics.rules
-        if now.begins_round or player.has(TO_DIAL):
+        if now.begins_round or player.has(mesh.TO_DIAL):
             self._know_subscribers()
             if rules.discovery == "graph":
                 entering = now.events.entering if now.number else None
-                player.play(DialGraph(self.topics, entering))
-                player.play(Meet(self.topics))
+                player.play(mesh.DialGraph(self.topics, entering))
+                player.play(mesh.Meet(self.topics))
             else:
-                player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))
+                player.play(mesh.Dial(self.topics, now.number, draws_anew=now.begins_round))
         if (now.begins_round or now.number < rules.waves) and rules.joins != "unconnected":
-            player.play(Maintain(self.topics, now.number, joins=True))
+            player.play(mesh.Maintain(self.topics, now.number, joins=True))
 
     def _maintain(self) -> None:
         """Play the phases of a heartbeat, unless all meshes are settled."""
         now, player, topics = self.now, self.player, self.topics
         if now.in_run and now.number >= topics.rules.waves - 1 + topics.rules.heartbeats:
             return
-        if now.begins_round or player.has(UNSETTLED) or player.has(TOUCHED):
+        if now.begins_round or player.has(mesh.UNSETTLED) or player.has(mesh.TOUCHED):
             for phase in range(topics.rules.heartbeat_phases):
                 all_places = now.begins_round and not phase
-                player.play(Maintain(topics, now.number, phase=phase, all_places=all_places))
+                player.play(mesh.Maintain(topics, now.number, phase=phase, all_places=all_places))
 
     @property
     def _number(self) -> int:
@@ -444,7 +426,7 @@ def _by_message(
 
 
 @dataclass(frozen=True)
-class Go(TopicsProgram):
+class Go(mesh.TopicsProgram):
     """Nodes die or leave, and quit and join topics, in the state before the round; G17 and G18."""
 
     #: The number of the heartbeat, and the round of the world.
@@ -461,19 +443,19 @@ class Go(TopicsProgram):
         out: Outbox = {}
         if superstep:
             self._receive(router, inbox)
-        elif SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
+        elif mesh.SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
             joins = keys_sent(inbox, _JOINS, self.topics.space.size)
             joined = np.full_like(joins, self.number)
-            tables[SUBSCRIBERS] = Subscribers(joins, joined).to_columns()
+            tables[mesh.SUBSCRIBERS] = mesh.Subscribers(joins, joined).to_columns()
         else:
             quits = keys_sent(inbox, _QUITS, self.topics.space.size)
             out = self._send(tables, router, quits)
             self._forget(tables, router, quits)
             self._note_members(tables, quits, keys_sent(inbox, _JOINS, self.topics.space.size))
         for name, table in (
-            (CONNECTIONS, router.connections),
-            (MESH, router.mesh),
-            (BACK_OFF, router.back_off),
+            (mesh.CONNECTIONS, router.connections),
+            (mesh.MESH, router.mesh),
+            (mesh.BACK_OFF, router.back_off),
         ):
             tables[name] = table.to_columns()
         return out
@@ -486,7 +468,7 @@ class Go(TopicsProgram):
 
     def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
         """Return the places (topic, node) of marked subscribers before the events, ascending."""
-        place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
+        place = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS).key
         return place[marked[place % self.topics.space.size]]
 
     @property
@@ -519,16 +501,16 @@ class Go(TopicsProgram):
 
     def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
         size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
-        members = arrays.read_table(Subscribers, tables, SUBSCRIBERS)
+        members = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS)
         held = arrays.read_table(Held, tables, HELD)
         members.keep(~gone[members.key % size] & (arrays.find_sorted(quits, members.key) < 0))
-        if TO_DIAL in tables:
-            to_dial = arrays.read_table(arrays.SortedTable, tables, TO_DIAL)
+        if mesh.TO_DIAL in tables:
+            to_dial = arrays.read_table(arrays.SortedTable, tables, mesh.TO_DIAL)
             to_dial.keep(arrays.find_sorted(members.key, to_dial.key // size) >= 0)
-            tables[TO_DIAL] = to_dial.to_columns()
+            tables[mesh.TO_DIAL] = to_dial.to_columns()
         members.insert(joins, joined=self.number)
         held.keep(~gone[held.key % size])
-        tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
+        tables[mesh.SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
         """End connections on goodbye and unsubscribe; forbid GRAFT for some time on PRUNE."""
@@ -542,24 +524,24 @@ class Go(TopicsProgram):
 
 
 @dataclass(frozen=True)
-class NoteState(Silent, TopicsProgram):
+class NoteState(Silent, mesh.TopicsProgram):
     """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
     heartbeat: int
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write :data:`MESH_SIZES`, also for subscribers without a link."""
-        place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
-        mesh = arrays.read_table(Links, tables, MESH)
-        tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(mesh, place)}
+        place = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS).key
+        links = arrays.read_table(Links, tables, mesh.MESH)
+        tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(links, place)}
         _drop_back_off(tables, self.heartbeat)
 
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
     """Remove entries of back-off that end by a heartbeat."""
-    back_off = arrays.read_table(BackOff, tables, BACK_OFF)
+    back_off = arrays.read_table(BackOff, tables, mesh.BACK_OFF)
     back_off.keep(back_off.until > heartbeat)
-    tables[BACK_OFF] = back_off.to_columns()
+    tables[mesh.BACK_OFF] = back_off.to_columns()
 
 
 @dataclass(frozen=True)
@@ -575,17 +557,17 @@ class CountRound(Silent, publication.PublicationProgram):
         """Write the counts and drop expired back-off."""
         held, members = (
             arrays.read_table(Held, tables, HELD),
-            arrays.read_table(Subscribers, tables, SUBSCRIBERS),
+            arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS),
         )
         tables[_OUTCOMES] = self._outcomes(members, held)
         _drop_back_off(tables, self.heartbeat + 1)
-        links = {one: tables[one]["key"] for one in (MESH, CONNECTIONS)}
+        links = {one: tables[one]["key"] for one in (mesh.MESH, mesh.CONNECTIONS)}
         counted = {"members": members.key, **links}
         tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
-        for name in (UNSETTLED, TOUCHED):
+        for name in (mesh.UNSETTLED, mesh.TOUCHED):
             tables.pop(name, None)
 
-    def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
+    def _outcomes(self, members: mesh.Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late."""
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
         of, row = arrays.expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
@@ -608,7 +590,7 @@ class CountRound(Silent, publication.PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Renumber(Silent, TopicsProgram):
+class Renumber(Silent, mesh.TopicsProgram):
     """Give publications new indices, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones

@@ -22,20 +22,12 @@ from scribe_spark.pastry.repair import close_phase
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, QUITTING, GroupEvents, Pairs, Publishing
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe import bottleneck, figures, join, small_groups, sources
+from scribe_spark.systems.scribe import bottleneck, figures, join, root, small_groups, sources
 from scribe_spark.systems.scribe.end_of_round import EndRound
 from scribe_spark.systems.scribe.heartbeat import LeaveTrees, Refresh
 from scribe_spark.systems.scribe.measures import FAILURES, CountRepairs, FindReached
 from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND, Disseminate, FinishTrees
 from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.root import (
-    Failover,
-    HandOver,
-    SentStates,
-    leaves_by_nearness,
-    receive_states,
-    tell_states,
-)
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.small_groups import collapse
 from scribe_spark.systems.scribe.state import NOTHING, Repairs, table_of
@@ -69,7 +61,7 @@ class PlayEvents(RoundProgram):
         if GOODBYE in inbox:
             hear_goodbyes(scribe, inbox[GOODBYE])
         if HANDED_ON in inbox:
-            receive_states(scribe, SentStates.received(scribe, inbox[HANDED_ON]))
+            root.receive_states(scribe, root.SentStates.received(scribe, inbox[HANDED_ON]))
         if superstep:
             return
         _begin_round(scribe, tables)
@@ -167,9 +159,9 @@ def say_goodbye(scribe: Scribe, gone: figures.Gone, departing: np.ndarray) -> No
     group, parent, child = group[told], parent[told], child[told]
     scribe.post(GOODBYE, "tree goodbye", parent, child, group=group, parent=parent)
     # 3. roots hand over to the nearest live leaf; they try leaves in order of nearness
-    root = gone.copies.find(entries.key[entries.root])
-    root = root[saying[gone.copies.key[root] % state.size]]
-    _hand_on(scribe, gone, root)
+    own = gone.copies.find(entries.key[entries.root])
+    own = own[saying[gone.copies.key[own] % state.size]]
+    _hand_on(scribe, gone, own)
 
 
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
@@ -183,7 +175,7 @@ def _hand_on(scribe: Scribe, gone: figures.Gone, rows: np.ndarray) -> None:
     if not len(rows):
         return
     group, node = scribe.split(gone.copies.key[rows])
-    leaves = leaves_by_nearness(scribe, group, node)
+    leaves = root.leaves_by_nearness(scribe, group, node)
     alive = scribe.is_alive(leaves)
     first = np.where(alive.any(axis=1), alive.argmax(axis=1), (leaves >= 0).sum(axis=1))
     lost, arrived = first.sum(), alive.any(axis=1)
@@ -195,9 +187,9 @@ def _hand_on(scribe: Scribe, gone: figures.Gone, rows: np.ndarray) -> None:
     scribe.count("replica", lost + arrived.sum(), lost, between=between)
     rows, node, first = rows[arrived], node[arrived], first[arrived]
     to = leaves[arrived][np.arange(len(rows)), first]
-    states = SentStates.of(scribe, gone.copies, rows, to)
+    states = root.SentStates.of(scribe, gone.copies, rows, to)
     states = replace(states, root=node, incarnation=scribe.state.incarnation[node])
-    tell_states(scribe, HANDED_ON, states)
+    root.tell_states(scribe, HANDED_ON, states)
 
 
 # --- the order of programs
@@ -245,7 +237,9 @@ def growing(
     environment = player.environment
     steps: list[Program | IfRows] = [PlayEvents(environment, round, events, of_groups)]
     if not round.settled:
-        steps += [program(environment, round) for program in (HandOver, Failover, Refresh)]
+        steps += [
+            program(environment, round) for program in (root.HandOver, root.Failover, Refresh)
+        ]
     steps += [LeaveTrees(environment, round, *of_groups.create)]
     # lazy growth sends JOINs in waves of its own
     return steps if "lazy" in round.trees.variants else [*steps, join.SendJoins(environment, round)]
