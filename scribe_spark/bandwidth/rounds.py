@@ -17,28 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.bandwidth.runs import (
-    Change,
-    Clock,
-    RoundLinks,
-    links_of,
-    play_clock,
-    play_on_spark,
-    player_of,
-)
+from scribe_spark.bandwidth import runs
+from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    distinct,
-    find_sorted,
-    flags,
-    index_sorted,
-    rank_in_group,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.losses import (
@@ -63,21 +46,21 @@ from scribe_spark.underlay.protocol import Kernel, node_delays
 
 
 @dataclass(frozen=True)
-class Begun(Rows):
+class Begun(arrays.Rows):
     """The p publications that start in a round, with sources and roots; arrays of shape (p,)."""
 
-    group: np.ndarray = field(default_factory=whole_numbers)  # the indices of the groups
-    publication: np.ndarray = field(default_factory=whole_numbers)  # the names
+    group: np.ndarray = field(default_factory=arrays.whole_numbers)  # the indices of the groups
+    publication: np.ndarray = field(default_factory=arrays.whole_numbers)  # the names
     #: The node where the publication starts, and the node from which hops count.  If they differ,
     #: the way between them counts as one copy.
-    source: np.ndarray = field(default_factory=whole_numbers)
-    root: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=arrays.whole_numbers)
+    root: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: Hops and delay of the way from the source to the root.
-    hops: np.ndarray = field(default_factory=whole_numbers)
-    delay_us: np.ndarray = field(default_factory=whole_numbers)
+    hops: np.ndarray = field(default_factory=arrays.whole_numbers)
+    delay_us: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The names of the publications whose copies they go along, in tables of copies and deliveries;
     #: by default their own names.
-    along: np.ndarray = field(default_factory=whole_numbers)
+    along: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: With a schedule, the times since the begin of the round, and the sizes in bytes; negative
     #: values are those of a world without a schedule.
     at_us: np.ndarray = None  # type: ignore[assignment]
@@ -88,7 +71,7 @@ class Begun(Rows):
             object.__setattr__(self, "along", self.publication)
         for name in ("at_us", "size"):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, np.full_like(self.group, NONE))
+                object.__setattr__(self, name, np.full_like(self.group, arrays.NONE))
 
     def with_times(self, at_us: np.ndarray, size: np.ndarray) -> Begun:
         """Return the publications by number, with times (us) and sizes (bytes) from two arrays.
@@ -113,12 +96,14 @@ class Begun(Rows):
 
     def find(self, rows: Columns) -> np.ndarray:
         """Return the topic of each row of copies or deliveries: int64; NONE without one."""
-        names = distinct(self.along)
-        key = self.group * len(names) + index_sorted(names, self.along)
+        names = arrays.distinct(self.along)
+        key = self.group * len(names) + arrays.index_sorted(names, self.along)
         key, first = np.unique(key, return_index=True)
-        name = find_sorted(names, rows["publication"])
-        found = find_sorted(key, rows["group"] * len(names) + name)
-        return np.where((name >= 0) & (found >= 0), first[found], NONE) if len(key) else found
+        name = arrays.find_sorted(names, rows["publication"])
+        found = arrays.find_sorted(key, rows["group"] * len(names) + name)
+        return (
+            np.where((name >= 0) & (found >= 0), first[found], arrays.NONE) if len(key) else found
+        )
 
 
 #: The columns of copies in a run.
@@ -133,7 +118,7 @@ _LINK, _WAY = "timed link", "timed way"
 class _MakeLinks:
     """Make the clock's links in the senders' buckets, from copies and from ways to roots."""
 
-    clock: Clock
+    clock: runs.Clock
     begun: Begun
     copies: str  # the table of copies: ``group, publication, sender, to``
     lossy: bool  # True if copies may have the column ``lost``; then links have it
@@ -188,7 +173,7 @@ def _room(copies: Columns, end: str) -> np.ndarray | int:
 def _take_links(lossy: bool, tables: Tables, inbox: Inbox) -> Columns:
     if _LINK in tables:
         return tables.pop(_LINK)
-    return TimedLinks().to_columns() | ({"lost": flags()} if lossy else {})
+    return TimedLinks().to_columns() | ({"lost": arrays.flags()} if lossy else {})
 
 
 class _OnLostLinks(Lost):
@@ -210,7 +195,7 @@ def _write_times(
     got = tables[deliveries]
     topic = begun.find(got)
     place = key_of([topic, got["node"]], nodes)
-    at = find_sorted(key_of([came["publication"], came["node"]], nodes), place)
+    at = arrays.find_sorted(key_of([came["publication"], came["node"]], nodes), place)
     row = np.flatnonzero((topic >= 0) & (at >= 0))
     topic, at = topic[row], at[row]
     hops, delay_us = got["hops"].copy(), got["delay_us"].copy()
@@ -233,7 +218,7 @@ def _write_all(
     # 1. a node's first copy, of all trees
     key = key_of([came["publication"], came["node"]], nodes)
     order = np.lexsort((came["room"], came["sender"], came["hops"], came["at_us"], key))
-    order = order[run_starts(key[order])]
+    order = order[arrays.run_starts(key[order])]
     came, key = take(came, order), key[order]
     p = came["publication"]
     copies, deliveries = names
@@ -247,7 +232,7 @@ def _write_all(
         return
     sent = tables.pop(COPIES)
     p = sent["publication"]
-    first = find_sorted(key, key_of([p, sent["node"]], nodes))
+    first = arrays.find_sorted(key, key_of([p, sent["node"]], nodes))
     same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
     is_first = (first >= 0) & same[0] & same[1]
     if recoded:
@@ -296,7 +281,7 @@ def time_round(
     if merged:
         size = links.parts.sent_until(begun.publication, size)
         add = partial(_add_transmission, links, facts, begun, size, deliveries)
-        player.play(Change(bounds, add))
+        player.play(runs.Change(bounds, add))
         return
     clock = links.clock(facts, bounds, kernel, held_back=False, spares=False, seed=None)
     ends = np.column_stack([begun.topic, begun.source])
@@ -313,7 +298,9 @@ def time_round(
         write = partial(_write_times, *times, deliveries)
     kept = _COPY_COLUMNS if in_run and keeps else ()
     read, lost = partial(_take_links, lossy), _OnLostLinks() if lossy else lost
-    played = partial(play_clock, clock, published, read, write, kept=kept, lost=lost, late=late)
+    played = partial(
+        runs.play_clock, clock, published, read, write, kept=kept, lost=lost, late=late
+    )
     player.keep(played, "clock with bandwidth")
 
 
@@ -376,11 +363,11 @@ def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicas
 def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
     """Play a multicast along trees by the clock; return the tables of buckets with the results."""
     ring, underlay, schedule = stages.overlay.ring, stages.underlay, stages.publications
-    stages.note_clock(player_of(ring.layout))
+    stages.note_clock(runs.player_of(ring.layout))
     group, of = np.unique(schedule.group, return_inverse=True)
     listed = stages.source_rows.sort_by("group")
     every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
-    ends = schedule.source, roots[index_sorted(every, group)][of]
+    ends = schedule.source, roots[arrays.index_sorted(every, group)][of]
     source, root = (ring.facts.positions(end) for end in ends)
     router, relayed = ring.facts.ring.router, source != root
     hops, delay_us = relayed.astype(np.int64), np.zeros(len(schedule), dtype=np.int64)
@@ -402,8 +389,8 @@ def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
     network = ring.facts, ring.bounds, underlay.kernel
     of_draws = _of_draws(ring.facts, underlay.kernel, stages.config.seed, schedule.group, source)
     keeps = stages.schedule is not None
-    played = partial(_play_trees, links_of(stages), network, begun, *of_draws, keeps)
-    play_on_spark(tables, played, f"{made.system} with bandwidth")
+    played = partial(_play_trees, runs.links_of(stages), network, begun, *of_draws, keeps)
+    runs.play_on_spark(tables, played, f"{made.system} with bandwidth")
     return tables
 
 
@@ -411,7 +398,11 @@ def _of_draws(
     facts: Facts, kernel: Kernel, seed: int, group: np.ndarray, source: np.ndarray
 ) -> tuple[Lost | None, Late | None]:
     """Return losses and jitter of copies; a publication's rank in its group keys draws."""
-    losses, jitter, rank = Losses.of(facts, kernel), Jitter.of(facts, kernel), rank_in_group(group)
+    losses, jitter, rank = (
+        Losses.of(facts, kernel),
+        Jitter.of(facts, kernel),
+        arrays.rank_in_group(group),
+    )
     lost, late = None, None
     if losses is not None:
         lost = losses.of_publications(publication_keys(seed, group, rank), source)
@@ -430,7 +421,7 @@ def _play_trees(
     player: PlaysPrograms,
 ) -> None:
     facts, bounds, kernel = network
-    player.play(Change(bounds, _store))
+    player.play(runs.Change(bounds, _store))
     time_round(
         *(player, links, facts, bounds, kernel, begun, (_SENT, _DELIVERED), False, True),
         late=late,
@@ -438,12 +429,12 @@ def _play_trees(
         keeps=keeps,
     )
     write = partial(_write, begun, len(facts.ring), links)
-    player.play(Change(bounds, write))
+    player.play(runs.Change(bounds, write))
 
 
 def _store(tables: Tables, inbox: Inbox) -> None:
     """Store messages as the members, and as the copies along which all publications go."""
-    none = whole_numbers()
+    none = arrays.whole_numbers()
     nothing = {AT: none, "peer": none, "group": none}
     tables[_MEMBER] = dict(inbox.get(_MEMBER, nothing))
     edges = inbox.get(_EDGE, nothing)
@@ -461,7 +452,7 @@ def _write(begun: Begun, size: int, links: RoundLinks, tables: Tables, inbox: In
         return
     wanted = np.sort(key_of([members["group"], members[AT]], size))
     p = came["publication"]
-    kept = find_sorted(wanted, key_of([came["group"], came["node"]], size)) >= 0
+    kept = arrays.find_sorted(wanted, key_of([came["group"], came["node"]], size)) >= 0
     came = {
         **came,
         "hops": came["hops"] + begun.hops[p],

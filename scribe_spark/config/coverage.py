@@ -8,17 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from scribe_spark.config.section import (
-    Location,
-    Section,
-    Size,
-    TakenAs,
-    UsedWhen,
-    has_groups,
-    setting,
-    unset,
-    used_when,
-)
+from scribe_spark.config import section
 from scribe_spark.core import units
 from scribe_spark.core.errors import InputError
 
@@ -28,13 +18,15 @@ MOST_DEADLINES = 16
 #: The greatest denominator of a quorum; a weight times it fits into 64 bits (`measures.within`).
 MOST_PARTS = 10**6
 
-_OF_GROUPS: UsedWhen = used_when(has_groups, "--groups or --members")
-_OF_SHARES: UsedWhen = used_when(
+_OF_GROUPS: section.UsedWhen = section.used_when(section.has_groups, "--groups or --members")
+_OF_SHARES: section.UsedWhen = section.used_when(
     lambda config: bool(config.coverage.deadline) or config.coverage.quorum is not None,
     "--deadline or --quorum",
 )
-_OF_QUORUM: UsedWhen = used_when(lambda config: config.coverage.quorum is not None, "--quorum")
-_OF_SIZED_REPLIES: UsedWhen = used_when(
+_OF_QUORUM: section.UsedWhen = section.used_when(
+    lambda config: config.coverage.quorum is not None, "--quorum"
+)
+_OF_SIZED_REPLIES: section.UsedWhen = section.used_when(
     lambda config: config.coverage.replies and config.bandwidth.has_sizes,
     "--replies and --message-size",
 )
@@ -73,13 +65,13 @@ def _quorum(value: Any) -> Any:
 
 
 #: Texts with times, in a list or separated by commas.
-Deadlines = Annotated[tuple[str, ...], TakenAs("times"), BeforeValidator(_deadlines)]
+Deadlines = Annotated[tuple[str, ...], section.TakenAs("times"), BeforeValidator(_deadlines)]
 
 #: A share of a whole: ``2/3``, ``0.67``.
-Quorum = Annotated[str, TakenAs("share"), BeforeValidator(_quorum)]
+Quorum = Annotated[str, section.TakenAs("share"), BeforeValidator(_quorum)]
 
 
-class CoverageConfig(Section):
+class CoverageConfig(section.Section):
     """The questions about publications: which share arrives in time, and which nodes answer."""
 
     about: ClassVar[str] = (
@@ -89,26 +81,26 @@ class CoverageConfig(Section):
         "coverage and quorums."
     )
 
-    deadline: Annotated[Deadlines, _OF_GROUPS] = setting(
+    deadline: Annotated[Deadlines, _OF_GROUPS] = section.setting(
         (),
         "Times since the publication, such as 800ms or 500ms,1s,4s: measure the share of the "
         "expected receivers that have it by then",
     )
-    weights: Annotated[Location | None, _OF_SHARES] = unset(
+    weights: Annotated[section.Location | None, _OF_SHARES] = section.unset(
         "CSV or Parquet table with the weights of nodes (columns node, weight), such as stake; "
         "other nodes weigh 0. The nodes file may be named, if it has weights. Shares are then also "
         "by weight [default: each node weighs 1]"
     )
-    quorum: Annotated[Quorum | None, _OF_GROUPS] = unset(
+    quorum: Annotated[Quorum | None, _OF_GROUPS] = section.unset(
         "Share such as 2/3 or 0.67: measure the time until nodes with this share of the weight of "
         "all expected receivers have the publication"
     )
-    replies: Annotated[bool, _OF_QUORUM] = setting(
+    replies: Annotated[bool, _OF_QUORUM] = section.setting(
         False,
         "Each receiver answers directly to the source: also measure the time until the source has "
         "answers of the quorum",
     )
-    reply_size: Annotated[Size, _OF_SIZED_REPLIES] = setting(
+    reply_size: Annotated[section.Size, _OF_SIZED_REPLIES] = section.setting(
         "96B", "Size of an answer; it takes time on links if publications have a size"
     )
 

@@ -12,22 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from scribe_spark.config.section import (
-    Differs,
-    Flat,
-    Location,
-    Rate,
-    Section,
-    TakenAs,
-    Text,
-    Time,
-    Whole,
-    nodes_arrive,
-    setting,
-    unset,
-    used_when,
-    within,
-)
+from scribe_spark.config import section
 from scribe_spark.config.toml import read_toml
 from scribe_spark.core.errors import InputError, exact, unlike
 from scribe_spark.core.units import parse_percentage
@@ -45,14 +30,14 @@ _TOLERANCE = 1e-6
 _EXAMPLE = '[[classes]] with name = "fast", share = 0.2, up = "1Gbit/s"'
 
 
-class NodeClass(Section):
+class NodeClass(section.Section):
     """The settings of a class of nodes; if a field is None, the setting for all nodes applies."""
 
     name: str
     share: float = Field(gt=0.0, le=1.0)
-    up: Rate | None = None
-    down: Rate | None = None
-    validation: Time | None = None
+    up: section.Rate | None = None
+    down: section.Rate | None = None
+    validation: section.Time | None = None
     degree: int | None = Field(default=None, ge=1, le=1_000)
     custody: int | None = Field(default=None, ge=0, le=2**31 - 1)
 
@@ -104,7 +89,7 @@ def _class(number: int, given: Any) -> NodeClass:
 
 
 #: The type of a config's field; a text is the path of a TOML file with tables ``[[classes]]``.
-Classes = Annotated[tuple[NodeClass, ...], TakenAs("file"), BeforeValidator(_read)]
+Classes = Annotated[tuple[NodeClass, ...], section.TakenAs("file"), BeforeValidator(_read)]
 
 NO_CLASSES: Any = Field(
     default=(),
@@ -125,21 +110,21 @@ MOST_DIMENSIONS = 40
 LEAST_GROWTH = 1.0000000001
 
 
-_OF_ARRIVALS = used_when(
-    nodes_arrive,
+_OF_ARRIVALS = section.used_when(
+    section.nodes_arrive,
     "nodes that arrive: --overlay arrivals, --generator churn or flash-crowd, or --events",
 )
-_OF_CAN = used_when(
+_OF_CAN = section.used_when(
     lambda config: config.overlay.kind not in ("perfect", "arrivals"), "--overlay can"
 )
 
 #: In worlds, and for lookups of the reference tree, tables are perfect by default.
-_SETTLED = Differs(("world", "reference-tree"), "perfect")
+_SETTLED = section.Differs(("world", "reference-tree"), "perfect")
 
 _Contact = Literal["nearest", "latest", "random", "discovered"]
 
 
-class OverlayConfig(Section):
+class OverlayConfig(section.Section):
     """The settings of nodes and their tables; the defaults are the paper's."""
 
     about: ClassVar[str] = (
@@ -150,14 +135,16 @@ class OverlayConfig(Section):
         "nodes that arrive in rounds."
     )
 
-    kind: Annotated[Text, Flat("overlay"), _SETTLED] = setting(
+    kind: Annotated[section.Text, section.Flat("overlay"), _SETTLED] = section.setting(
         "arrivals",
         "How nodes get their tables: arrivals (nodes join by Pastry's protocol), perfect (each "
         "entry is the nearest fitting node), can (a CAN in place of Pastry), or the name of your "
         "own overlay",
     )
-    nodes: Annotated[int, within(1, MOST_NODES)] = setting(100_000, "Number of nodes, N")
-    b: Annotated[Literal[1, 2, 4, 8], Whole] = setting(
+    nodes: Annotated[int, section.within(1, MOST_NODES)] = section.setting(
+        100_000, "Number of nodes, N"
+    )
+    b: Annotated[Literal[1, 2, 4, 8], section.Whole] = section.setting(
         4, "Bits of a digit of nodeIds, b: digits have base 2^b"
     )
     leaf_set: int = Field(
@@ -168,40 +155,44 @@ class OverlayConfig(Section):
         description="Number of nodes in a leaf set, l: half have smaller nodeIds, half larger; "
         "even",
     )
-    node_ids: Literal["uniform", "sha1"] = setting(
+    node_ids: Literal["uniform", "sha1"] = section.setting(
         "uniform", "NodeIds are random (uniform) or SHA-1 hashes of the nodes' names (sha1)"
     )
-    growth: Annotated[float, within(LEAST_GROWTH, 1000.0), _OF_ARRIVALS] = setting(
+    growth: Annotated[float, section.within(LEAST_GROWTH, 1000.0), _OF_ARRIVALS] = section.setting(
         1.25,
         "Nodes arrive in waves; each wave multiplies the number of nodes by this factor. Nodes of "
         "one wave arrive at the same time",
     )
-    contact: Annotated[_Contact, _OF_ARRIVALS] = setting(
+    contact: Annotated[_Contact, _OF_ARRIVALS] = section.setting(
         "nearest",
         "Node that an arriving node asks first: the nearest one (of equally near ones, nearest "
         "takes the smallest nodeId, latest the last arrival), a random one, or one that Pastry's "
         "search for a near node finds (discovered)",
     )
-    introduce: Annotated[bool, _OF_ARRIVALS] = setting(
+    introduce: Annotated[bool, _OF_ARRIVALS] = section.setting(
         True, "Nodes of one wave learn of each other if their join messages meet on the way"
     )
-    maintenance: Annotated[int, within(0, 100), _OF_ARRIVALS] = setting(
+    maintenance: Annotated[int, section.within(0, 100), _OF_ARRIVALS] = section.setting(
         0,
         "Rounds after each wave of arrivals in which nodes exchange rows of their routing tables, "
         "m",
     )
-    dimensions: Annotated[int, within(1, MOST_DIMENSIONS), Flat("overlay_dimensions"), _OF_CAN] = (
-        setting(6, "Dimensions of the space with --overlay can, d")
-    )
+    dimensions: Annotated[
+        int, section.within(1, MOST_DIMENSIONS), section.Flat("overlay_dimensions"), _OF_CAN
+    ] = section.setting(6, "Dimensions of the space with --overlay can, d")
 
 
 # --- the section ``forwarding``: the nodes that forward no copies of publications
 
-_OF_GROUPS = used_when(lambda config: config.groups.has_groups or not config.is_world, "--groups")
-_OF_WITHHOLD = used_when(lambda config: config.forwarding.withhold is not None, "--withhold")
+_OF_GROUPS = section.used_when(
+    lambda config: config.groups.has_groups or not config.is_world, "--groups"
+)
+_OF_WITHHOLD = section.used_when(
+    lambda config: config.forwarding.withhold is not None, "--withhold"
+)
 
 
-class ForwardingConfig(Section):
+class ForwardingConfig(section.Section):
     """The settings of the nodes that forward no copies; rule N6 of docs/rules.md."""
 
     about: ClassVar[str] = (
@@ -209,11 +200,11 @@ class ForwardingConfig(Section):
         "publications."
     )
 
-    withhold: Annotated[Location | None, _OF_GROUPS] = unset(
+    withhold: Annotated[section.Location | None, _OF_GROUPS] = section.unset(
         "Nodes that forward no copies: a share of all nodes (20%), the name of a class of nodes, "
         "or a CSV or Parquet table (column node) [default: none]"
     )
-    withhold_kind: Annotated[Literal["payload", "all"], _OF_WITHHOLD] = setting(
+    withhold_kind: Annotated[Literal["payload", "all"], _OF_WITHHOLD] = section.setting(
         "payload",
         "These nodes withhold copies (payload), or also GossipSub's IHAVE and IDONTWANT, and "
         "Plumtree's ihave (all)",

@@ -8,17 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
 
+from scribe_spark.config import section
 from scribe_spark.config.experiment import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.section import (
-    Fault,
-    Section,
-    refuse_first,
-    setting,
-    used_when,
-    whole_number,
-    within,
-)
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.core.errors import InputError
 
@@ -39,7 +31,7 @@ def _whole_numbers(value: Any) -> Any:
     elif not isinstance(value, list | tuple):
         value = [value]
     try:
-        numbers = [whole_number(part) if isinstance(part, str) else part for part in value]
+        numbers = [section.whole_number(part) if isinstance(part, str) else part for part in value]
     except ValueError:
         numbers = [None]
     if not all(type(number) is int for number in numbers):
@@ -70,10 +62,10 @@ class TreePoint:
         return f"{kind}-{self.hosts}-children-{self.children}"
 
 
-_OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts")
+_OF_HOSTS = section.used_when(lambda config: bool(config.reference_tree.hosts), "--hosts")
 
 
-class ReferenceTreeSection(Section):
+class ReferenceTreeSection(section.Section):
     """The settings of the reference tree: the paper's experiment, more children, large trees."""
 
     about: ClassVar[str] = (
@@ -81,30 +73,30 @@ class ReferenceTreeSection(Section):
         "node computes its position from the keys that it holds."
     )
 
-    hosts: WholeNumbers = setting(
+    hosts: WholeNumbers = section.setting(
         tuple(range(10, 121, 10)),
         "Numbers of hosts in the paper's experiment (Section 4), separated by commas",
     )
-    connections: Annotated[int, within(1, MOST_CONNECTIONS)] = setting(
+    connections: Annotated[int, section.within(1, MOST_CONNECTIONS)] = section.setting(
         2_000, "Number of hosts that connect, and that disconnect, for each number of hosts"
     )
-    bits: Annotated[int, within(4, 128), _OF_HOSTS] = setting(
+    bits: Annotated[int, section.within(4, 128), _OF_HOSTS] = section.setting(
         8, "Bits of a key in the paper's experiment; 8 bits give 256 keys"
     )
-    children: WholeNumbers = setting(
+    children: WholeNumbers = section.setting(
         (2,),
         "Greatest numbers of children of a key, separated by commas: 2 is the paper's tree; "
         "3,4,7,15 give node degrees 4, 5, 8 and 16",
     )
-    assignment: Literal["chord", "pastry"] = setting(
+    assignment: Literal["chord", "pastry"] = section.setting(
         "chord",
         "A host holds the keys after its predecessor's id up to its own (chord), or the keys "
         "nearest to its id (pastry)",
     )
-    scaling: WholeNumbers = setting(
+    scaling: WholeNumbers = section.setting(
         (), "Numbers of hosts of further, large networks with 128-bit keys, such as 1000,100000"
     )
-    dht: Literal["abstract", "routed"] = setting(
+    dht: Literal["abstract", "routed"] = section.setting(
         "abstract",
         "Lookups in large networks: one message each (abstract), or Pastry's routes with hops and "
         "delays (routed; needs --assignment pastry)",
@@ -112,10 +104,10 @@ class ReferenceTreeSection(Section):
 
     @model_validator(mode="after")
     def _in_range(self) -> ReferenceTreeSection:
-        refuse_first(self._faults())
+        section.refuse_first(self._faults())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _faults(self) -> Iterator[section.Fault]:
         hosts, scaling, routed = self.hosts, self.scaling, self.dht == "routed"
         needs = "must have at least one number if scaling has none"
         yield not hosts and not scaling, "hosts", "", needs
@@ -142,7 +134,7 @@ class ReferenceTreeConfig(NetworkConfig):
     """The config of ``scribe-spark reference-tree``; the network is for ``dht = routed`` only."""
 
     command: ClassVar[str] = "reference-tree"
-    sections: ClassVar[dict[str, type[Section]]] = {
+    sections: ClassVar[dict[str, type[section.Section]]] = {
         "reference_tree": ReferenceTreeSection,
         "overlay": OverlayConfig,
         "topology": TopologyConfig,

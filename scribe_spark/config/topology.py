@@ -7,24 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, InstanceOf, model_validator
 
+from scribe_spark.config import section
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.section import (
-    Fault,
-    Flat,
-    Location,
-    Names,
-    Rate,
-    Section,
-    TakenAs,
-    Time,
-    UsedWhen,
-    drawn_as,
-    refuse_first,
-    setting,
-    unset,
-    used_when,
-    within,
-)
 from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.core.units import parse_rate
 
@@ -65,16 +49,17 @@ def _graph(value: Any) -> Any:
     return value if plain else GivenGraph.of(value)
 
 
-_OF_TRANSIT_STUB = UsedWhen(
-    drawn_as("transit-stub"), "has no effect on another network than transit-stub; leave it out"
+_OF_TRANSIT_STUB = section.UsedWhen(
+    section.drawn_as("transit-stub"),
+    "has no effect on another network than transit-stub; leave it out",
 )
-_OF_REGIONS = used_when(lambda config: config.topology.kind == REGIONS, "--regions")
-_OF_PAIRS = used_when(lambda config: config.topology.is_pairs, "--topology pairs")
-_OF_GRAPH = UsedWhen(
+_OF_REGIONS = section.used_when(lambda config: config.topology.kind == REGIONS, "--regions")
+_OF_PAIRS = section.used_when(lambda config: config.topology.is_pairs, "--topology pairs")
+_OF_GRAPH = section.UsedWhen(
     lambda config: not config.topology.is_pairs,
     "has no effect with topology pairs, which has no routers and links; leave it out",
 )
-_OF_POWER_LAW = used_when(drawn_as("power-law"), "--topology power-law")
+_OF_POWER_LAW = section.used_when(section.drawn_as("power-law"), "--topology power-law")
 
 
 def _pair_delay(text: Any) -> Any:
@@ -88,10 +73,12 @@ def _jitter(text: Any) -> Any:
 
 
 #: A name, a path, or a graph.
-_Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")]
+_Network = Annotated[
+    section.Location | InstanceOf[GivenGraph], BeforeValidator(_graph), section.Flat("topology")
+]
 
 
-class TopologyConfig(Section):
+class TopologyConfig(section.Section):
     """The settings of the network of routers; the defaults are the paper's."""
 
     about: ClassVar[str] = (
@@ -101,108 +88,108 @@ class TopologyConfig(Section):
         "to --gtitm-quirk describe it."
     )
 
-    kind: _Network = setting(
+    kind: _Network = section.setting(
         "transit-stub",
         "Network of routers: transit-stub, power-law, topohub:NAME (a real network of the package "
         "topohub), pairs (no routers: a delay for each pair of nodes), or a file: GML (Shadow), "
         "GraphML (Topology Zoo), or an edge list (columns src, dst, delay_ms[, weight, rate]; or "
         "two routers per line); in Python also a GraphFrame, Topology or DataFrames",
     )
-    routes: Annotated[Literal["shortest", "direct"], _OF_GRAPH] = setting(
+    routes: Annotated[Literal["shortest", "direct"], _OF_GRAPH] = section.setting(
         "shortest",
         "Route between two routers: the one of least total weight (shortest), or the direct link, "
         "which every pair must then have (direct)",
     )
-    tie: Annotated[Literal["delay", "seeded"], _OF_GRAPH] = setting(
+    tie: Annotated[Literal["delay", "seeded"], _OF_GRAPH] = section.setting(
         "delay",
         "Choice among routes of equal weight: the least delay (delay), or at random (seeded)",
     )
-    lan_delay_ms: Annotated[float, within(0.001, 1e6), _OF_GRAPH] = setting(
+    lan_delay_ms: Annotated[float, section.within(0.001, 1e6), _OF_GRAPH] = section.setting(
         1.0, "Delay of the LAN link between a node and its router, in ms in each direction"
     )
-    transit_domains: Annotated[int, within(1, MOST_DOMAINS), _OF_TRANSIT_STUB] = setting(
-        10, "Number of transit domains, T"
+    transit_domains: Annotated[int, section.within(1, MOST_DOMAINS), _OF_TRANSIT_STUB] = (
+        section.setting(10, "Number of transit domains, T")
     )
-    transit_size: Annotated[int, within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = setting(
-        5, "Mean number of routers in a transit domain, N_T"
+    transit_size: Annotated[int, section.within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = (
+        section.setting(5, "Mean number of routers in a transit domain, N_T")
     )
-    stubs_per_transit: Annotated[int, within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = (
-        setting(10, "Mean number of stubs at a transit router, K")
+    stubs_per_transit: Annotated[
+        int, section.within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB
+    ] = section.setting(10, "Mean number of stubs at a transit router, K")
+    stub_size: Annotated[int, section.within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = (
+        section.setting(10, "Mean number of routers in a stub, N_S")
     )
-    stub_size: Annotated[int, within(1, MOST_TRANSIT_STUB_ROUTERS), _OF_TRANSIT_STUB] = setting(
-        10, "Mean number of routers in a stub, N_S"
+    p_top: Annotated[float, section.within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = (
+        section.setting(1.0, "Probability of a link between two transit domains")
     )
-    p_top: Annotated[float, within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = setting(
-        1.0, "Probability of a link between two transit domains"
+    p_transit: Annotated[float, section.within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = (
+        section.setting(0.6, "Probability of a link between two routers of a transit domain")
     )
-    p_transit: Annotated[float, within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = setting(
-        0.6, "Probability of a link between two routers of a transit domain"
+    p_stub: Annotated[float, section.within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = (
+        section.setting(0.5, "Probability of a link between two routers of a stub")
     )
-    p_stub: Annotated[float, within(LEAST_PROBABILITY, 1.0), _OF_TRANSIT_STUB] = setting(
-        0.5, "Probability of a link between two routers of a stub"
+    extra_transit_stub: Annotated[int, section.within(0, MOST_EXTRA_LINKS), _OF_TRANSIT_STUB] = (
+        section.setting(0, "Number of extra links between stubs and transit routers")
     )
-    extra_transit_stub: Annotated[int, within(0, MOST_EXTRA_LINKS), _OF_TRANSIT_STUB] = setting(
-        0, "Number of extra links between stubs and transit routers"
+    extra_stub_stub: Annotated[int, section.within(0, MOST_EXTRA_LINKS), _OF_TRANSIT_STUB] = (
+        section.setting(0, "Number of extra links between routers of different stubs")
     )
-    extra_stub_stub: Annotated[int, within(0, MOST_EXTRA_LINKS), _OF_TRANSIT_STUB] = setting(
-        0, "Number of extra links between routers of different stubs"
-    )
-    gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = setting(
+    gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = section.setting(
         True,
         "Draw transit domains, except the first, like stubs (p_stub, a square of a stub's size), "
         "as the generator GT-ITM does",
     )
-    transit_rate: Annotated[Rate, _OF_TRANSIT_STUB] = setting(
+    transit_rate: Annotated[section.Rate, _OF_TRANSIT_STUB] = section.setting(
         "45Mbit/s", "Rate of a link between transit routers, for systems that choose by bandwidth"
     )
-    transit_stub_rate: Annotated[Rate, _OF_TRANSIT_STUB] = setting(
+    transit_stub_rate: Annotated[section.Rate, _OF_TRANSIT_STUB] = section.setting(
         "1500kbit/s", "Rate of a link between a stub and a transit router"
     )
-    stub_rate: Annotated[Rate, _OF_TRANSIT_STUB] = setting(
+    stub_rate: Annotated[section.Rate, _OF_TRANSIT_STUB] = section.setting(
         "100Mbit/s", "Rate of a link between routers of stubs"
     )
-    power_law_routers: Annotated[int, within(1, MOST_POWER_LAW_ROUTERS), _OF_POWER_LAW] = setting(
-        102_639, "Number of routers of a power-law network"
+    power_law_routers: Annotated[int, section.within(1, MOST_POWER_LAW_ROUTERS), _OF_POWER_LAW] = (
+        section.setting(102_639, "Number of routers of a power-law network")
     )
-    power_law_links: Annotated[int, within(0, MOST_POWER_LAW_LINKS), _OF_POWER_LAW] = setting(
-        142_303, "Number of undirected links of a power-law network"
+    power_law_links: Annotated[int, section.within(0, MOST_POWER_LAW_LINKS), _OF_POWER_LAW] = (
+        section.setting(142_303, "Number of undirected links of a power-law network")
     )
 
-    node_routers: Annotated[Location, TakenAs("file")] | None = unset(
+    node_routers: Annotated[section.Location, section.TakenAs("file")] | None = section.unset(
         "CSV or Parquet table with the router of each node (columns node, router) [default: "
         "random routers]"
     )
-    regions: Annotated[Location, TakenAs("file")] | None = unset(
+    regions: Annotated[section.Location, section.TakenAs("file")] | None = section.unset(
         "Network of regions: CSV or JSON file with a matrix of latencies, or the package's azure, "
         "continents or corrosion19"
     )
-    region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = unset(
+    region_latency: Annotated[Literal["one-way", "round-trip"] | None, _OF_REGIONS] = section.unset(
         "Meaning of latencies named ms in the matrix [default: one-way]"
     )
-    region_shares: Annotated[Names, _OF_REGIONS] = setting(
+    region_shares: Annotated[section.Names, _OF_REGIONS] = section.setting(
         (),
         "Share of the nodes in each region, REGION=SHARE,... [default: the file's column share, "
         "or equal]",
     )
-    region_jitter: Annotated[Time | None, _OF_REGIONS] = unset(
+    region_jitter: Annotated[section.Time | None, _OF_REGIONS] = section.unset(
         "Greatest random delay that is added between two sites; the nodes of a region are spread "
         "over up to 16 sites"
     )
 
-    nodes_file: Annotated[Location, TakenAs("file")] | None = unset(
+    nodes_file: Annotated[section.Location, section.TakenAs("file")] | None = section.unset(
         "CSV or Parquet table of all nodes (columns id[, region, up, down, weight, class]); up and "
         "down are rates (a number is in Mbit/s)"
     )
-    edges_file: Annotated[Location, TakenAs("file")] | None = unset(
+    edges_file: Annotated[section.Location, section.TakenAs("file")] | None = section.unset(
         "Network of edges between nodes, or between regions, of --nodes-file: CSV or Parquet table "
         "(columns source, target, latency[, loss]; a number is in ms)"
     )
-    pair_delay: Annotated[str, BeforeValidator(_pair_delay), _OF_PAIRS] = setting(
+    pair_delay: Annotated[str, BeforeValidator(_pair_delay), _OF_PAIRS] = section.setting(
         "uniform:10ms:150ms",
         "Delay of each pair of nodes, drawn by a hash of the pair: uniform:LEAST:MOST, "
         "lognormal:MEDIAN:SIGMA or constant:DELAY",
     )
-    message_jitter: Annotated[str | None, BeforeValidator(_jitter), _OF_PAIRS] = unset(
+    message_jitter: Annotated[str | None, BeforeValidator(_jitter), _OF_PAIRS] = section.unset(
         "Greatest additional delay of a copy of a publication, drawn for each copy, in percent of "
         "the pair's delay, such as 10%"
     )
@@ -218,10 +205,10 @@ class TopologyConfig(Section):
 
     @model_validator(mode="after")
     def _is_possible(self) -> TopologyConfig:
-        refuse_first(self._faults())
+        section.refuse_first(self._faults())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _faults(self) -> Iterator[section.Fault]:
         kind, regions, edges = self.kind, self.regions, self.edges_file
         unused = f"has no effect with topology = {kind}; give one of both"
         no_matrix, no_edges = regions is None, edges is None
@@ -262,7 +249,7 @@ class TopologyConfig(Section):
         transit = self.transit_domains * self.transit_size
         return transit * (1 + self.stubs_per_transit * self.stub_size)
 
-    def _too_large(self, number: int, most: int, what: str) -> Fault:
+    def _too_large(self, number: int, most: int, what: str) -> section.Fault:
         """Return a fault, which names the size that is farthest above its default."""
         fields = type(self).model_fields
         name = max(_SIZES, key=lambda size: getattr(self, size) / fields[size].default)

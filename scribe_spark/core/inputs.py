@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scribe_spark.core import paths
 from scribe_spark.core.cells import (
     EXACT,
     KINDS,
@@ -31,15 +32,7 @@ from scribe_spark.core.cells import (
     without_comments,
 )
 from scribe_spark.core.errors import InputError, in_series, in_words, listed, shown
-from scribe_spark.core.paths import (
-    UnfitFileError,
-    check_regular,
-    exists,
-    is_local,
-    local_path,
-    open_file,
-    read_packed,
-)
+from scribe_spark.core.paths import exists, is_local, local_path
 
 #: The greatest table that is read on the driver.
 MOST_ROWS = 100_000_000
@@ -73,7 +66,7 @@ def read_table(
         if _is_parquet(file):
             table = _read_parquet(file, field, path, columns, optional)
         else:
-            table = read_text(read_packed(file), field, path, columns, optional)
+            table = read_text(paths.read_packed(file), field, path, columns, optional)
     return typed(table, field, path, columns)
 
 
@@ -235,7 +228,7 @@ def _plain(cell: object) -> str:
 def _is_parquet(file: Path) -> bool:
     if file.is_dir():
         return True
-    with open_file(file) as opened:
+    with paths.open_file(file) as opened:
         return opened.read(4) == b"PAR1"
 
 
@@ -282,9 +275,9 @@ def _check_folder(folder: Path) -> None:
         raise ValueError("the folder holds no *.parquet file")
     for file in files:
         try:
-            check_regular(file)
-        except UnfitFileError as error:
-            raise UnfitFileError(f"{shown(file.name)} {error}") from None
+            paths.check_regular(file)
+        except paths.UnfitFileError as error:
+            raise paths.UnfitFileError(f"{shown(file.name)} {error}") from None
 
 
 def _check_rows(rows: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -106,6 +106,20 @@ class Program(Protocol):
 
         The result must not depend on the order of messages of the same kind.
         """
+
+
+class Silent:
+    """The base class of programs that send nothing; a subclass defines :meth:`change`."""
+
+    silent: ClassVar[bool] = True
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Change the tables of a bucket."""
+        raise NotImplementedError
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        self.change(bucket, tables)
+        return {}
 
 
 @dataclass(frozen=True)

@@ -19,30 +19,7 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.distributions import (
-    Histograms,
-    column_of,
-    histogram_metrics,
-    histogram_of,
-    number_of,
-    statistics,
-)
-from scribe_spark.measures.latency import count_values
-from scribe_spark.measures.measure import (
-    PUBLICATION,
-    SCHEDULE,
-    Distribution,
-    Found,
-    Measure,
-    Metric,
-    RunTables,
-    collected_metrics,
-    every_system,
-    forwards,
-    keeps_children,
-    publications_of,
-)
-from scribe_spark.measures.stress import EDGE_COLUMNS, PACKET_NUMBERS
+from scribe_spark.measures import distributions, latency, measure, stress
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.rounds.declaration import IP, MESH, System
 from scribe_spark.runtime.batches import Batches, by_text
@@ -58,36 +35,36 @@ _EDGES = f"system string, merged boolean, {EDGES}"
 _OF_PAYLOAD = {"kind": [PAYLOAD]}
 
 
-def payload_copies(run: RunTables) -> Batches:
+def payload_copies(run: measure.RunTables) -> Batches:
     """Return all copies of publications that nodes send to nodes: `stress.EDGE_COLUMNS`.
 
     In a run with a schedule, the column ``group`` contains the publication.
     """
-    if SCHEDULE in run:
+    if measure.SCHEDULE in run:
         return _scheduled_copies(run)
-    edges = run.batches("tree_edges", EDGE_COLUMNS)
+    edges = run.batches("tree_edges", stress.EDGE_COLUMNS)
     if "copies" not in run:
         return edges
     copies = run.batches("copies", ["system", "group", "kind", *_ENDS], _OF_PAYLOAD)
     return Batches.union([edges, _as_edges(copies)])
 
 
-def payload_bytes(run: RunTables) -> Batches:
+def payload_bytes(run: measure.RunTables) -> Batches:
     """Return the copies of a run with a schedule, with their size in bytes as ``packets``."""
-    published = publications_of(run)
+    published = measure.publications_of(run)
     assert published is not None
     return _scheduled_copies(run, published.size)
 
 
-def _scheduled_copies(run: RunTables, size: np.ndarray | None = None) -> Batches:
+def _scheduled_copies(run: measure.RunTables, size: np.ndarray | None = None) -> Batches:
     merged = [system.name for system in run.systems if system.family == IP]
-    copies = run.batches("copies", ["system", "kind", PUBLICATION, *_ENDS], _OF_PAYLOAD)
-    return _as_edges(copies, size, PUBLICATION, merged)
+    copies = run.batches("copies", ["system", "kind", measure.PUBLICATION, *_ENDS], _OF_PAYLOAD)
+    return _as_edges(copies, size, measure.PUBLICATION, merged)
 
 
-def kept_links(run: RunTables) -> Batches:
+def kept_links(run: measure.RunTables) -> Batches:
     """Return the links on which nodes send, once for all publications of a group: as edges."""
-    edges = run.batches("tree_edges", EDGE_COLUMNS)
+    edges = run.batches("tree_edges", stress.EDGE_COLUMNS)
     meshes = [system.name for system in run.systems if system.family == MESH]
     if not meshes or "copies" not in run:
         return edges
@@ -96,7 +73,7 @@ def kept_links(run: RunTables) -> Batches:
     return Batches.union([edges, _as_edges(Batches.of(pairs))])
 
 
-def control_messages(run: RunTables) -> Batches | None:
+def control_messages(run: measure.RunTables) -> Batches | None:
     """Return all control messages that systems report, of joins and of publications, as edges.
 
     The number of messages is the column ``packets``; the result is None without any.
@@ -163,31 +140,46 @@ def duplicate_numbers(copies: int, receipts: Histogram) -> dict[str, float | Non
     }
 
 
-def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float | None]]:
+def _collect_duplicates(run: measure.RunTables) -> dict[str, dict[str, float | None]]:
     """Count the copies that reach each node of each group."""
     if "copies" not in run:
         return {}
-    message = PUBLICATION if SCHEDULE in run else "group"
-
-    def copies(batch: pa.RecordBatch) -> Columns:
-        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-        names = {"group": message, "receiver": "receiver", "first": "first"}
-        columns = {n: payload.column(of).cast(pa.int64()).to_numpy() for n, of in names.items()}
-        return columns | {"copies": np.ones(len(payload), dtype=np.int64)}
+    message = measure.PUBLICATION if measure.SCHEDULE in run else "group"
 
     def count(added: Columns) -> Columns:
         late = added["copies"] - added["first"]
         _, (first, value), nodes = distinct_rows(added["first"], late)
         return {"first": first, "value": value, "count": nodes}
 
-    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"])
-    keys, values = ("group", "receiver"), ("first", "copies")
     found = {}
-    for system, of in _count_sums(rows, copies, keys, values, run.buckets, count).items():
+    for system, of in _count_by_receiver(run, message, count).items():
         sent = int((of["count"] * (of["first"] + of["value"])).sum())
         receipts = take(of, of["first"] > 0)
         found[system] = duplicate_numbers(sent, add_counts(receipts["value"], receipts["count"]))
     return found
+
+
+def _count_by_receiver(
+    run: measure.RunTables,
+    message: str,
+    count: Callable[[Columns], Columns],
+    publication_of: Callable[[np.ndarray], np.ndarray] = np.asarray,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return ``count(sums)`` of each system's copies, summed by publication and receiver.
+
+    The column `message` has the parts of publications, or the publications.
+    """
+
+    def copies(batch: pa.RecordBatch) -> Columns:
+        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
+        names = (message, "receiver", "first")
+        of, node, first = (payload.column(name).cast(pa.int64()).to_numpy() for name in names)
+        columns = {"publication": publication_of(of), "receiver": node, "first": first}
+        return columns | {"copies": np.ones(len(payload), dtype=np.int64)}
+
+    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"])
+    keys, values = ("publication", "receiver"), ("first", "copies")
+    return _count_sums(rows, copies, keys, values, run.buckets, count)
 
 
 def _count_sums(
@@ -233,11 +225,11 @@ _DUPLICATES = {
     "duplicates.max": ("copies", f"Maximum of {_AFTER_FIRST}."),
 }
 
-DUPLICATES = Measure(
+DUPLICATES = measure.Measure(
     "duplicates",
     collect=_collect_duplicates,
     early=True,
-    metrics=collected_metrics("duplicates", _SECTION, _DUPLICATES, forwards),
+    metrics=measure.collected_metrics("duplicates", _SECTION, _DUPLICATES, measure.forwards),
 )
 
 
@@ -269,25 +261,14 @@ def numbers_of_parts(counted: Columns) -> dict[str, float]:
     }
 
 
-def _collect_parts(run: RunTables) -> dict[str, dict[str, float]]:
+def _collect_parts(run: measure.RunTables) -> dict[str, dict[str, float]]:
     """Return, by system and metric, the parts that nodes get beyond those that they need."""
-    published = publications_of(run)
+    published = measure.publications_of(run)
     assert published is not None
     assert run.config is not None
     parts = Parts.of(run.config.bandwidth)
-
-    def copies(batch: pa.RecordBatch) -> Columns:
-        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-        message, node = (payload.column(name).to_numpy() for name in (PUBLICATION, "receiver"))
-        first = payload.column("first").cast(pa.int64()).to_numpy()
-        ones = np.ones(len(payload), dtype=np.int64)
-        of = {"publication": parts.publication(message), "receiver": node}
-        return of | {"first": first, "copies": ones}
-
-    rows = run.batches("copies", ["system", PUBLICATION, "receiver", "kind", "first"])
-    keys, values = ("publication", "receiver"), ("first", "copies")
     count = partial(parts_beyond, parts, published.size)
-    counted = _count_sums(rows, copies, keys, values, run.buckets, count)
+    counted = _count_by_receiver(run, measure.PUBLICATION, count, parts.publication)
     return {system: numbers_of_parts(of) for system, of in counted.items()}
 
 
@@ -302,19 +283,19 @@ _PARTS = {
     "parts.bytes_beyond.mean": ("B", "Mean size of these parts: bytes beyond the payload."),
 }
 
-PARTS = Measure(
+PARTS = measure.Measure(
     "parts",
     used_when=lambda config: config.bandwidth.parts is not None,
     collect=_collect_parts,
     early=True,
-    metrics=collected_metrics("parts", _SECTION, _PARTS, every_system),
+    metrics=measure.collected_metrics("parts", _SECTION, _PARTS, measure.every_system),
 )
 
 
 # --- control messages and state of each node
 
 
-def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame | None:
+def _by_node(run: measure.RunTables, table: str, node: str, value: str) -> pd.DataFrame | None:
     """Sum a column of a table for each node; count the nodes with each sum, zero included."""
     if table not in run:
         return None
@@ -322,11 +303,11 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     def columns(batch: pa.RecordBatch) -> Columns:
         return {"node": batch.column(node).to_numpy(), "value": batch.column(value).to_numpy()}
 
-    def count(sums: Columns) -> Columns:
-        return count_values(sums["value"])
-
     entries, rows = run.batches(table, ["system", node, value]), []
-    counted = _count_sums(entries, columns, ("node",), ("value",), run.buckets, count)
+    counted = _count_sums(
+        *(entries, columns, ("node",), ("value",), run.buckets),
+        lambda sums: latency.count_values(sums["value"]),
+    )
     for system, of_nodes in counted.items():
         all_nodes = add_counts(of_nodes["value"], of_nodes["count"]).with_zeros(run.nodes)
         every = zip(all_nodes.values, all_nodes.counts, strict=True)
@@ -343,31 +324,33 @@ def _sends_control(system: System) -> bool:
     return system.control or system.joins_by_edges
 
 
-def _or_tree(measure: str, tree_measure: str, is_read_off: Callable[[System], bool]) -> Histograms:
+def _or_tree(
+    name: str, name_in_trees: str, is_read_off: Callable[[System], bool]
+) -> distributions.Histograms:
     """Return a function that returns the histogram of a measure of a system."""
 
-    def histogram(found: Found, system: str) -> Histogram | None:
-        reported, known = histogram_of(measure)(found, system), find_system(system)
+    def histogram(found: measure.Found, system: str) -> Histogram | None:
+        reported, known = distributions.histogram_of(name)(found, system), find_system(system)
         if reported is None and known is not None and is_read_off(known):
-            return histogram_of(tree_measure)(found, system)
+            return distributions.histogram_of(name_in_trees)(found, system)
         return reported
 
     return histogram
 
 
-STATE = Measure(
+STATE = measure.Measure(
     "state",
     distributions=(
-        Distribution(
+        measure.Distribution(
             "state", _SECTION, lambda run: _by_node(run, "system_state", "node", "entries")
         ),
     ),
-    metrics=histogram_metrics(
+    metrics=distributions.histogram_metrics(
         "state",
         _SECTION,
         "entries that a node stores for all groups, over all nodes (in trees: children)",
-        keeps_children,
-        statistics("entries", "mean", "max"),
+        measure.keeps_children,
+        distributions.statistics("entries", "mean", "max"),
         _or_tree("state", "children_entries", lambda system: system.family != MESH),
     ),
 )
@@ -383,7 +366,7 @@ def _has_mesh(system: System) -> bool:
     return _MESH_LINKS in system.measures_of_worlds
 
 
-def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
+def _collect_mesh(run: measure.RunTables) -> dict[str, dict[str, float]]:
     """Return the mean number of mesh links of a subscriber, by system."""
     if "system_state" not in run or not any(map(_has_mesh, run.systems)):
         return {}
@@ -402,11 +385,11 @@ def _collect_mesh(run: RunTables) -> dict[str, dict[str, float]]:
 
 _MEAN_MESH = f"{_MESH_LINKS}.mean"
 
-MESH_LINKS = Measure(
+MESH_LINKS = measure.Measure(
     _MESH_LINKS,
     collect=_collect_mesh,
     early=True,
-    metrics=collected_metrics(
+    metrics=measure.collected_metrics(
         _MESH_LINKS,
         _SECTION,
         {_MEAN_MESH: ("links per membership", "Mean number of mesh links of a member or source.")},
@@ -418,37 +401,39 @@ MESH_LINKS = Measure(
 _CONTROL_STRESS = _or_tree("control_stress", "link_stress", _joins_by_edges)
 
 
-CONTROL = Measure(
+CONTROL = measure.Measure(
     "control",
     distributions=(
-        Distribution(
+        measure.Distribution(
             "join_messages", _SECTION, lambda run: _by_node(run, "control", "receiver", "messages")
         ),
-        Distribution("control_stress", _SECTION, column_of("control_stress", "packets")),
+        measure.Distribution(
+            "control_stress", _SECTION, distributions.column_of("control_stress", "packets")
+        ),
     ),
     metrics=(
-        *histogram_metrics(
+        *distributions.histogram_metrics(
             "join_messages",
             _SECTION,
             "control messages that a node receives while members join, over all nodes",
             _sends_control,
-            statistics("messages", "mean", "max"),
+            distributions.statistics("messages", "mean", "max"),
             _or_tree("join_messages", "children_entries", _joins_by_edges),
         ),
-        *histogram_metrics(
+        *distributions.histogram_metrics(
             "control_stress",
             _SECTION,
             "control packets on a directed link, while members join",
             _sends_control,
-            PACKET_NUMBERS,
+            stress.PACKET_NUMBERS,
             _CONTROL_STRESS,
         ),
-        Metric(
+        measure.Metric(
             "control_packets",
             "packets",
             _SECTION,
             "Packets of control messages on all links together, while members join.",
-            number_of(_CONTROL_STRESS, lambda packets, _: packets.sum),
+            distributions.number_of(_CONTROL_STRESS, lambda packets, _: packets.sum),
             _sends_control,
         ),
     ),

@@ -22,19 +22,9 @@ from scribe_spark.core.keys import common_keys
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
+from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import column_of, histogram_metrics, statistics
 from scribe_spark.measures.latency import MS, BySystem
-from scribe_spark.measures.measure import (
-    PUBLICATION,
-    Distribution,
-    Measure,
-    Metric,
-    RunTables,
-    ScheduledMessages,
-    collected,
-    forwards,
-    with_publication,
-)
 from scribe_spark.measures.overlay import group_of_rank_1, sizes_of_groups
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, ROWS, arrow_table
@@ -109,7 +99,7 @@ def group_delay(
     latencies: BySystem,
     sizes: pa.Table,
     of_members: Mapping[str, Columns],
-    published: ScheduledMessages | None = None,
+    published: measure.ScheduledMessages | None = None,
 ) -> pa.Table:
     """Return RAD and RMD of every group with a delivery: `schemas.GROUP_DELAY`.
 
@@ -147,7 +137,7 @@ def group_penalties(
 
 
 #: The columns that name a delivery, the most significant first.
-_KEYS = (PUBLICATION, "group", "node")
+_KEYS = (measure.PUBLICATION, "group", "node")
 
 #: The prefixes of tables: sums of delays, and RDPs; a system's name follows.
 _SUMS, _RATIOS = "sums of ", "ratios of "
@@ -206,29 +196,35 @@ def _of_same_members(
 # --- the measure
 
 
-def _collect(run: RunTables) -> dict[str, dict[str, float]]:
+def _collect(run: measure.RunTables) -> dict[str, dict[str, float]]:
     """Return RAD, RMD and RDP of the largest group (rank 1) by system."""
     largest = group_of_rank_1(sizes_of_groups(run))
     if largest is None:
         return {}
-    columns = with_publication(run, "system", "group", "node", "delay_ms")
+    columns = measure.with_publication(run, "system", "group", "node", "delay_ms")
     deliveries = run.batches("deliveries", columns, {"group": [largest]})
-    forwarding = [system.name for system in run.systems if forwards(system)]
+    forwarding = [system.name for system in run.systems if measure.forwards(system)]
     return group_penalties(deliveries, largest, forwarding, run.buckets)
 
 
-def _of_largest(name: str, unit: str, figure: str, definition: str, found_as: str) -> Metric:
+def _of_largest(
+    name: str, unit: str, figure: str, definition: str, found_as: str
+) -> measure.Metric:
     """Return a metric of the largest group: the result `found_as` of :func:`_collect`."""
-    return Metric(name, unit, figure, definition, collected("delay", found_as), forwards)
+    return measure.Metric(
+        name, unit, figure, definition, measure.collected("delay", found_as), measure.forwards
+    )
 
 
-def _ratio_metrics(name: str, delay: str) -> tuple[Metric, ...]:
+def _ratio_metrics(name: str, delay: str) -> tuple[measure.Metric, ...]:
     """Return the metrics of RAD or RMD, the ratio of members' mean or greatest delays."""
     ratio = f"{delay} / that by IP multicast"
     of_groups = f"{name.upper()} of a group ({ratio}), over the groups"
     of_largest = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."
     return (
-        *histogram_metrics(name, "7", of_groups, forwards, statistics("x", "median", "max")),
+        *histogram_metrics(
+            name, "7", of_groups, measure.forwards, statistics("x", "median", "max")
+        ),
         _of_largest(f"{name}.largest", "x", "7", of_largest, name),
     )
 
@@ -240,14 +236,14 @@ _RDP_METRICS = {
 }
 _RDP = "RDP (delay / delay by IP multicast) over the members of the largest group"
 
-DELAY = Measure(
+DELAY = measure.Measure(
     "delay",
     collect=_collect,
     early=True,
     distributions=(
-        Distribution("rad", "7", column_of("group_delay", "rad", forwards)),
-        Distribution("rmd", "7", column_of("group_delay", "rmd", forwards)),
-        Distribution("depth", "III", column_of("deliveries", "hops", forwards)),
+        measure.Distribution("rad", "7", column_of("group_delay", "rad", measure.forwards)),
+        measure.Distribution("rmd", "7", column_of("group_delay", "rmd", measure.forwards)),
+        measure.Distribution("depth", "III", column_of("deliveries", "hops", measure.forwards)),
     ),
     metrics=(
         *_ratio_metrics("rad", "mean delay of its members"),
@@ -260,7 +256,7 @@ DELAY = Measure(
             "depth",
             "III",
             "number of hops from the root to a member, over all members of all groups",
-            forwards,
+            measure.forwards,
             statistics("hops", "mean", "max"),
         ),
     ),

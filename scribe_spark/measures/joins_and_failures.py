@@ -22,16 +22,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import in_series
-from scribe_spark.measures.distributions import histogram_metrics, values_in
-from scribe_spark.measures.measure import (
-    Distribution,
-    Found,
-    Measure,
-    Metric,
-    RunTables,
-    collected_metrics,
-)
-from scribe_spark.measures.stress import PACKET_NUMBERS, count_stress, link_stress
+from scribe_spark.measures import distributions, measure, stress
 from scribe_spark.multicast import FAILURES as COSTS
 from scribe_spark.multicast import conformed, refuse
 from scribe_spark.runtime.batches import Batches
@@ -54,7 +45,7 @@ def join_stress(
     has, for each system, the system whose trees it changes.
     """
     sent = extra.withColumn("merged", F.lit(False))
-    added = link_stress(count_stress(sent, underlay, buckets)).frame
+    added = stress.link_stress(stress.count_stress(sent, underlay, buckets)).frame
     started = F.create_map(*(F.lit(name) for pair in joins_after.items() for name in pair))
     first = extra.select("system").distinct().withColumn("first", started[F.col("system")])
     of_first = links.withColumnRenamed("system", "first").join(F.broadcast(first), "first", "inner")
@@ -70,7 +61,7 @@ def sends_more_joins(system: System) -> bool:
     return system.joins_after is not None
 
 
-def _collect_joins(run: RunTables) -> dict[str, dict[str, Any]]:
+def _collect_joins(run: measure.RunTables) -> dict[str, dict[str, Any]]:
     """Return ``overloaded``, ``extra_joins`` and ``probes_per_join`` by system."""
     if "extra_joins" not in run:
         return {}
@@ -91,7 +82,7 @@ def _collect_joins(run: RunTables) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _packets(run: RunTables) -> Batches | None:
+def _packets(run: measure.RunTables) -> Batches | None:
     if "extra_joins" not in run or run.underlay is None or not run.underlay.kernel.has_links:
         return None
     joins_after = {s.name: s.joins_after for s in run.systems if s.joins_after is not None}
@@ -99,7 +90,7 @@ def _packets(run: RunTables) -> Batches | None:
         return None
     tables = run["extra_joins"], run["link_stress"]
     joining = join_stress(*tables, run.underlay, joins_after, run.buckets)
-    return values_in(Batches.of(joining, ["system", "packets"]), "packets")
+    return distributions.values_in(Batches.of(joining, ["system", "packets"]), "packets")
 
 
 _OVERLOADED = {
@@ -115,22 +106,24 @@ _NOTES = {
     "probes_per_join": "probes / (JOINs of members and of dropped children)",
 }
 
-JOINING = Measure(
+JOINING = measure.Measure(
     "joining",
     collect=_collect_joins,
     early=True,
-    distributions=(Distribution("join_stress", "IV.E", _packets),),
+    distributions=(measure.Distribution("join_stress", "IV.E", _packets),),
     metrics=(
         *(
             replace(metric, note=_NOTES[metric.name])
             for metric in (
-                *collected_metrics("joining", "IV.E", _OVERLOADED, lambda system: system.limited),
-                *collected_metrics("joining", "IV.E", _JOINS, sends_more_joins),
+                *measure.collected_metrics(
+                    "joining", "IV.E", _OVERLOADED, lambda system: system.limited
+                ),
+                *measure.collected_metrics("joining", "IV.E", _JOINS, sends_more_joins),
             )
         ),
-        *histogram_metrics(
+        *distributions.histogram_metrics(
             *("join_stress", "IV.E", "packets on a directed link, when every member joins"),
-            *(sends_more_joins, PACKET_NUMBERS),
+            *(sends_more_joins, stress.PACKET_NUMBERS),
         ),
     ),
 )
@@ -155,7 +148,7 @@ def _compared(system: System) -> bool:
     return system.failures_beside is not None
 
 
-def _collect_failures(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
+def _collect_failures(run: measure.RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
     """Return system -> depth -> (failures, sums of costs), also of the reference systems."""
     wanted = {name for s in run.systems if _compared(s) for name in (s.name, s.failures_beside)}
     found = {}
@@ -179,7 +172,7 @@ def _sums(system: str, row: Row) -> tuple[int, ...]:
 
 
 def _mean(beside: str | None, cost: str, low: int, high: int | None) -> Callable[..., Any]:
-    def value(found: Found, system: str) -> float | None:
+    def value(found: measure.Found, system: str) -> float | None:
         by_depth = found.collected.get("failures", {}).get(beside or system, {})
         last = math.inf if high is None else high
         mine = [of for depth, of in by_depth.items() if low <= depth <= last]
@@ -189,7 +182,7 @@ def _mean(beside: str | None, cost: str, low: int, high: int | None) -> Callable
     return value
 
 
-def _metrics() -> Iterator[Metric]:
+def _metrics() -> Iterator[measure.Metric]:
     others = {system.failures_beside for system in all_systems()} - {None}
     for low, high in _DEPTHS:
         name = f"{low}" if low == high else f"{low}_and_deeper" if high is None else f"{low}_{high}"
@@ -198,7 +191,7 @@ def _metrics() -> Iterator[Metric]:
                 beside = None if other is None else find_system(other)
                 suffix = "" if beside is None else f".{beside.name}"
                 whose = "the tree" if beside is None else f"a {beside.label} tree"
-                yield Metric(
+                yield measure.Metric(
                     f"failure.depth_{name}.{cost}{suffix}",
                     unit,
                     None,
@@ -209,4 +202,6 @@ def _metrics() -> Iterator[Metric]:
                 )
 
 
-FAILURES = Measure("failures", metrics=tuple(_metrics()), collect=_collect_failures, early=True)
+FAILURES = measure.Measure(
+    "failures", metrics=tuple(_metrics()), collect=_collect_failures, early=True
+)

@@ -24,18 +24,7 @@ from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.keys import order_of
 from scribe_spark.engine.exchange import count_in_buckets, send
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.measures.measure import (
-    PUBLICATION,
-    SCHEDULE,
-    Found,
-    Measure,
-    Metric,
-    RunTables,
-    ScheduledMessages,
-    every_system,
-    publications_of,
-    with_publication,
-)
+from scribe_spark.measures import measure
 from scribe_spark.measures.within import DOWN, NEVER, NODE, REPLY, WEIGHT, Asked, Sources
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches, by_text
@@ -212,7 +201,7 @@ def collect_latencies(
     system has a row for each publication, even if the publication reaches nobody.  With a column
     ``publication``, the column ``group`` of the result contains publications.
     """
-    message = PUBLICATION if PUBLICATION in deliveries.schema.names else "group"
+    message = measure.PUBLICATION if measure.PUBLICATION in deliveries.schema.names else "group"
     base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
     names = [_name(system, MS) for system in systems]
     names += [_name(system, IN_HOPS) for system in counted_in_hops]
@@ -297,7 +286,7 @@ def systems_below_all(found: BySystem) -> list[str]:
 
 
 def latency_rows(
-    found: BySystem, publication: int = 0, published: ScheduledMessages | None = None
+    found: BySystem, publication: int = 0, published: measure.ScheduledMessages | None = None
 ) -> pa.Table:
     """Return `schemas.LATENCY` of one publication per group, or of a schedule's publications."""
     parts = []
@@ -331,31 +320,33 @@ def latency_counts(found: BySystem) -> pa.Table:
 # --- the measure
 
 
-def _collect(run: RunTables) -> dict[tuple[str, str], Latencies]:
+def _collect(run: measure.RunTables) -> dict[tuple[str, str], Latencies]:
     by_hops = [
         system.name
         for system in run.systems
         if system.may_go_by_hops and system.clock_of(run.config) == HOPS
     ]
     asked, systems = run.asked, [system.name for system in run.systems]
-    columns = with_publication(run, *LATENCY_COLUMNS, *(() if asked is None else ("node",)))
+    columns = measure.with_publication(run, *LATENCY_COLUMNS, *(() if asked is None else ("node",)))
     sources = _sources(run) if asked is not None and asked.replies is not None else None
     deliveries = run.batches("deliveries", columns)
     found = collect_latencies(deliveries, systems, by_hops, run.buckets, asked, sources)
     if asked is None or not asked.several:
         return found
-    published = publications_of(run)
+    published = measure.publications_of(run)
     assert published is not None
     for of in found.values():
         of.publications[GROUP_OF] = published.group[of.publications["group"]]
     return found
 
 
-def _sources(run: RunTables) -> Sources:
+def _sources(run: measure.RunTables) -> Sources:
     """Return the sources of publications: by the schedule, or the roots of IP multicast's trees."""
-    if SCHEDULE in run:
-        rows = run.collect(SCHEDULE, [PUBLICATION, "node"]).sort_by(PUBLICATION)
-        return Sources(rows.column(PUBLICATION).to_numpy(), rows.column("node").to_numpy())
+    if measure.SCHEDULE in run:
+        rows = run.collect(measure.SCHEDULE, [measure.PUBLICATION, "node"]).sort_by(
+            measure.PUBLICATION
+        )
+        return Sources(rows.column(measure.PUBLICATION).to_numpy(), rows.column("node").to_numpy())
     tops = run.batches("tree_edges", ["system", "group", "parent"])
     tops = tops.among("system", [baseline().name]).then(_distinct_tops, _TOPS)
     found = tops.to_arrow()
@@ -374,26 +365,26 @@ def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pydict({"group": group, "parent": parent})
 
 
-def _number(unit: str, name: str) -> Callable[[Found, str], float | None]:
-    def value(found: Found, system: str) -> float | None:
+def _number(unit: str, name: str) -> Callable[[measure.Found, str], float | None]:
+    def value(found: measure.Found, system: str) -> float | None:
         latencies = found.collected.get("latency", {}).get((system, unit))
         return None if latencies is None else latencies.numbers.get(name)
 
     return value
 
 
-def _reached(found: Found, system: str) -> float | None:
+def _reached(found: measure.Found, system: str) -> float | None:
     latencies = found.collected.get("latency", {}).get((system, MS))
     return None if latencies is None else latencies.reached
 
 
-_REACHED = Metric(
+_REACHED = measure.Metric(
     "reached",
     "of members",
     None,
     "Share of the members except sources that get the message, over all publications.",
     _reached,
-    every_system,
+    measure.every_system,
 )
 
 #: The words of definitions for each statistic over all deliveries.
@@ -406,12 +397,12 @@ _OVER_DELIVERIES = {
 _WORDS = {"median": "Median", "p95": "The 95th percentile"}
 
 
-def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, ...]:
+def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[measure.Metric, ...]:
     """Return the metrics of latencies in one unit."""
     latency, time = latency_names(unit)
     what = "hops from the source" if unit == IN_HOPS else "time from the publication"
     of = [
-        Metric(
+        measure.Metric(
             f"{latency}.{name}",
             unit,
             None,
@@ -422,7 +413,7 @@ def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, .
         for name, words in _OVER_DELIVERIES.items()
     ]
     of += [
-        Metric(
+        measure.Metric(
             f"{time}_{x}.{name}",
             unit,
             None,
@@ -437,13 +428,13 @@ def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[Metric, .
     return tuple(of)
 
 
-LATENCY_MEASURE = Measure(
+LATENCY_MEASURE = measure.Measure(
     "latency",
     collect=_collect,
     early=True,
     metrics=(
         _REACHED,
-        *_metrics_in(MS, every_system),
+        *_metrics_in(MS, measure.every_system),
         *_metrics_in(IN_HOPS, lambda system: system.may_go_by_hops),
     ),
 )

@@ -22,13 +22,7 @@ import pyarrow.compute as pc
 from scribe_spark import schemas
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, play_lazily, send
-from scribe_spark.measures.distributions import (
-    Statistic,
-    column_of,
-    histogram_metrics,
-    statistics,
-    values_in,
-)
+from scribe_spark.measures import distributions
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
 from scribe_spark.measures.stress import NEIGHBOURS, rows_of_counts
 from scribe_spark.multicast import PAYLOAD
@@ -185,22 +179,24 @@ def _on_core_links(run: RunTables) -> Batches | None:
     if "link_bytes" in run:
         size, table, column = 1, "link_bytes", "bytes"
     rows = run.batches(table, ["system", "kind", column]).among("kind", [CORE])
-    return values_in(rows, column, size)
+    return distributions.values_in(rows, column, size)
 
 
 #: Numbers over all core links, with those without bytes.
 _OF_CORE = {
-    "mean": Statistic("B", "Mean {what}.", lambda carried, size: carried.mean(size.core_links)),
-    "max": Statistic("B", "Greatest {what}.", lambda carried, _: carried.max),
+    "mean": distributions.Statistic(
+        "B", "Mean {what}.", lambda carried, size: carried.mean(size.core_links)
+    ),
+    "max": distributions.Statistic("B", "Greatest {what}.", lambda carried, _: carried.max),
 }
 
 #: The metrics of bytes of nodes, of runs and of rounds.
 NODE_BYTE_METRICS = tuple(
     metric
     for name, what in _OF_NODES.values()
-    for metric in histogram_metrics(
+    for metric in distributions.histogram_metrics(
         *(name, _SECTION, f"{what}, over all nodes", every_system),
-        statistics("B", "mean", "p95", "max"),
+        distributions.statistics("B", "mean", "p95", "max"),
     )
 )
 
@@ -209,14 +205,14 @@ BYTES = Measure(
     used_when=lambda config: config.bandwidth.has_sizes,
     distributions=(
         *(
-            Distribution(name, _SECTION, column_of("bytes", column))
+            Distribution(name, _SECTION, distributions.column_of("bytes", column))
             for column, name in NODE_BYTES.items()
         ),
         Distribution("core_bytes", _SECTION, _on_core_links),
     ),
     metrics=(
         *NODE_BYTE_METRICS,
-        *histogram_metrics(
+        *distributions.histogram_metrics(
             "core_bytes",
             _SECTION,
             "payload bytes of a directed core link, over all of them",

@@ -15,29 +15,22 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import (
-    Rows,
-    distinct,
-    divided,
-    find_sorted,
-    run_starts,
-    sums_at,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, Silent, append
+from scribe_spark.measures import delay, latency, stress
 from scribe_spark.measures.copies import (
     DUPLICATES,
     PARTS,
@@ -46,28 +39,6 @@ from scribe_spark.measures.copies import (
     parts_beyond,
 )
 from scribe_spark.measures.coverage import coverage_metrics, coverage_tables
-from scribe_spark.measures.delay import (
-    DELAY,
-    add_delays,
-    delay_sums,
-    penalties,
-    ratios_of_groups,
-    rdp_ratios,
-)
-from scribe_spark.measures.latency import (
-    GROUP_OF,
-    IN_HOPS,
-    LATENCY_MEASURE,
-    MS,
-    THOUSANDTHS,
-    UNITS,
-    BySystem,
-    Latencies,
-    add_expected,
-    count_values,
-    latency_names,
-    publication_latencies,
-)
 from scribe_spark.measures.measure import Found, Measure, Metric, Size, metric_values
 from scribe_spark.measures.parts import (
     NodeParts,
@@ -76,14 +47,6 @@ from scribe_spark.measures.parts import (
     coverage_rows_of_parts,
     numbers_of_values,
     rows_of_parts,
-)
-from scribe_spark.measures.stress import (
-    CHILDREN,
-    LINK_STRESS,
-    NODE_STRESS,
-    PacketsOnLinks,
-    count_children,
-    packets_of,
 )
 from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
 from scribe_spark.pastry.states import NodeProgram
@@ -104,8 +67,10 @@ def _metrics_of(*measures: Measure) -> tuple[Metric, ...]:
     return tuple(metric for metric in every if metric.name not in _OF_RUNS)
 
 
-_PACKETS = _metrics_of(LINK_STRESS)
-_METRICS = _metrics_of(DELAY, LATENCY_MEASURE, NODE_STRESS, DUPLICATES, PARTS, LINK_STRESS)
+_PACKETS = _metrics_of(stress.LINK_STRESS)
+_METRICS = _metrics_of(
+    delay.DELAY, latency.LATENCY_MEASURE, stress.NODE_STRESS, DUPLICATES, PARTS, stress.LINK_STRESS
+)
 
 #: The measures of rounds alone.
 _REACHED = {"multicasts": "groups", "multicasts.reached": "of members"}
@@ -119,7 +84,7 @@ def multicast_units(
     own = {
         f"{system}.{name}": unit
         for name, unit in units.items()
-        if by_hops or not name.startswith(latency_names(IN_HOPS))
+        if by_hops or not name.startswith(latency.latency_names(latency.IN_HOPS))
     }
     return own | {f"{other}.{one.name}": one.unit for other in beside for one in _PACKETS}
 
@@ -152,13 +117,13 @@ class SystemTables:
         place = np.column_stack([self.multicasts.group, self.tree])
         is_first = np.zeros(len(self.tree), dtype=bool)
         is_first[np.unique(place, axis=0, return_index=True)[1]] = True
-        for tree in distinct(self.tree).tolist():
+        for tree in arrays.distinct(self.tree).tolist():
             yield tree, np.flatnonzero((is_first & (self.tree == tree))[of])
 
     @property
     def publications(self) -> int:
         """The number of publications whose multicasts are measured."""
-        return len(distinct(self.first_parts))
+        return len(arrays.distinct(self.first_parts))
 
     @cached_property
     def first_parts(self) -> np.ndarray:
@@ -175,7 +140,7 @@ class SystemTables:
 
 
 @dataclass(frozen=True)
-class Reached(Rows):
+class Reached(arrays.Rows):
     """m deliveries to members other than the node where the multicast starts; shapes (m,)."""
 
     #: int64: the index of the multicast; of several parts, that of the publication's first one.
@@ -222,7 +187,9 @@ class InBucket:
     def reached(self) -> Reached:
         """The deliveries (`rounds.system.DELIVERED`) to members, except a multicast's start."""
         came, multicasts = self.delivered, self.of.multicasts
-        is_member = find_sorted(self.members, key_of([came["group"], came["node"]], self.size)) >= 0
+        is_member = (
+            arrays.find_sorted(self.members, key_of([came["group"], came["node"]], self.size)) >= 0
+        )
         came = take(came, is_member & (came["node"] != multicasts.start[came["of"]]))
         of, node = came["of"], came["node"]
         hops = multicasts.hops[of] + came["hops"]
@@ -244,7 +211,7 @@ class InBucket:
 
     def _of_multicasts(self, table: str, names: tuple[str, ...]) -> Columns:
         """Return the rows of a table that belong to the multicasts."""
-        rows = self.tables.get(table) or dict.fromkeys(names, whole_numbers())
+        rows = self.tables.get(table) or dict.fromkeys(names, arrays.whole_numbers())
         of = self.of.multicasts.find(rows["group"], rows["publication"])
         mine, rows = of >= 0, {**rows, "of": of}
         return rows if mine.all() else take(rows, mine)
@@ -257,7 +224,7 @@ class InBucket:
         columns = [self.copies[name] for name in ("group", "sender", "to")]
         order = np.lexsort(columns[::-1])
         columns = [column[order] for column in columns]
-        first = run_starts(*columns)
+        first = arrays.run_starts(*columns)
         return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
 
     def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
@@ -343,7 +310,7 @@ class MulticastMeasures:
         collected: dict[str, Any] = {}
         if "node_stress" in self.names:
             live, receipts = counted.total(_LIVE), counted.histogram(_DUPLICATES)
-            for name in CHILDREN:
+            for name in stress.CHILDREN:
                 histograms[of.name, name] = counted.histogram(name).with_zeros(live)
             copies = int(receipts.sum) + receipts.total + counted.total(_AT_STARTS)
             collected[DUPLICATES.name] = {of.name: duplicate_numbers(copies, receipts)}
@@ -357,28 +324,30 @@ class MulticastMeasures:
             if members := counted.total("members"):
                 values[f"{of.name}.multicasts.reached"] = counted.total("reached") / members
             histograms |= {(of.name, name): some for name, some in _delays(counted, taken).items()}
-            collected[DELAY.name] = {of.name: _of_largest(taken)}
-            collected[LATENCY_MEASURE.name] = self.latencies(taken, of)
+            collected[delay.DELAY.name] = {of.name: _of_largest(taken)}
+            collected[latency.LATENCY_MEASURE.name] = self.latencies(taken, of)
         systems = (of.name, *of.beside)
         if "link_stress" in self.names and len(of.multicasts):
-            on_links = {name: counted.histogram(packets_of(name)) for name in systems}
-            histograms |= {(name, LINK_STRESS.name): found for name, found in on_links.items()}
+            on_links = {name: counted.histogram(stress.packets_of(name)) for name in systems}
+            histograms |= {
+                (name, stress.LINK_STRESS.name): found for name, found in on_links.items()
+            }
         found = Found(size, histograms=histograms, collected=collected)
         for system in systems:
             of_system = metric_values(metrics, found, system)
             values |= {f"{system}.{name}": value for name, value in of_system.items()}
         return {name: float(value) for name, value in values.items()}
 
-    def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> BySystem:
+    def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> latency.BySystem:
         """Return the latencies of a system, by system and unit."""
         found = {
-            (of.name, unit): Latencies.of(rows, taken[_COUNTS_IN[unit]])
-            for unit in UNITS
+            (of.name, unit): latency.Latencies.of(rows, taken[_COUNTS_IN[unit]])
+            for unit in latency.UNITS
             if (rows := taken.get(_LATENCIES_IN[unit], {}))
         }
         for latencies in found.values():
             rows = latencies.publications
-            rows[GROUP_OF] = of.multicasts.group[rows["group"]]
+            rows[latency.GROUP_OF] = of.multicasts.group[rows["group"]]
         return found
 
     def by_part(self, taken: Mapping[str, Columns], of: SystemTables) -> list[dict[str, Any]]:
@@ -405,18 +374,18 @@ class MulticastMeasures:
     ) -> dict[int, dict[str, Histogram]]:
         """Return RAD, RMD, node stress and link stress of each tree, by tree and measure."""
         found, nodes = dict[int, dict[str, Histogram]](), counted.total(_LIVE)
-        for tree, _ in of.in_trees(whole_numbers()):
+        for tree, _ in of.in_trees(arrays.whole_numbers()):
             name = f"{of.name}{_IN_TREE}{tree}"
-            found[tree] = {LINK_STRESS.name: counted.histogram(packets_of(name))}
+            found[tree] = {stress.LINK_STRESS.name: counted.histogram(stress.packets_of(name))}
             if "node_stress" in self.names:
-                for one in CHILDREN:
+                for one in stress.CHILDREN:
                     values = counted.histogram(f"{one}{_IN_TREE}{tree}")
                     found[tree][one] = values.with_zeros(nodes)
         if _IN_TREES in taken:
-            sums = add_delays(taken[_IN_TREES])
+            sums = delay.add_delays(taken[_IN_TREES])
             in_tree = sums["group"] % (1 + max(found))
-            for name, ratios in ratios_of_groups(sums).items():
-                for tree in distinct(in_tree).tolist():
+            for name, ratios in delay.ratios_of_groups(sums).items():
+                for tree in arrays.distinct(in_tree).tolist():
                     found[tree][name] = Histogram.of(ratios[in_tree == tree])
         return found
 
@@ -432,7 +401,7 @@ class MulticastMeasures:
         multicasts = of.multicasts
 
         def names(rows: Columns) -> tuple[np.ndarray, np.ndarray]:
-            row, group = rows["group"], groups[rows[GROUP_OF]]
+            row, group = rows["group"], groups[rows[latency.GROUP_OF]]
             scheduled = multicasts.are_scheduled
             return group, multicasts.number[row] if scheduled else np.full_like(row, number)
 
@@ -446,8 +415,8 @@ class MulticastMeasures:
 _COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
 _IN_TREES = "delays in trees"
 _BEYOND = "parts beyond"
-_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in UNITS}
-_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in UNITS}
+_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in latency.UNITS}
+_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in latency.UNITS}
 MULTICASTS_MEASURED = (
     *(_COUNTED, _DELAYS, _IN_TREES, _RATIOS, _BEYOND),
     *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
@@ -480,21 +449,19 @@ SEEN = "digest of multicasts"
 
 
 @dataclass(frozen=True)
-class SeeMulticasts(NodeProgram):
+class SeeMulticasts(Silent, NodeProgram):
     """Write the table :data:`SEEN`: the digest of the rows that are measured (`InBucket.digest`).
 
     If the digests of all buckets are those of an earlier round, so are the measured tables.
     """
 
     of: SystemTables
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """See `engine.program.Silent`."""
         mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
         alive = self.environment.is_alive(np.arange(*self.bounds[bucket : bucket + 2]))
         tables[SEEN] = {"byte": np.frombuffer(mine.digest(alive), np.uint8)}
-        return {}
 
 
 @dataclass(frozen=True)
@@ -506,7 +473,7 @@ class MeasureMulticasts(NodeProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
-        packets = PacketsOnLinks(self.environment.kernel, self.bounds)
+        packets = stress.PacketsOnLinks(self.environment.kernel, self.bounds)
         mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
         if not superstep and "node_stress" in names:
             outbox[_SENT] = self._count_nodes(bucket, mine, counts)
@@ -536,7 +503,7 @@ class MeasureMulticasts(NodeProgram):
             self._note_latencies(tables, inbox[_EXPECTED], inbox.get(_LATENCY, {}))
         if superstep and "link_stress" in names:
             for _, system, links in packets.receive(inbox):
-                counts.add(packets_of(system), links["packets"])
+                counts.add(stress.packets_of(system), links["packets"])
         if columns := counts.columns():
             append(tables, _COUNTED, columns)
         return {**{kind: sent for kind, sent in outbox.items() if sent}, **packets.outbox()}
@@ -563,13 +530,13 @@ class MeasureMulticasts(NodeProgram):
             count_coverage(counts, self.measured.parts, asked, everyone, number, found.delay_us)
         if len(found):
             group, us = multicasts.group[found.of], (found.delay_us, self._base_us(found))
-            append(mine.tables, _DELAYS, delay_sums(group, *us))
+            append(mine.tables, _DELAYS, delay.delay_sums(group, *us))
             if self.of.tree is not None:
                 in_tree = group * (1 + self.of.tree.max()) + self.of.tree[found.of]
-                append(mine.tables, _IN_TREES, delay_sums(in_tree, *us))
-            latencies = {MS: found.delay_us}
+                append(mine.tables, _IN_TREES, delay.delay_sums(in_tree, *us))
+            latencies = {latency.MS: found.delay_us}
             if self.of.by_hops:
-                latencies[IN_HOPS] = found.hops * THOUSANDTHS
+                latencies[latency.IN_HOPS] = found.hops * latency.THOUSANDTHS
             start = multicasts.start[found.of]
             if asked is not None:
                 ends = (lambda: ring.router[found.node]), (lambda: ring.router[start])
@@ -580,7 +547,7 @@ class MeasureMulticasts(NodeProgram):
             due = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
             if asked is not None and asked.weights is not None:
                 weights = asked.weights.of(ring.node[mine.expected[1]])
-                due[WEIGHT] = sums_at(mine.expected[0], weights, len(expected))[of]
+                due[WEIGHT] = arrays.sums_at(mine.expected[0], weights, len(expected))[of]
             sent[_EXPECTED] = due
         in_group = np.bincount(mine.members // mine.size)
         if len(group := np.flatnonzero(in_group)):
@@ -595,31 +562,31 @@ class MeasureMulticasts(NodeProgram):
         largest = int(np.argmax(np.bincount(came["group"], came["members"])))
         own = mine.reached.take(self.of.multicasts.group[mine.reached.of] == largest)
         if len(own):
-            ratio = rdp_ratios(own.delay_us, self._base_us(own))
+            ratio = delay.rdp_ratios(own.delay_us, self._base_us(own))
             group = self.of.multicasts.group[own.of]
             append(mine.tables, _RATIOS, {"group": group, "ratio": ratio})
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
-        groups, expected = add_expected(due["of"], due["expected"])
-        none, asked = whole_numbers(), self.measured.asked
-        for unit in UNITS if self.of.by_hops else (MS,):
-            of, latency = came.get("of", none), came.get(unit, none)
-            rows = of, latency, groups, expected
+        groups, expected = latency.add_expected(due["of"], due["expected"])
+        none, asked = arrays.whole_numbers(), self.measured.asked
+        for unit in latency.UNITS if self.of.by_hops else (latency.MS,):
+            of, values = came.get("of", none), came.get(unit, none)
+            rows = of, values, groups, expected
             questions: tuple[Any, ...] = ()
-            if asked is not None and unit == MS:
+            if asked is not None and unit == latency.MS:
                 names = WEIGHT, REPLY, NODE
                 nothing = {} if came else dict.fromkeys(names, none)
                 more = {name: came[name] for name in names if name in came} or nothing
                 questions = asked, more, self._due(asked, due, groups)
-            append(tables, _LATENCIES_IN[unit], publication_latencies(*rows, *questions))
-            append(tables, _COUNTS_IN[unit], count_values(latency))
+            append(tables, _LATENCIES_IN[unit], latency.publication_latencies(*rows, *questions))
+            append(tables, _COUNTS_IN[unit], latency.count_values(values))
 
     def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read."""
         found = dict[str, np.ndarray]()
         if WEIGHT in due:
-            _, found[WEIGHT] = add_expected(due["of"], due[WEIGHT])
+            _, found[WEIGHT] = latency.add_expected(due["of"], due[WEIGHT])
         if asked.replies is not None:
             ring, start = self.environment.facts.ring, self.of.multicasts.start[of]
             found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
@@ -638,10 +605,10 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
         """Count the parts of publications that nodes got beyond those that they need."""
-        place, copies = add_expected(came["place"], came["copies"])
+        place, copies = latency.add_expected(came["place"], came["copies"])
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
-        row = find_sorted(has, place)
+        row = arrays.find_sorted(has, place)
         got = {"publication": place // mine.size, "copies": copies}
         got["first"] = np.where(row >= 0, parts[row], 0) if len(has) else 0 * row
         counted = parts_beyond(self.of.parts, self.of.multicasts.size, got)
@@ -649,15 +616,15 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts."""
-        place, copies = add_expected(came["place"], came["copies"])
+        place, copies = latency.add_expected(came["place"], came["copies"])
         multicasts = self.of.multicasts
-        of, node = divided(place, len(self.environment.facts.ring))
+        of, node = arrays.divided(place, len(self.environment.facts.ring))
         at_start = node == multicasts.root[of]
         alive = self.environment.is_alive(node)
         counts.add(_DUPLICATES, copies[alive & ~at_start] - 1)
         counts.add_total(_AT_STARTS, copies[alive & at_start].sum())
 
-    def _put_on_links(self, mine: InBucket, packets: PacketsOnLinks) -> None:
+    def _put_on_links(self, mine: InBucket, packets: stress.PacketsOnLinks) -> None:
         """Put the bucket's copies on links, and baselines' packets to the bucket's members."""
         multicasts, router, copies = (
             self.of.multicasts,
@@ -695,8 +662,8 @@ class MeasureMulticasts(NodeProgram):
     ) -> None:
         """Count nodes by their children tables, and of all entries; counts' names end with `of`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
-        group, node = divided(place, len(self.environment.facts.ring))
-        of_nodes = count_children(group, node - first, entries, last - first)
+        group, node = arrays.divided(place, len(self.environment.facts.ring))
+        of_nodes = stress.count_children(group, node - first, entries, last - first)
         for name, of_node in of_nodes.items():
             counts.add(name + of, of_node[of_node > 0])
 
@@ -708,7 +675,7 @@ def _delays(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, Histogr
     """Return histograms of RAD and RMD over groups, and of the depth of reached members."""
     if _DELAYS not in taken:
         return {}
-    of_group = ratios_of_groups(add_delays(taken[_DELAYS]))
+    of_group = delay.ratios_of_groups(delay.add_delays(taken[_DELAYS]))
     found = {name: Histogram.of(values) for name, values in of_group.items()}
     return found | {"depth": counted.histogram("depth")}
 
@@ -717,5 +684,5 @@ def _of_largest(taken: Mapping[str, Columns]) -> dict[str, float]:
     """Return RAD, RMD and RDP of the largest group, if members of it were reached."""
     if _RATIOS not in taken:
         return {}
-    sums, ratios = add_delays(taken[_DELAYS]), taken[_RATIOS]
-    return penalties(take(sums, sums["group"] == ratios["group"][0]), ratios["ratio"])
+    sums, ratios = delay.add_delays(taken[_DELAYS]), taken[_RATIOS]
+    return delay.penalties(take(sums, sums["group"] == ratios["group"][0]), ratios["ratio"])

@@ -26,27 +26,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    depths,
-    distinct,
-    find_sorted,
-    index_in_run,
-    index_sorted,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import ALL_SYSTEMS, histogram_of, number_of
-from scribe_spark.measures.measure import (
-    Distribution,
-    Found,
-    Measure,
-    Metric,
-    RunTables,
-    Value,
-    collected,
-    collected_metrics,
-)
 from scribe_spark.underlay.protocol import node_delays
 
 # --- group sizes
@@ -62,7 +45,7 @@ def rank_groups(groups: pa.Table) -> pd.DataFrame:
     return table.assign(rank=range(1, len(table) + 1))
 
 
-def sizes_of_groups(run: RunTables) -> pa.Table:
+def sizes_of_groups(run: measure.RunTables) -> pa.Table:
     """Return the groups of a run: ``group, size``."""
     return run.collect("groups", ["group", "size"])
 
@@ -73,7 +56,7 @@ def group_of_rank_1(groups: pa.Table) -> int | None:
     return int(ranked["group"].iloc[0]) if len(ranked) else None
 
 
-def _sizes(run: RunTables) -> pd.DataFrame:
+def _sizes(run: measure.RunTables) -> pd.DataFrame:
     """Return the distribution of sizes, with the rank as value and the size as count."""
     ranked = rank_groups(sizes_of_groups(run))
     return pd.DataFrame(
@@ -85,24 +68,24 @@ def _sizes(run: RunTables) -> pd.DataFrame:
     )
 
 
-def _of_sizes(number: Callable[[np.ndarray], int]) -> Value:
+def _of_sizes(number: Callable[[np.ndarray], int]) -> measure.Value:
     return number_of(histogram_of("group_size"), lambda ranks, _: number(ranks.counts))
 
 
 _SIZE_SUM = "Members of all groups, a node counted once for each of its groups."
 
-GROUP_SIZE = Measure(
+GROUP_SIZE = measure.Measure(
     "group_size",
-    distributions=(Distribution("group_size", "6", _sizes),),
+    distributions=(measure.Distribution("group_size", "6", _sizes),),
     metrics=(
-        Metric(
+        measure.Metric(
             *("groups.size.sum", "members", "6", _SIZE_SUM),
             lambda found: _of_sizes(np.sum)(found) or 0,
         ),
-        Metric(
+        measure.Metric(
             "groups.size.max", "members", "6", "Members of the largest group.", _of_sizes(np.max)
         ),
-        Metric(
+        measure.Metric(
             "groups.size.min", "members", "6", "Members of the smallest group.", _of_sizes(np.min)
         ),
     ),
@@ -112,7 +95,7 @@ GROUP_SIZE = Measure(
 # --- the network and the overlay
 
 
-def _collect_network(run: RunTables) -> dict[str, Any]:
+def _collect_network(run: measure.RunTables) -> dict[str, Any]:
     """Return the mean delay and the number of core links, and the number of routers."""
     delay_ms = run.collect("links", ["delay_ms"]).column("delay_ms").to_numpy()
     # integers, because sums of floats depend on their order
@@ -127,12 +110,12 @@ def _collect_network(run: RunTables) -> dict[str, Any]:
 _CORE_DELAY = "Mean delay of a directed link between two routers."
 _LINKS = "topology.core_links", "directed links", "IV.A"
 
-NETWORK = Measure(
+NETWORK = measure.Measure(
     "network",
     collect=_collect_network,
     early=True,
     metrics=(
-        *collected_metrics(
+        *measure.collected_metrics(
             "network",
             "IV.A",
             {
@@ -142,7 +125,7 @@ NETWORK = Measure(
                 )
             },
         ),
-        Metric(
+        measure.Metric(
             *(*_LINKS, "Links between routers, each direction counted."),
             lambda found: found.size.core_links,
         ),
@@ -150,7 +133,7 @@ NETWORK = Measure(
 )
 
 
-def _collect(run: RunTables) -> dict[str, Any]:
+def _collect(run: measure.RunTables) -> dict[str, Any]:
     """Return the metrics of the measure but bounds, by name."""
     chosen = run.collect("pastry_routes", ["hops", "delay_ms", "direct_ms"])
     routes: pd.DataFrame = chosen.to_pandas()
@@ -169,8 +152,8 @@ def _collect(run: RunTables) -> dict[str, Any]:
     }
 
 
-def _arrival_bound(found: Found) -> float | None:
-    if collected("overlay", "pastry.arrival_messages.mean")(found) is None:
+def _arrival_bound(found: measure.Found) -> float | None:
+    if measure.collected("overlay", "pastry.arrival_messages.mean")(found) is None:
         return None
     return 3 * 2**found.b * math.log(found.size.nodes, 2**found.b)
 
@@ -182,17 +165,17 @@ _MESSAGES = "Messages of all arrivals (the table arrival_messages has their kind
 _MESSAGES_BOUND = "Messages of an arrival according to Pastry's authors: 3 x 2^b x log_2^b N."
 
 
-def _of_overlay(figure: str, name: str, unit: str, definition: str) -> tuple[Metric, ...]:
-    return collected_metrics("overlay", figure, {name: (unit, definition)})
+def _of_overlay(figure: str, name: str, unit: str, definition: str) -> tuple[measure.Metric, ...]:
+    return measure.collected_metrics("overlay", figure, {name: (unit, definition)})
 
 
-OVERLAY = Measure(
+OVERLAY = measure.Measure(
     "overlay",
     collect=_collect,
     early=True,
     metrics=(
         *_of_overlay("II", "pastry.hops.mean", "hops", _HOPS),
-        Metric(
+        measure.Metric(
             *("pastry.hops.bound", "hops", "II", "Upper bound of the mean: ceil(log_2^b N)."),
             lambda found: math.ceil(math.log(found.size.nodes, 2**found.b) - 1e-9),
             note="ceil(log_2^b N)",
@@ -200,7 +183,7 @@ OVERLAY = Measure(
         *_of_overlay("II.A", "pastry.stretch", "x", _STRETCH),
         *_of_overlay("II", "pastry.table_entries.mean", "per node", _ENTRIES),
         *_of_overlay("II.B", "pastry.arrival_messages.mean", "messages", _MESSAGES),
-        Metric(
+        measure.Metric(
             *("pastry.arrival_messages.bound", "messages", "II.B", _MESSAGES_BOUND),
             _arrival_bound,
             note="3 x 2^b x log_2^b N",
@@ -227,32 +210,32 @@ def pair_members(
     members' distances to the node where their routes meet.
     """
     if not len(members):
-        return whole_numbers(), whole_numbers(), whole_numbers()
+        return arrays.whole_numbers(), arrays.whole_numbers(), arrays.whole_numbers()
     asking = {name: members.column(name).to_numpy() for name in ("group", "node")}
     legs = {name: edges.column(name).to_numpy() for name in edges.column_names}
     drawn = draws.bits_np(seed, "route convergence", asking["group"], asking["node"])
     # 1. the nodes of trees with their parents and the edges (legs) to these
-    groups = distinct(np.concatenate([asking["group"], legs["group"]]))
+    groups = arrays.distinct(np.concatenate([asking["group"], legs["group"]]))
     width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1
-    of_leg = index_sorted(groups, legs["group"])
+    of_leg = arrays.index_sorted(groups, legs["group"])
     child, parent = (of_leg * width + legs[name] for name in ("child", "parent"))
-    trees = distinct(np.concatenate([child, parent]))
-    at, up_at = index_sorted(trees, child), index_sorted(trees, parent)
+    trees = arrays.distinct(np.concatenate([child, parent]))
+    at, up_at = arrays.index_sorted(trees, child), arrays.index_sorted(trees, parent)
     up = np.full(len(trees), -1)
     leg, router = np.zeros((2, len(trees)), dtype=np.int64)
     up[at], leg[at] = up_at, delays
     router[up_at] = legs["parent_router"]
     router[at] = legs["child_router"]
-    depth = depths(up)
+    depth = arrays.depths(up)
     # 2. pair the members that are in the tree, in random order
-    group = index_sorted(groups, asking["group"])
+    group = arrays.index_sorted(groups, asking["group"])
     key = group * width + asking["node"]
     order = np.lexsort((asking["node"], drawn.view(np.int64), group))
-    order = order[find_sorted(trees, key[order]) >= 0]
+    order = order[arrays.find_sorted(trees, key[order]) >= 0]
     of, member = group[order], key[order]
-    place = index_in_run(of)
+    place = arrays.index_in_run(of)
     first = np.flatnonzero((place[:-1] % 2 == 0) & (of[:-1] == of[1:]))
-    a, b = (index_sorted(trees, member[pair]) for pair in (first, first + 1))
+    a, b = (arrays.index_sorted(trees, member[pair]) for pair in (first, first + 1))
     ends = router[a], router[b]
     # 3. move the deeper member up (both, at equal depth) until the two meet
     travelled = np.zeros(len(a), dtype=np.int64)
@@ -267,7 +250,7 @@ def pair_members(
 # --- the measure
 
 
-def _collect_distances(run: RunTables) -> dict[str, float | None]:
+def _collect_distances(run: measure.RunTables) -> dict[str, float | None]:
     """Return the metrics of the measure, by name."""
     routed = [system.name for system in run.systems if system.routes_to_key]
     if run.underlay is None or not routed:
@@ -307,12 +290,12 @@ _CONVERGENCE = {
     "pastry.convergence.ratio": ("x", "Quotient of these two distances."),
 }
 
-CONVERGENCE = Measure(
+CONVERGENCE = measure.Measure(
     "convergence",
     collect=_collect_distances,
     early=True,
     metrics=tuple(
         replace(metric, note="paper: about 1") if metric.name.endswith("ratio") else metric
-        for metric in collected_metrics("convergence", "II.A", _CONVERGENCE)
+        for metric in measure.collected_metrics("convergence", "II.A", _CONVERGENCE)
     ),
 )

@@ -24,11 +24,8 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.core.arrays import index_sorted, sums_at
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.exchange import add_rows, distinct_rows, play_lazily, send
-from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
-from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT, deliver
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, exchange, on_spark, packing, program
+from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import (
     Statistic,
     column_of,
@@ -36,14 +33,6 @@ from scribe_spark.measures.distributions import (
     histogram_of,
     number_of,
     statistics,
-)
-from scribe_spark.measures.measure import (
-    Distribution,
-    Measure,
-    Metric,
-    Size,
-    every_system,
-    keeps_children,
 )
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE as CORE_LINK
@@ -62,32 +51,32 @@ def count_children(
     group: np.ndarray, node: np.ndarray, entries: np.ndarray, nodes: int
 ) -> dict[str, np.ndarray]:
     """Return the number of children tables of each node, and of entries in them: shape (nodes,)."""
-    _, (of_table, _), _ = distinct_rows(node, group)
+    _, (of_table, _), _ = exchange.distinct_rows(node, group)
     sums = np.bincount(of_table, minlength=nodes), sums_at(node, entries, nodes)
     return dict(zip(CHILDREN, sums, strict=True))
 
 
 _NUMBERS = statistics("per node", "mean", "median", "max")
 
-NODE_STRESS = Measure(
+NODE_STRESS = measure.Measure(
     "node_stress",
     distributions=(
-        Distribution("children_tables", "8", column_of("node_stress", "children_tables")),
-        Distribution("children_entries", "9", column_of("node_stress", "children_entries")),
+        measure.Distribution("children_tables", "8", column_of("node_stress", "children_tables")),
+        measure.Distribution("children_entries", "9", column_of("node_stress", "children_entries")),
     ),
     metrics=(
         *histogram_metrics(
             "children_tables",
             "8",
             "groups for which a node has a non-empty children table, over all nodes",
-            keeps_children,
+            measure.keeps_children,
             _NUMBERS,
         ),
         *histogram_metrics(
             "children_entries",
             "9",
             "entries in all of a node's children tables, over all nodes",
-            keeps_children,
+            measure.keeps_children,
             _NUMBERS,
         ),
     ),
@@ -123,7 +112,7 @@ class PacketsOnLinks:
     def put_at(self, at: np.ndarray, kind: str, system: str, **columns: np.ndarray) -> None:
         """Send rows of a kind, with columns, to the buckets that contain the positions `at`."""
         if len(at):
-            self._sent.setdefault(f"{kind}: {system}", []).append({AT: at, **columns})
+            self._sent.setdefault(f"{kind}: {system}", []).append({program.AT: at, **columns})
 
     def put_on_lan(self, kind: str, system: str, node: np.ndarray) -> None:
         """Put a packet on the LAN link (up or down) of each node in `node`; a node may repeat."""
@@ -156,7 +145,7 @@ class PacketsOnLinks:
         self.put_at(node, TREE_UP, system, node=node, tree=each, packets=one)
         away = (router[source] != router[to]) & self._kernel.has_links
         ends = router[source[away]], router[to[away]]
-        _, (tree, src, dst), _ = distinct_rows(tree[away], *ends)
+        _, (tree, src, dst), _ = exchange.distinct_rows(tree[away], *ends)
         self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
 
     def receive(self, inbox: Inbox) -> Iterator[tuple[str, str, Columns]]:
@@ -165,10 +154,10 @@ class PacketsOnLinks:
             kind, _, system = name.partition(": ")
             columns = inbox[name]
             if kind == TREE_UP:
-                row, _, _ = distinct_rows(columns["node"], columns["tree"])
-                kind, columns = UP, take(columns, row)
+                row, _, _ = exchange.distinct_rows(columns["node"], columns["tree"])
+                kind, columns = UP, packing.take(columns, row)
             if kind in _ENDS:
-                yield kind, system, add_rows("packets", columns, *_ENDS[kind])
+                yield kind, system, exchange.add_rows("packets", columns, *_ENDS[kind])
             elif kind in (ROUTES, TREES):
                 if kind == ROUTES:
                     ends = columns["src"], columns["dst"], columns["packets"]
@@ -180,7 +169,7 @@ class PacketsOnLinks:
     def outbox(self) -> Outbox:
         """Return the collected packets as messages of this superstep."""
         sent, self._sent = self._sent, {}
-        return {name: concatenate(parts) for name, parts in sent.items()}
+        return {name: packing.concatenate(parts) for name, parts in sent.items()}
 
     def _of_trees(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the ends of links, and the packets of trees with merged routes."""
@@ -191,7 +180,7 @@ class PacketsOnLinks:
         for one in np.unique(weight):
             src, dst, packets = self._kernel.merged_packets(*(end[weight == one] for end in ends))
             parts.append({"src": src, "dst": dst, "packets": packets * one})
-        added = add_rows("packets", concatenate(parts), "src", "dst")
+        added = exchange.add_rows("packets", packing.concatenate(parts), "src", "dst")
         return added["src"], added["dst"], added["packets"]
 
 
@@ -206,7 +195,7 @@ def packets_of(system: str) -> str:
 def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
     """Return a statistic over the paper's slots for links, also those without packets."""
 
-    def of(packets: Histogram, size: Size) -> float | None:
+    def of(packets: Histogram, size: measure.Size) -> float | None:
         return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
 
     slots = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
@@ -217,7 +206,7 @@ def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) ->
 def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
     """Return a statistic over all directed links, also those without packets."""
 
-    def of(packets: Histogram, size: Size) -> float | None:
+    def of(packets: Histogram, size: measure.Size) -> float | None:
         return number(packets, size.existing_links)
 
     links = "over all directed links, those without a packet included"
@@ -233,34 +222,34 @@ PACKET_NUMBERS: dict[str, Statistic] = {
     **statistics("per link", "max"),
 }
 
-LINK_STRESS = Measure(
+LINK_STRESS = measure.Measure(
     "link_stress",
     used_when=lambda config: not config.topology.is_pairs,
-    distributions=(Distribution("link_stress", "10", column_of("link_stress", "packets")),),
+    distributions=(measure.Distribution("link_stress", "10", column_of("link_stress", "packets")),),
     metrics=(
         *histogram_metrics(
             "link_stress",
             "10",
             "packets on a directed link, when each group gets one message",
-            every_system,
+            measure.every_system,
             PACKET_NUMBERS,
         ),
-        Metric(
+        measure.Metric(
             "messages",
             "packets",
             "10",
             "Packets on all links together, when each group gets one message.",
             number_of(histogram_of("link_stress"), lambda packets, _: packets.sum),
-            every_system,
+            measure.every_system,
         ),
-        Metric(
+        measure.Metric(
             "links.existing",
             "directed links",
             "10",
             "Directed links that exist: core links, and two LAN links for each node.",
             lambda found: found.size.existing_links,
         ),
-        Metric(
+        measure.Metric(
             "links.paper_slots",
             "directed links",
             "10",
@@ -297,11 +286,11 @@ def count_stress(
     `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.
     """
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
-    counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), ROWS)
+    counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), on_spark.ROWS)
     if nodes is not None:
-        listed = Batches.of(nodes, ["node"]).then(_from_nodes(buckets), ROWS)
+        listed = Batches.of(nodes, ["node"]).then(_from_nodes(buckets), on_spark.ROWS)
         counted = Batches.union([counted, listed])
-    return play_lazily(_CountStress(kernel, bounds, tuple(systems)), counted, supersteps=2)
+    return exchange.play_lazily(_CountStress(kernel, bounds, tuple(systems)), counted, supersteps=2)
 
 
 def node_stress(counted: Batches) -> Batches:
@@ -341,7 +330,7 @@ def rows_of_counts(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for row in read_rows(batches):
+        for row in on_spark.read_rows(batches):
             kind, system = row.name.split(" ", 1)
             if kind in tables:
                 counts = row.read()
@@ -359,7 +348,7 @@ def _from_nodes(buckets: int) -> BatchKernel:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             node = batch.column("node").to_numpy()
-            yield from send(buckets, _NODES, node // NEIGHBOURS, {"node": node})
+            yield from exchange.send(buckets, _NODES, node // NEIGHBOURS, {"node": node})
 
     return run
 
@@ -370,8 +359,8 @@ def _from_edges(kernel: Kernel, bounds: np.ndarray) -> BatchKernel:
         for system, batch in by_text(batches, "system"):
             if len(batch):
                 _put_edges(packets, kernel, system, batch)
-            for to, name, columns in deliver(bounds, packets.outbox()):
-                yield from pack_rows(to, 0, False, name, columns)
+            for to, name, columns in program.deliver(bounds, packets.outbox()):
+                yield from on_spark.pack_rows(to, 0, False, name, columns)
 
     return run
 
@@ -396,7 +385,7 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
     src, dst = (kernel.index(end[crossing]).astype(np.int64) for end in (above, below))
     weight = None if weight is None else weight[crossing]
     if merged:
-        of, (tree, src, dst), _ = distinct_rows(group[crossing], src, dst)
+        of, (tree, src, dst), _ = exchange.distinct_rows(group[crossing], src, dst)
         weights = {} if weight is None else {"packets": weight[of]}
         packets.put(TREES, system, tree, tree=tree, src=src, dst=dst, **weights)
     else:
@@ -409,10 +398,10 @@ def _counted(
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     """Return distinct rows of `keys`: first index, columns, and count."""
     if packets is None:
-        return distinct_rows(*keys)
+        return exchange.distinct_rows(*keys)
     rows = {"packets": packets, "row": np.arange(len(packets))}
     named = {str(number): key for number, key in enumerate(keys)}
-    added = add_rows("packets", rows | named, *named)
+    added = exchange.add_rows("packets", rows | named, *named)
     return added["row"], [added[name] for name in named], added["packets"]
 
 

@@ -43,28 +43,13 @@ from scribe_spark.clock.kernel import (
     Kinds,
     Payload,
 )
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    find_sorted,
-    index_in_run,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
-from scribe_spark.engine.program import Inbox, Outbox, Tables, append, in_bucket
-from scribe_spark.rounds.pending import (
-    CAME,
-    EXPECTED,
-    PUBLISHED,
-    count_due,
-    note_received,
-    play_account,
-)
+from scribe_spark.engine.program import Silent, Tables, append, in_bucket
+from scribe_spark.rounds import pending
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -123,8 +108,8 @@ class ClockedSystem(SystemOnBuckets):
     links: DrawLinks | None
     state: Mapping[str, str] = field(default_factory=dict)  # type: ignore[misc]
 
-    kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, EXPECTED: 0}
-    kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {STATE: 0, pending.EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (pending.PUBLISHED,)
     member_table: ClassVar[str] = STATE
     recodes: ClassVar[tuple[str, ...]] = ()
 
@@ -145,7 +130,7 @@ class ClockedSystem(SystemOnBuckets):
         if round.has_events:
             player.keep(partial(_play, round), "clock")
         end = partial(_EndClockedRound, round, is_last=now.is_last)
-        due, taken = play_account(player, kept, now, end, _SUMS)
+        due, taken = pending.play_account(player, kept, now, end, _SUMS)
         sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
         members = sums.pop("members", 1)
         measures = {name: total / members for name, total in sums.items()}
@@ -262,7 +247,7 @@ class _ClockedRound:
 
 def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
     """Return a lower bound of the delays between different nodes, at least 1 us."""
-    distinct_routers, least = distinct(np.sort(router)), 2 * lan_us + network.least_us
+    distinct_routers, least = arrays.distinct(np.sort(router)), 2 * lan_us + network.least_us
     if len(router) == len(distinct_routers) and 1 < len(router) <= _FEW_ROUTERS:
         a, b = (one.ravel() for one in np.meshgrid(distinct_routers, distinct_routers))
         least = int(node_delays(network, lan_us, a[a != b], b[a != b]).min())
@@ -272,13 +257,13 @@ def _least_delay(router: np.ndarray, network: Network, lan_us: int) -> int:
 def _play(round: _ClockedRound, player: SystemPlayer) -> None:
     """Let members change (the events of a round), and then let sources publish."""
     player.play(_Begin(round))
-    stay = player.take(_STAY).get(_STAY, {}).get("key", whole_numbers())
+    stay = player.take(_STAY).get(_STAY, {}).get("key", arrays.whole_numbers())
     stay = np.sort(stay)
     arrivals = _Newcomers.of(round, stay)
     members = np.sort(np.r_[stay, arrivals.key])
     if round.has_changes:
         player.play(_Enter(round, arrivals, members))
-        round.play_commands(player, whole_numbers(), LEAST_US)
+        round.play_commands(player, arrays.whole_numbers(), LEAST_US)
         player.play(_CountMessages(round))
     if len(round.publish.node):
         guests, contact = _guests(round, members)
@@ -305,7 +290,7 @@ class _Newcomers:
         group = key // size
         waiting, there = (np.bincount(one, minlength=groups) for one in (group, members // size))
         first, new = np.cumsum(there) - there, np.cumsum(waiting) - waiting
-        rank, before = index_in_run(group), there.copy()
+        rank, before = arrays.index_in_run(group), there.copy()
         wave, known = np.zeros((2, len(key)), dtype=np.int64)
         last, done, number = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64), 0
         while (done < waiting).any():
@@ -319,12 +304,12 @@ class _Newcomers:
             before, done, number = before + more, done + more, number + 1
         at = round.pick("contact", key, known)
         is_old = at < there[group]
-        contact = np.full(len(key), NONE)
+        contact = np.full(len(key), arrays.NONE)
         old, young = np.flatnonzero(is_old), np.flatnonzero(~is_old & (known > 0))
         contact[old] = members[first[group[old]] + at[old]] % size
         row = new[group[young]] + at[young] - there[group[young]]
         contact[young] = key[row] % size
-        return cls(key, contact, wave * WAVE_US, (last + 1) * WAVE_US, distinct(group))
+        return cls(key, contact, wave * WAVE_US, (last + 1) * WAVE_US, arrays.distinct(group))
 
 
 def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -332,8 +317,8 @@ def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.n
 
     A guest sends its publication by this member.  `members` are the keys of all members, ascending.
     """
-    key = distinct(key_of([round.publish.group, round.publish.node], round.size))
-    key = key[find_sorted(members, key) < 0]
+    key = arrays.distinct(key_of([round.publish.group, round.publish.node], round.size))
+    key = key[arrays.find_sorted(members, key) < 0]
     first, last = (
         np.searchsorted(members, (key // round.size + one) * round.size) for one in (0, 1)
     )
@@ -343,24 +328,15 @@ def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 @dataclass(frozen=True)
-class _ClockedProgram:
+class _ClockedProgram(Silent):
     """A program of a round of a clocked system; it sends no messages."""
 
     round: _ClockedRound
-    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
         """The positions at which the buckets begin, and the number of nodes."""
         return self.round.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of a bucket by `change`; send nothing."""
-        self.change(bucket, tables)
-        return {}
-
-    def change(self, bucket: int, tables: Tables) -> None:
-        raise NotImplementedError
 
     def command(self, tables: Tables, name: str, key: np.ndarray, **columns: np.ndarray) -> None:
         """Append commands for the places in `key`; their time and value are 0 by default."""
@@ -371,13 +347,13 @@ class _ClockedProgram:
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
         """Write the table of the clock's places: all members, and the keys in `key`."""
-        room, node = np.divmod(distinct(np.r_[_members(tables), key]), self.round.size)
+        room, node = np.divmod(arrays.distinct(np.r_[_members(tables), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
 
 
 def _members(tables: Mapping[str, Columns]) -> np.ndarray:
     """Return the keys (group, node) of the members in a bucket's tables: ascending."""
-    return tables[STATE]["key"] if STATE in tables else whole_numbers()
+    return tables[STATE]["key"] if STATE in tables else arrays.whole_numbers()
 
 
 class _Begin(_ClockedProgram):
@@ -386,8 +362,8 @@ class _Begin(_ClockedProgram):
     def change(self, bucket: int, tables: Tables) -> None:
         round, key = self.round, _members(tables)
         node = key % round.size
-        fails, leaves = (find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
-        quits = (leaves | (find_sorted(round.quit, key) >= 0)) & ~fails
+        fails, leaves = (arrays.find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
+        quits = (leaves | (arrays.find_sorted(round.quit, key) >= 0)) & ~fails
         self.command(tables, FAIL, key[fails])
         self.command(tables, LEAVE if round.system.links is None else FAIL, key[quits])
         tables[_STAY] = {"key": key[~(fails | quits)]}
@@ -417,7 +393,7 @@ class _Enter(_ClockedProgram):
     def _link(self, bucket: int, tables: Tables, draw: DrawLinks) -> None:
         """Draw neighbours of all members of groups with newcomers; write this bucket's rows."""
         round, size = self.round, self.round.size
-        key = self.members[find_sorted(self.arrivals.groups, self.members // size) >= 0]
+        key = self.members[arrays.find_sorted(self.arrivals.groups, self.members // size) >= 0]
         mine = in_bucket(self.bounds, bucket, key % size)
         if mine.any():
             tables[LINKED] = {"key": key[mine], **take(draw(round, key), mine)}
@@ -430,8 +406,8 @@ def ring_links(round: _ClockedRound, key: np.ndarray, slots: int) -> Columns:
     pairs if the number of links is odd.  A link that is there already is left out.
     """
     group, node = np.divmod(key, round.size)
-    links = np.full((len(node), slots), NONE)
-    start = run_starts(group)
+    links = np.full((len(node), slots), arrays.NONE)
+    start = arrays.run_starts(group)
     size = np.diff(start, append=len(group))
     first, size = np.repeat(start, size), np.repeat(size, size)
     at = np.arange(len(group)) - first
@@ -444,9 +420,9 @@ def ring_links(round: _ClockedRound, key: np.ndarray, slots: int) -> Columns:
         else:
             paired = np.flatnonzero((at ^ 1) < size)
             links[order[paired], slot] = node[order[(first + (at ^ 1))[paired]]]
-    links[links == node[:, None]] = NONE
+    links[links == node[:, None]] = arrays.NONE
     links.sort(axis=1)
-    links[:, 1:][links[:, 1:] == links[:, :-1]] = NONE
+    links[:, 1:][links[:, 1:] == links[:, :-1]] = arrays.NONE
     return {"neighbours": links}
 
 
@@ -459,7 +435,7 @@ def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
 
     The column ``lazy`` is True for lazy neighbours.
     """
-    starts = run_starts(key // round.size).tolist()
+    starts = arrays.run_starts(key // round.size).tolist()
     parts = [np.empty((3, 0), dtype=np.int64)]
     for first, end in zip(starts, [*starts[1:], len(key)], strict=True):
         for some in range(first, end, _CHOOSE):
@@ -468,10 +444,10 @@ def near_and_far_links(round: _ClockedRound, key: np.ndarray) -> Columns:
     # a link has two ends, and is eager if one of them chose so
     ends = np.stack([np.r_[a, b], np.r_[b, a], np.r_[lazy, lazy]])[:, np.r_[a, b] != np.r_[b, a]]
     ends = ends[:, order_of(*ends)]
-    a, b, lazy = ends[:, run_starts(*ends[:2])]
-    slot = index_in_run(a)
+    a, b, lazy = ends[:, arrays.run_starts(*ends[:2])]
+    slot = arrays.index_in_run(a)
     shape = len(key), int(slot.max(initial=0)) + 1
-    neighbours, is_lazy = np.full(shape, NONE), np.zeros(shape, dtype=bool)
+    neighbours, is_lazy = np.full(shape, arrays.NONE), np.zeros(shape, dtype=bool)
     neighbours[a, slot], is_lazy[a, slot] = key[b] % round.size, lazy > 0
     return {"neighbours": neighbours, "lazy": is_lazy}
 
@@ -578,18 +554,20 @@ class _CountPublications(_ClockedProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, size, groups = self.round, self.round.size, len(self.round.number)
-        none = dict.fromkeys(("publication", "node", "hops", "at_us"), whole_numbers())
+        none = dict.fromkeys(("publication", "node", "hops", "at_us"), arrays.whole_numbers())
         lost = {"lost": np.zeros(0, dtype=bool)}
         copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
         if len(self.guests) and STATE in tables:
-            tables[STATE] = take(tables[STATE], find_sorted(self.guests, _members(tables)) < 0)
+            tables[STATE] = take(
+                tables[STATE], arrays.find_sorted(self.guests, _members(tables)) < 0
+            )
         of = round.publish.group
         arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
         first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
-        tables[CAME] = {"first": first, "again": arrived - first}
+        tables[pending.CAME] = {"first": first, "again": arrived - first}
         had = round.parts.complete({**came, "delay_us": came["at_us"]}, size)
         heard, once = key_of([of[had["publication"]], had["node"]], size), of[:: round.parts.sent]
-        note_received(tables, round.index, groups, size, _members(tables), once, heard)
+        pending.note_received(tables, round.index, groups, size, _members(tables), once, heard)
         if round.measures:
             self._note(tables, came, copies)
 
@@ -599,7 +577,7 @@ class _CountPublications(_ClockedProgram):
         at_us = round.publish.at_us
 
         def of_multicasts(rows: Columns) -> dict[str, np.ndarray]:
-            mine = take(rows, find_sorted(measured, rows["publication"]) >= 0)
+            mine = take(rows, arrays.find_sorted(measured, rows["publication"]) >= 0)
             return {**mine, "group": round.publish.group[mine["publication"]]}
 
         rows = of_multicasts(take(came, came["hops"] > 0))
@@ -613,7 +591,7 @@ class _CountPublications(_ClockedProgram):
         firsts = np.zeros(len(key), dtype=bool)
         firsts[np.unique(key, return_index=True)[1]] = True
         sources = key_of([measured, round.publish.node[measured]], round.size)
-        firsts &= ~rows["lost"] & (find_sorted(sources, key) < 0)
+        firsts &= ~rows["lost"] & (arrays.find_sorted(sources, key) < 0)
         delay_us = round.delay(rows["sender"], rows["node"])
         if round.late is not None:
             links = {"node": rows["sender"], "peer": rows["node"]}
@@ -636,7 +614,7 @@ class _EndClockedRound(_ClockedProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         round, members = self.round, _members(tables)
-        count_due(tables, self.last, len(round.number), round.size, members)
+        pending.count_due(tables, self.last, len(round.number), round.size, members)
         if not len(members):
             return
         state = tables[STATE]

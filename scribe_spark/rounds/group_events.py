@@ -14,16 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    distinct,
-    find_sorted,
-    index_in_run,
-    index_sorted,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.core.units import MOST_BYTES, canonical
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
@@ -77,8 +68,8 @@ class Groups:
         allowed = {}
         for operation, (listed, group, node) in (lists or {}).items():
             has_list = np.isin(number, listed)
-            pairs = index_sorted(number, group) * size + known.positions(node)
-            allowed[operation] = has_list, distinct(pairs)
+            pairs = arrays.index_sorted(number, group) * size + known.positions(node)
+            allowed[operation] = has_list, arrays.distinct(pairs)
         return cls(number, keys.take(order), size, allowed)
 
     def allows(self, operation: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
@@ -86,7 +77,7 @@ class Groups:
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]
-        return ~has_list[group] | (find_sorted(pairs, group * self.size + node) >= 0)
+        return ~has_list[group] | (arrays.find_sorted(pairs, group * self.size + node) >= 0)
 
 
 #: Different pairs of the index of a group and the position of a node, ascending by both.
@@ -105,12 +96,12 @@ def to_nodes(pairs: Pairs) -> Columns:
 def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
     """Return the keys (group, node) in messages of a kind, ascending; `size` is K."""
     if kind not in inbox:
-        return whole_numbers()
-    return distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], size))
+        return arrays.whole_numbers()
+    return arrays.distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], size))
 
 
 @dataclass(frozen=True)
-class Publishing(Rows):
+class Publishing(arrays.Rows):
     """The publications that begin in a round; a publication's name is its index; arrays (p,).
 
     `group` is an index, `node` the position of the source; `at_us` is the time since the begin of
@@ -119,10 +110,10 @@ class Publishing(Rows):
     all are 0 without a schedule.
     """
 
-    group: np.ndarray = field(default_factory=whole_numbers)
-    node: np.ndarray = field(default_factory=whole_numbers)
-    at_us: np.ndarray = field(default_factory=whole_numbers)
-    size: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=arrays.whole_numbers)
+    node: np.ndarray = field(default_factory=arrays.whole_numbers)
+    at_us: np.ndarray = field(default_factory=arrays.whole_numbers)
+    size: np.ndarray = field(default_factory=arrays.whole_numbers)
     turn: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -155,12 +146,12 @@ class Publishing(Rows):
         # 1. the publications of a source to a group at one time take several steps
         rows = order_of(made.group, made.at_us, made.node)
         step = np.zeros_like(order)
-        step[rows] = index_in_run(*(x[rows] for x in (made.group, made.at_us, made.node)))
+        step[rows] = arrays.index_in_run(*(x[rows] for x in (made.group, made.at_us, made.node)))
         # 2. the turns of a group are its different times and steps
         rows = order_of(made.group, made.at_us, step)
         group, at_us, of = (x[rows] for x in (made.group, made.at_us, step))
         level = np.zeros_like(order)
-        level[run_starts(group, at_us, of)[1:]] = 1
+        level[arrays.run_starts(group, at_us, of)[1:]] = 1
         level = np.cumsum(level)
         turn = np.zeros_like(order)
         turn[rows] = level - level[np.searchsorted(group, group)]
@@ -204,7 +195,7 @@ class GroupEvents:
         """
         some = np.isin(event, _KINDS)
         event, number = event[some], node[some]
-        position, index = known.positions(number), index_sorted(groups.number, group[some])
+        position, index = known.positions(number), arrays.index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
         pairs = {}
         for kind in _KINDS:
@@ -217,7 +208,7 @@ class GroupEvents:
         schedule = Publishing.numbered(
             index[row], position[row], times, size[some][row], number[row]
         )
-        place = distinct(schedule.group * len(known) + schedule.node)
+        place = arrays.distinct(schedule.group * len(known) + schedule.node)
         pairs["publish"] = place // len(known), place % len(known)
         return cls.of_pairs(pairs, schedule)
 
@@ -284,13 +275,13 @@ def check_group_events(
         pair = group * len(ring) + node
         again = np.r_[False, pair[1:] == pair[:-1]][: len(pair)]
         doubtful.append(pair[~alive[node] | again])
-    found = distinct(np.concatenate(doubtful))
+    found = arrays.distinct(np.concatenate(doubtful))
     if not len(found):
         return
     rows, is_member = [events.rows(ring, number)], list[np.ndarray]()
     for kind, (group, node) in of_groups.by_kind().items():
         pair = group * len(ring) + node
-        there = find_sorted(found, pair) >= 0
+        there = arrays.find_sorted(found, pair) >= 0
         of = ring.node[node[there]], EVENT_NAMES.index(kind), groups.number[group[there]]
         rows.append(EventRows.of_groups(number, *of))
         is_member.append(np.isin(pair[there], wrong.get(kind, pair[:0])) ^ (kind == "quit"))
@@ -335,7 +326,7 @@ class _OfMembers:
 
     def members(self, tables: Tables) -> np.ndarray:
         """Return the keys (group, node) of the members in a bucket, ascending."""
-        return tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
+        return tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
 
 
 @dataclass(frozen=True)
@@ -347,7 +338,7 @@ class _CheckMembers(_OfMembers):
         members, wrong = self.members(tables), []
         for index, kind in enumerate(_OF_MEMBERS):
             keys = self.keys(bucket, getattr(self.events, kind))
-            is_member = find_sorted(members, keys) >= 0
+            is_member = arrays.find_sorted(members, keys) >= 0
             keys = keys[is_member if kind == "join" else ~is_member]
             wrong.append((np.full(len(keys), index), *np.divmod(keys, self.groups.size)))
         kinds, group, node = (np.concatenate(column) for column in zip(*wrong, strict=True))
@@ -365,12 +356,12 @@ class ChangeMembers(_OfMembers):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table :data:`MEMBERS`; send nothing."""
         keys = self.members(tables)
-        keys = keys[find_sorted(self.gone, keys % self.groups.size) < 0]
+        keys = keys[arrays.find_sorted(self.gone, keys % self.groups.size) < 0]
         quits = self._changed(bucket, self.events.quit, inbox, QUITTING)
-        keys = keys[find_sorted(quits, keys) < 0]
+        keys = keys[arrays.find_sorted(quits, keys) < 0]
         joins = self._changed(bucket, self.events.join, inbox, JOINING)
         joins = joins[self.groups.allows("join", *np.divmod(joins, self.groups.size))]
-        tables[MEMBERS] = {"key": distinct(np.r_[keys, joins])}
+        tables[MEMBERS] = {"key": arrays.distinct(np.r_[keys, joins])}
         return {}
 
     def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
@@ -398,7 +389,7 @@ class RoundTimes:
         self, publishes: np.ndarray, at_us: np.ndarray, size: np.ndarray
     ) -> tuple[int, str] | None:
         """Return the first row with an impossible time or size (NONE: none), and the fault."""
-        has_time, has_size = at_us != NONE, size != NONE
+        has_time, has_size = at_us != arrays.NONE, size != arrays.NONE
         after = f"at or after the end of its round, which lasts {canonical('time', self.round_us)}"
         faults = (
             (~publishes & has_time, "has a time, but is no publication; leave the cell empty"),
@@ -417,7 +408,7 @@ class RoundTimes:
 
     def timed(self, at_us: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return times (us) and sizes (bytes) of publications, with defaults in place of NONE."""
-        return np.maximum(at_us, 0), np.where(size == NONE, self.usual, size)
+        return np.maximum(at_us, 0), np.where(size == arrays.NONE, self.usual, size)
 
     def too_many(self, publish: Publishing) -> tuple[int, str] | None:
         """Return the first publication whose turn is too great, and the fault in words."""

@@ -23,45 +23,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from scribe_spark import dissemination
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
 from scribe_spark.bandwidth.setting import Parts, TimedPublications
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    index_in_run,
-    index_sorted,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.keys import key_of, mixed_key
-from scribe_spark.dissemination import (
-    ARRIVALS,
-    ARRIVED_COPIES,
-    EDGES,
-    START,
-    Dissemination,
-    to_all,
-)
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, losses, packing, program
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.losses import Late, Lost
-from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT
 from scribe_spark.multicast import PAYLOAD, TIME
+from scribe_spark.rounds import pending
 from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
-from scribe_spark.rounds.pending import (
-    CAME,
-    EXPECTED,
-    PUBLISHED,
-    count_due,
-    note_received,
-    play_account,
-)
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
     CARRIED,
@@ -127,7 +100,7 @@ class Overlays:
     is_member: np.ndarray | None = None
     is_first: bool = False
     state: Mapping[str, Columns] = field(default_factory=dict)
-    tree: np.ndarray = field(default_factory=whole_numbers)
+    tree: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def each_publication(self, edges: Columns) -> dict[str, np.ndarray]:
         """Return the edges of groups' overlays, repeated for each publication of their group.
@@ -137,8 +110,8 @@ class Overlays:
         """
         order = np.argsort(edges["group"], kind="stable")
         begin, end = (np.searchsorted(edges["group"][order], self.of + more) for more in (0, 1))
-        publication, row = expand(begin, end)
-        return {"publication": publication, **take(edges, order[row])}
+        publication, row = arrays.expand(begin, end)
+        return {"publication": publication, **packing.take(edges, order[row])}
 
     def random_peers(
         self, network: Network, count: int, purpose: str = "random peers"
@@ -162,7 +135,7 @@ class Overlays:
         routers = ring.router[node[of]], ring.router[node[at]]
         delay_us = node_delays(network.kernel, network.lan_us, *routers)
         ends = {"group": group[of], "node": node[of], "peer": node[at]}
-        return {**ends, "rank": index_in_run(of), "delay_us": delay_us}
+        return {**ends, "rank": arrays.index_in_run(of), "delay_us": delay_us}
 
     def from_sources(self, down: Columns, root: np.ndarray) -> dict[str, np.ndarray]:
         """Return edges down trees, without those to sources, and edges from sources to roots.
@@ -248,20 +221,16 @@ class GroupOverlays(SystemOnBuckets):
         The time between a node's first copy and its own copies, in microseconds.
     """
 
-    kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, SILENT: 0, EXPECTED: 0}
-    kept: ClassVar[tuple[str, ...]] = (PUBLISHED,)
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, SILENT: 0, pending.EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (pending.PUBLISHED,)
     member_table: ClassVar[str] = MEMBERS
     recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {"neighbours": _NEIGHBOURS}
+    payload: ClassVar[tuple[str, ...]] = (PAYLOAD,)
     carried: ClassVar[tuple[str, ...]] = ()
     in_drawn_order: ClassVar[bool] = True
     clock: str = TIME
     processing_us: int = 0
-
-    @property
-    def payload(self) -> tuple[str, ...]:
-        """The kinds of messages that are copies of publications."""
-        return (PAYLOAD,)
 
     @property
     def control(self) -> tuple[str, ...]:
@@ -299,7 +268,7 @@ class GroupOverlays(SystemOnBuckets):
 
     def forwards(self, first: Columns, edges: Columns) -> np.ndarray:
         """Return True for edges on which a node forwards its first copy; by default all edges."""
-        return to_all(first, edges)
+        return dissemination.to_all(first, edges)
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `SystemOnBuckets.play_round`."""
@@ -318,10 +287,10 @@ class GroupOverlays(SystemOnBuckets):
         trees = 1 + int(tree.max(initial=0))
         topic = mixed_key([*ends, tree], [len(now.ring), trees])
         topic, first, of = np.unique(topic, return_index=True, return_inverse=True)
-        of_source, tree = divided(topic, trees)
+        of_source, tree = arrays.divided(topic, trees)
         return OverlayRound(
             *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
-            *(Multicasts.of_round(now), *divided(of_source, len(now.ring)), of, tree),
+            *(Multicasts.of_round(now), *arrays.divided(of_source, len(now.ring)), of, tree),
             now.key_hi,
             *((*facts, shared),),
             now.watched,
@@ -341,7 +310,7 @@ class GroupOverlays(SystemOnBuckets):
             player.play(CountOverlayCopies(round, now.measures, now.in_run))
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
-        due, _ = play_account(player, kept, now, partial(CountDue, round))
+        due, _ = pending.play_account(player, kept, now, partial(CountDue, round))
         return SystemRound({}, due, multicasts=measured, begun=self.begun)
 
     @property
@@ -354,25 +323,25 @@ class GroupOverlays(SystemOnBuckets):
         player.play(Build(round))
         topic, network = np.arange(len(round.source)), (round.facts, round.bounds, now.kernel)
         if now.links is None or self.merged:
-            spread = Dissemination(
+            spread = dissemination.Dissemination(
                 *(round.bounds, round.facts, now.kernel, now.lan_us, self.forwards),
                 *(self.carried, self.clock, self.processing_us, self.lost_on_topics(round, now)),
                 late=round.late,
             )
-            player.play(spread, {START: {AT: round.source, "group": topic}})
+            player.play(spread, {dissemination.START: {program.AT: round.source, "group": topic}})
         else:
             seed = now.links.seed if self.in_drawn_order else None
             rules: dict[str, Any] = {"held_back": False, "spares": False, "seed": seed}
             clock = now.links.clock(*network, self.processing_us, **rules)
             publish = now.publish
             published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
-            names = EDGES, ARRIVALS, ARRIVED_COPIES
+            names = dissemination.EDGES, dissemination.ARRIVALS, dissemination.ARRIVED_COPIES
             lost = now.lost_copies(round.facts)
             late = now.late_copies(round.facts)
             played = flood_along(clock, published, names, self.forwards, self.carried, lost, late)
             player.keep(played, "clock with bandwidth")
 
-    def lost_on_topics(self, round: OverlayRound, now: LivingRound) -> Lost | None:
+    def lost_on_topics(self, round: OverlayRound, now: LivingRound) -> losses.Lost | None:
         """Return the losses of copies, by the index of the topic; None if no copies are lost."""
         first = np.unique(round.of, return_index=True)[1]  # each topic has one publication
         return None if self.merged else now.lost_copies(round.facts, first)
@@ -402,7 +371,7 @@ class OverlayRound:
     watched: np.ndarray  # in a run, the index of the group with a picture
     observer: Observer
     scheduled: bool  # True if publications have sizes of their own
-    late: Late | None  # the jitter of copies, by the index of the topic
+    late: losses.Late | None  # the jitter of copies, by the index of the topic
     parts: Parts
 
     @property
@@ -458,11 +427,11 @@ class Remember(OverlayProgram):
         alive, known = round.lives.alive, round.lives.known_dead(round.number_of_round)
         members = _keys(tables, MEMBERS)
         lives = alive[members % size]
-        silent = distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
+        silent = arrays.distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
         silent = silent[~alive[silent % size] & ~known[silent % size]]
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
-        stay = members[lives & (find_sorted(quits, members) < 0)]
-        tables[MEMBERS] = {"key": distinct(np.concatenate([stay, joins]))}
+        stay = members[lives & (arrays.find_sorted(quits, members) < 0)]
+        tables[MEMBERS] = {"key": arrays.distinct(np.concatenate([stay, joins]))}
         tables[SILENT] = {"key": silent}
         return {}
 
@@ -478,42 +447,42 @@ class Build(OverlayProgram):
             return {_EDGE: self._build(tables, inbox[_MEMBER]["key"])}
         if _EDGE in inbox:
             edges = dict(inbox[_EDGE])
-            tables[EDGES] = {"node": edges.pop(AT), **edges}
+            tables[dissemination.EDGES] = {"node": edges.pop(program.AT), **edges}
             if _NEIGHBOURS in self.round.system.state.values():
                 self._note_neighbours(tables)
         return {}
 
     def _note_neighbours(self, tables: Tables) -> None:
         """Write the key (group, node) of a node for each neighbour in the group's first topic."""
-        round, edges = self.round, tables[EDGES]
+        round, edges = self.round, tables[dissemination.EDGES]
         first = np.sort(np.unique(round.published, return_index=True)[1])
-        mine = find_sorted(first, edges["group"]) >= 0
+        mine = arrays.find_sorted(first, edges["group"]) >= 0
         group = round.published[edges["group"][mine]]
         tables[_NEIGHBOURS] = {"key": key_of([group, edges["node"][mine]], round.size)}
 
     def _tell_members(self, tables: Tables) -> Outbox:
         round = self.round
         key = np.concatenate([_keys(tables, name) for name in (MEMBERS, SILENT)])
-        key = key[find_sorted(distinct(round.published), key // round.size) >= 0]
+        key = key[arrays.find_sorted(arrays.distinct(round.published), key // round.size) >= 0]
         if not len(key):
             return {}
-        return {_MEMBER: {AT: round.builders(key // round.size), "key": key}}
+        return {_MEMBER: {program.AT: round.builders(key // round.size), "key": key}}
 
     def _build(self, tables: Tables, members: np.ndarray) -> Columns:
         """Build the overlays of `members` (keys); return the edges of live nodes as messages."""
         round, size = self.round, self.round.size
-        groups = distinct(members // size)
-        mine = np.flatnonzero(find_sorted(groups, round.published) >= 0)
+        groups = arrays.distinct(members // size)
+        mine = np.flatnonzero(arrays.find_sorted(groups, round.published) >= 0)
         published, source = round.published[mine], round.source[mine]
-        place = distinct(np.concatenate([members, key_of([published, source], size)]))
+        place = arrays.distinct(np.concatenate([members, key_of([published, source], size)]))
         overlays = Overlays(
             round.number[groups],
-            index_sorted(groups, place // size),
+            arrays.index_sorted(groups, place // size),
             place % size,
-            index_sorted(groups, published),
+            arrays.index_sorted(groups, published),
             source,
             None if round.key_hi is None else round.key_hi[groups],
-            find_sorted(np.sort(members), place) >= 0,
+            arrays.find_sorted(np.sort(members), place) >= 0,
             bool(mine[0] == 0),
             round.system.state_of(tables, groups),
             round.tree[mine],
@@ -525,23 +494,23 @@ class Build(OverlayProgram):
             self._note_picture(tables, groups, round.system.picture(overlays, network))
         made = built.edges
         names = ("peer", *round.system.carried)
-        sent = {AT: made["node"], "group": mine[made["publication"]]}
+        sent = {program.AT: made["node"], "group": mine[made["publication"]]}
         sent |= {name: made[name] for name in names}
-        return take(sent, round.lives.alive[sent[AT]])
+        return packing.take(sent, round.lives.alive[sent[program.AT]])
 
     def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
         """Keep the edges of the watched group, which the page of the run draws, in `PICTURE`."""
         if edges:
             none = np.full(len(edges["group"]), np.nan)
             edges = {"value": none, **edges, "group": groups[edges["group"]]}
-            some = find_sorted(self.round.watched, edges["group"]) >= 0
-            tables[PICTURE] = take(edges, some & (edges["parent"] != edges["child"]))
+            some = arrays.find_sorted(self.round.watched, edges["group"]) >= 0
+            tables[PICTURE] = packing.take(edges, some & (edges["parent"] != edges["child"]))
 
     def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
         """Count entries of nodes, and messages by which overlays were built (`Built`)."""
         round = self.round
         for name, kept in built.kept.items():
-            group = np.where(kept["group"] < 0, NONE, groups[kept["group"]])
+            group = np.where(kept["group"] < 0, arrays.NONE, groups[kept["group"]])
             key = key_of([group, kept["node"]], round.size)
             more = {one: kept[one] for one in ("entries", "layer") if one in kept}
             tables[round.system.state[name]] = {"key": key, **more}
@@ -552,27 +521,30 @@ class Build(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountOverlayCopies(OverlayProgram):
+class CountOverlayCopies(program.Silent, OverlayProgram):
     """Buckets count copies and expected receivers (O4, O5), and note copies for measures."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
     in_run: bool = False
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write a table of counts, and `rounds.pending.EXPECTED`; nothing is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write a table of counts, and `rounds.pending.EXPECTED`."""
         round = self.round
-        tables.pop(EDGES, None)
-        arrivals, copies = (self._pop(tables, name) for name in (ARRIVALS, ARRIVED_COPIES))
+        tables.pop(dissemination.EDGES, None)
+        arrivals, copies = (
+            self._pop(tables, name)
+            for name in (dissemination.ARRIVALS, dissemination.ARRIVED_COPIES)
+        )
         if arrivals:
-            arrivals = take(arrivals, round.lives.alive[arrivals["node"]])
+            arrivals = packing.take(arrivals, round.lives.alive[arrivals["node"]])
         if not self.in_run:
             none = np.zeros(len(round.number), dtype=np.int64)
-            tables[CAME] = self._count(tables, copies) if copies else {"first": none, "again": none}
+            tables[pending.CAME] = (
+                self._count(tables, copies) if copies else {"first": none, "again": none}
+            )
             self._note_expected(tables, arrivals)
         if self.measures:
             self._note(tables, arrivals, copies)
-        return {}
 
     def _pop(self, tables: Tables, name: str) -> Columns:
         """Remove and return a table of copies; then ``group`` is the index of the publication."""
@@ -587,12 +559,12 @@ class CountOverlayCopies(OverlayProgram):
             np.searchsorted(self.round.of[of_topic], rows["group"], side)
             for side in ("left", "right")
         )
-        row, place = expand(first, end)
-        rows, parts = {**take(rows, row), "group": of_topic[place]}, self.round.parts
+        row, place = arrays.expand(first, end)
+        rows, parts = {**packing.take(rows, row), "group": of_topic[place]}, self.round.parts
         if not self.round.system.merged:
             return rows
         # IP multicast sends as many parts as are needed (rule W14)
-        return take(rows, rows["group"] % parts.sent < parts.needed)
+        return packing.take(rows, rows["group"] % parts.sent < parts.needed)
 
     def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
         """Count copies as messages; return the first copies and duplicates of each group."""
@@ -608,14 +580,14 @@ class CountOverlayCopies(OverlayProgram):
         return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
 
     def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
-        round, heard, published = self.round, whole_numbers(), self.round.publish.group
+        round, heard, published = self.round, arrays.whole_numbers(), self.round.publish.group
         if arrivals:
             times = {"publication": arrivals["group"], "delay_us": arrivals["at_us"]}
             had = round.parts.complete({**times, "node": arrivals["node"]}, round.size)
             heard = key_of([published[had["publication"]], had["node"]], round.size)
         groups, once = (len(round.number), round.size), published[:: round.parts.sent]
         members = _keys(tables, MEMBERS)
-        note_received(tables, round.number_of_round, *groups, members, once, heard)
+        pending.note_received(tables, round.number_of_round, *groups, members, once, heard)
 
     def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
         """Write the tables of copies and deliveries of the publications that are measured."""
@@ -623,13 +595,13 @@ class CountOverlayCopies(OverlayProgram):
         measured = np.sort(round.multicasts.publication)
 
         def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
-            mine = take(rows, find_sorted(measured, rows["group"]) >= 0)
+            mine = packing.take(rows, arrays.find_sorted(measured, rows["group"]) >= 0)
             publication = mine["group"]
             named = {"group": round.publish.group[publication], "publication": publication}
             return named | {name: mine[name] for name in names}
 
         if arrivals:
-            arrivals = take(arrivals, arrivals["hops"] > 0)
+            arrivals = packing.take(arrivals, arrivals["hops"] > 0)
             rows = of_multicasts(arrivals, "node", "hops", "at_us")
             tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
         if copies and notes_copies(self.measures):
@@ -643,14 +615,12 @@ class CountOverlayCopies(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountDue(OverlayProgram):
+class CountDue(program.Silent, OverlayProgram):
     """Buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `rounds.pending.DUE`; nothing is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write `rounds.pending.DUE`."""
         groups = len(self.round.number), self.round.size
-        count_due(tables, self.last, *groups, _keys(tables, MEMBERS))
-        return {}
+        pending.count_due(tables, self.last, *groups, _keys(tables, MEMBERS))

@@ -25,22 +25,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    SortedTable,
-    distinct,
-    divided,
-    find_sorted,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.exchange import add_rows, distinct_rows
-from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, exchange, facts, packing, program
 from scribe_spark.rounds.applications import note_failures
 from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
 from scribe_spark.rounds.group_overlays import (
@@ -69,7 +57,7 @@ from scribe_spark.rounds.system import (
 _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
 
 
-_NONE = whole_numbers()
+_NONE = arrays.whole_numbers()
 
 #: The table of the state with the sums of a system over each ``group``: `GrownOverlays.sums`.
 MEASURED = "measured"
@@ -139,11 +127,11 @@ class Period:
             given = int(self.group_number[largest]), int(size[largest])
             refuse_large_group(system, *given, most, why)
 
-    def keys(self, group: np.ndarray) -> Keys:
+    def keys(self, group: np.ndarray) -> facts.Keys:
         """Return the groupIds of groups."""
         assert self.key_hi is not None
         assert self.key_lo is not None
-        return Keys(self.key_hi[group], self.key_lo[group])
+        return facts.Keys(self.key_hi[group], self.key_lo[group])
 
     def give_up(self, group: np.ndarray, node: np.ndarray, neighbour: np.ndarray) -> None:
         """Note that nodes count neighbours as dead; users' applications are told."""
@@ -158,7 +146,7 @@ class Period:
 
 
 @dataclass
-class GroupNodes(SortedTable):
+class GroupNodes(arrays.SortedTable):
     """Rows of nodes of groups in a builder's state, by key (group, node)."""
 
     @classmethod
@@ -171,7 +159,7 @@ class GroupNodes(SortedTable):
 
     def to_state(self, size: int) -> dict[str, np.ndarray]:
         """Return the table of the state."""
-        group, node = divided(self.key, size)
+        group, node = arrays.divided(self.key, size)
         columns = {name: getattr(self, name) for name in self.columns()}
         return {"group": group, "node": node, **columns}
 
@@ -180,7 +168,7 @@ class GroupNodes(SortedTable):
 class NumberedNodes(GroupNodes):
     """Nodes of groups, and a number of each node, such as a period."""
 
-    number: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 class Sent:
@@ -196,7 +184,7 @@ class Sent:
 
     def by_kind(self) -> dict[str, Columns]:
         """Return a table of messages (``group, sender, to``) for each kind."""
-        return {kind: concatenate(rows) for kind, rows in self._rows.items()}
+        return {kind: packing.concatenate(rows) for kind, rows in self._rows.items()}
 
 
 def entry_tables(*kinds: str) -> dict[str, str]:
@@ -237,7 +225,7 @@ class GrownOverlays(GroupOverlays):
     def build(self, overlays: Overlays, network: Network) -> Built:
         """Return the overlays with, in a run, the entries that members keep."""
         kept = self.entries(overlays.state, network) if network.in_run and overlays.state else {}
-        kept = {name: take(rows, rows["entries"] > 0) for name, rows in kept.items()}
+        kept = {name: packing.take(rows, rows["entries"] > 0) for name, rows in kept.items()}
         return Built(self.edges(overlays, network), kept)
 
     def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
@@ -304,9 +292,9 @@ class GrownOverlays(GroupOverlays):
         """See `GroupOverlays.state_of`."""
         found: dict[str, Columns] = {}
         for name, rows in _state(self, tables).items():
-            index = find_sorted(groups, rows["group"])
+            index = arrays.find_sorted(groups, rows["group"])
             if (index >= 0).any():  # as in `play_period`, a table has rows
-                found[name] = {**take(rows, index >= 0), "group": index[index >= 0]}
+                found[name] = {**packing.take(rows, index >= 0), "group": index[index >= 0]}
         return found
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
@@ -369,14 +357,14 @@ class _TellBuilders(OverlayProgram):
                 if kind in inbox:
                     tables[kind] = {"key": np.sort(inbox[kind]["key"])}
             return {}
-        members = tables[MEMBERS]["key"] if MEMBERS in tables else whole_numbers()
+        members = tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
-        leaves = find_sorted(self.leave, members % size) >= 0
-        quits = members[leaves | (find_sorted(quits, members) >= 0)]
+        leaves = arrays.find_sorted(self.leave, members % size) >= 0
+        quits = members[leaves | (arrays.find_sorted(quits, members) >= 0)]
         Remember(round).step(bucket, tables, inbox, superstep)
         told = {_JOINED: joins, _QUIT: quits}
         return {
-            kind: {AT: round.builders(key // size), "key": key}
+            kind: {program.AT: round.builders(key // size), "key": key}
             for kind, key in told.items()
             if len(key)
         }
@@ -397,7 +385,7 @@ class BuilderProgram(OverlayProgram):
         """Return the description of the period for a builder; `handed` is a part of it."""
         round = self.round
         keys = (tables[name]["key"] if name in tables else _NONE for name in (_JOINED, _QUIT))
-        join, quit = (divided(key, round.size) for key in keys)
+        join, quit = (arrays.divided(key, round.size) for key in keys)
         when = self.number, self.world_round, self.begins_round, self.ends_round
         groups = round.number, round.key_hi, self.key_lo
         lives = round.lives.alive
@@ -405,14 +393,13 @@ class BuilderProgram(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class _PlayPeriod(BuilderProgram):
+class _PlayPeriod(program.Silent, BuilderProgram):
     """Let builders play the rules of the system for one period: rule O11."""
 
     system: GrownOverlays
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Change the tables of the state, and count messages; send nothing."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Change the tables of the state, and count messages."""
         system, changes = self.system, [name for name in (_JOINED, _QUIT) if name in tables]
         follows = bool(system.structure) and not self.network.in_run
         handed = {name: tables.pop(name) for name in system.handed if name in tables}
@@ -436,14 +423,13 @@ class _PlayPeriod(BuilderProgram):
             tables[_SUMS] = {name: np.atleast_1d(n) for name, n in system.sums(state).items()}
             if follows:
                 _count_rest(tables, self.number)
-        return {}
 
     def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:
         observer, alive = self.round.observer, self.round.lives.alive
         for kind, rows in sent.items():
             times = rows.get("messages")
             if times is not None and not observer.groups:  # a world records each message
-                rows = take(rows, np.repeat(np.arange(len(times)), times))
+                rows = packing.take(rows, np.repeat(np.arange(len(times)), times))
                 times = None
             ends = rows["sender"], rows["to"], rows["group"]
             arrives = alive[rows["to"]] if times is None else np.ones(len(times), dtype=bool)
@@ -455,7 +441,7 @@ class _PlayPeriod(BuilderProgram):
 def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) -> None:
     """Write the tables of the state into a builder's tables; remove those without rows."""
     for name in system.tables:
-        if name in state and count_rows(state[name]):
+        if name in state and packing.count_rows(state[name]):
             tables[_STATE + name] = state[name]
         else:
             tables.pop(_STATE + name, None)
@@ -464,23 +450,23 @@ def _put(system: GrownOverlays, tables: Tables, state: Mapping[str, Columns]) ->
 def _add_up_traffic(tables: Tables) -> None:
     """Add up equal recorded messages of a run, when new rows are as many as added ones."""
     names = [name for name in tables if name.startswith(f"{TRAFFIC} ")]
-    rows = [count_rows(tables[name]) for name in names]
+    rows = [packing.count_rows(tables[name]) for name in names]
     if len(names) < 2 or sum(rows) < 2 * rows[0]:
         return
     parts = [tables.pop(name) for name in names]
     ends = "kind", "group", "sender", "to"
-    tables[f"{TRAFFIC} 0"] = add_rows("messages", concatenate(parts), *ends)
+    tables[f"{TRAFFIC} 0"] = exchange.add_rows("messages", packing.concatenate(parts), *ends)
 
 
 # --- the own rounds that overlays need to come to rest after joins, quits and failures: O13
 
 
 @dataclass
-class _Rest(SortedTable):
+class _Rest(arrays.SortedTable):
     """The own rounds of the last event and of the last change, by group (an index)."""
 
-    event: np.ndarray = field(default_factory=whole_numbers)
-    change: np.ndarray = field(default_factory=whole_numbers)
+    event: np.ndarray = field(default_factory=arrays.whole_numbers)
+    change: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 def _structure_rows(
@@ -489,7 +475,7 @@ def _structure_rows(
     """Return the rows of an overlay; `structure` has the name of its table and the columns."""
     name, *columns = structure
     rows = state.get(name, {})
-    return {one: rows.get(one, whole_numbers()) for one in columns}
+    return {one: rows.get(one, arrays.whole_numbers()) for one in columns}
 
 
 def _note_rest(
@@ -500,12 +486,12 @@ def _note_rest(
     `events` are the groups with joins or quits, `died` the nodes that died, ascending; `before` and
     `now` are the rows of the overlay: ``group``, ``node`` and others.
     """
-    rest = read_table(_Rest, tables, _REST)
-    hit = before["group"][find_sorted(died, before["node"]) >= 0]
-    begun, changed = distinct(np.r_[events, hit]), whole_numbers()
+    rest = arrays.read_table(_Rest, tables, _REST)
+    hit = before["group"][arrays.find_sorted(died, before["node"]) >= 0]
+    begun, changed = arrays.distinct(np.r_[events, hit]), arrays.whole_numbers()
     if not all(np.array_equal(before[name], now[name]) for name in now):
-        _, keys, times = distinct_rows(*concatenate([before, now]).values())
-        changed = distinct(keys[0][times == 1])
+        _, keys, times = exchange.distinct_rows(*packing.concatenate([before, now]).values())
+        changed = arrays.distinct(keys[0][times == 1])
     for groups, column in ((begun, "event"), (changed, "change")):
         row = rest.find(groups)
         rest.put(groups[row < 0], event=number, change=number - 1)
@@ -513,7 +499,7 @@ def _note_rest(
         rest.put(groups, **kept | {column: number})
     if not len(begun) and not len(changed):
         return
-    rest.keep(find_sorted(distinct(np.r_[now["group"], events]), rest.key) >= 0)
+    rest.keep(arrays.find_sorted(arrays.distinct(np.r_[now["group"], events]), rest.key) >= 0)
     tables.pop(_REST, None)
     if len(rest):
         tables[_REST] = rest.to_columns()
@@ -521,7 +507,7 @@ def _note_rest(
 
 def _count_rest(tables: Tables, number: int) -> None:
     """Count the groups of a builder by the own rounds that they needed, after round `number`."""
-    rest, counts = read_table(_Rest, tables, _REST), Counts()
+    rest, counts = arrays.read_table(_Rest, tables, _REST), Counts()
     counts.add(_ROUNDS, np.maximum(rest.change - rest.event + 1, 0))
     counts.add(_MOVING, (rest.change == number).astype(np.int64))
     tables[_REST_COUNTS] = counts.columns()

@@ -10,21 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    SortedTable,
-    find_sorted,
-    index_sorted,
-    read_table,
-    sums_at,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.engine import Columns, Program, Tables
-from scribe_spark.rounds.system import (
-    LivingRound,
-    Publications,
-    SystemPlayer,
-    count_messages,
-)
+from scribe_spark.rounds import system
 
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
 EXPECTED, DUE = "expected", "due"
@@ -38,24 +26,24 @@ PUBLISHED = "published"
 
 
 @dataclass
-class Expected(SortedTable):
+class Expected(arrays.SortedTable):
     """The expected receivers of publications that are not counted yet, by (round, group, node).
 
     `count` is the number of publications of the round and group; the member received `got` of them.
     """
 
-    count: np.ndarray = field(default_factory=whole_numbers)
-    got: np.ndarray = field(default_factory=whole_numbers)
+    count: np.ndarray = field(default_factory=arrays.whole_numbers)
+    got: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass
-class Published(SortedTable):
+class Published(arrays.SortedTable):
     """The publications that are not counted yet, by round and group, and their copies."""
 
-    round: np.ndarray = field(default_factory=whole_numbers)
-    group: np.ndarray = field(default_factory=whole_numbers)
-    first_copies: np.ndarray = field(default_factory=whole_numbers)
-    duplicates: np.ndarray = field(default_factory=whole_numbers)
+    round: np.ndarray = field(default_factory=arrays.whole_numbers)
+    group: np.ndarray = field(default_factory=arrays.whole_numbers)
+    first_copies: np.ndarray = field(default_factory=arrays.whole_numbers)
+    duplicates: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def add(self, number: int, published: np.ndarray, first: np.ndarray, again: np.ndarray) -> None:
         """Append the publications of round `number`; those of a group become one row.
@@ -68,13 +56,15 @@ class Published(SortedTable):
         copies = {"first_copies": first[group], "duplicates": again[group]}
         self.insert(index, round=number, group=group, **copies)
 
-    def add_came(self, now: LivingRound, came: Columns) -> None:
+    def add_came(self, now: system.LivingRound, came: Columns) -> None:
         """Append the publications of a round, with the copies in all buckets' :data:`CAME`."""
         groups = len(now.group)
         first, again = (came[name].reshape(-1, groups).sum(axis=0) for name in ("first", "again"))
         self.add(now.number, np.bincount(now.publish.group, minlength=groups), first, again)
 
-    def take_counted(self, last: int, groups: int, taken: Mapping[str, Columns]) -> Publications:
+    def take_counted(
+        self, last: int, groups: int, taken: Mapping[str, Columns]
+    ) -> system.Publications:
         """Remove the publications up to round `last`; return their accounts, by :data:`DUE`."""
         counted = self.round <= last
         key = (self.round * groups + self.group)[counted]
@@ -83,15 +73,15 @@ class Published(SortedTable):
         self.key = np.arange(len(self))
         expected, in_time = np.zeros((2, len(key)), dtype=np.int64)
         if counts := taken.get(DUE, {}):
-            row = index_sorted(key, counts["key"])
+            row = arrays.index_sorted(key, counts["key"])
             np.add.at(expected, row, counts["count"])
             np.add.at(in_time, row, counts["got"])
         number, group = np.divmod(key, max(1, groups))
         late = np.zeros(len(key), dtype=np.int64)
-        return Publications(number, group, expected, in_time, late, *copies)
+        return system.Publications(number, group, expected, in_time, late, *copies)
 
 
-def last_counted(now: LivingRound) -> int:
+def last_counted(now: system.LivingRound) -> int:
     """Return the last round whose publications are counted at the end of the round `now`."""
     return now.number if now.is_last else now.number - now.deadline
 
@@ -112,9 +102,9 @@ def note_received(
     """
     count = np.bincount(published, minlength=groups)
     members = members[count[members // size] > 0]
-    row = find_sorted(members, heard)
+    row = arrays.find_sorted(members, heard)
     got = np.bincount(row[row >= 0], minlength=len(members)).astype(np.int64)
-    expected = read_table(Expected, tables, EXPECTED)
+    expected = arrays.read_table(Expected, tables, EXPECTED)
     place = number * groups * size + members
     expected.insert(place, count=count[members // size], got=got)
     tables[EXPECTED] = expected.to_columns()
@@ -125,30 +115,30 @@ def count_due(tables: Tables, last: int, groups: int, size: int, members: np.nda
 
     A node that is no member any more is not expected to receive any publication.
     """
-    expected = read_table(Expected, tables, EXPECTED)
-    expected.keep(find_sorted(members, expected.key % (groups * size)) >= 0)
+    expected = arrays.read_table(Expected, tables, EXPECTED)
+    expected.keep(arrays.find_sorted(members, expected.key % (groups * size)) >= 0)
     due = expected.key < (last + 1) * groups * size
     key, row = np.unique(expected.key[due] // size, return_inverse=True)
     counts = {name: getattr(expected, name)[due] for name in ("count", "got")}
-    sums = {name: sums_at(row, column, len(key)) for name, column in counts.items()}
+    sums = {name: arrays.sums_at(row, column, len(key)) for name, column in counts.items()}
     tables[DUE] = {"key": key, **sums}
     expected.keep(~due)
     tables[EXPECTED] = expected.to_columns()
 
 
 def play_account(
-    player: SystemPlayer,
+    player: system.SystemPlayer,
     kept: Tables,
-    now: LivingRound,
+    now: system.LivingRound,
     end: Callable[[int], Program],
     *tables: str,
-) -> tuple[Publications, Mapping[str, Columns]]:
+) -> tuple[system.Publications, Mapping[str, Columns]]:
     """Play the end of a round: count the publications that are due, and messages by kind.
 
     ``end(last)`` is the program that writes :data:`DUE` for publications up to round `last`, and
     perhaps other `tables`, which are returned, too.
     """
-    published = read_table(Published, kept, PUBLISHED)
+    published = arrays.read_table(Published, kept, PUBLISHED)
     if len(now.publish):
         published.add_came(now, player.take(CAME)[CAME])
     last = last_counted(now)
@@ -156,5 +146,5 @@ def play_account(
     taken = player.take(DUE, *tables)
     due = published.take_counted(last, len(now.group), taken)
     kept[PUBLISHED] = published.to_columns()
-    count_messages(player, now)
+    system.count_messages(player, now)
     return due, taken

@@ -22,22 +22,13 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    expand,
-    find_sorted,
-    rank_in_group,
-    run_starts,
-    sums_at,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
-from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables, prefixed
+from scribe_spark.engine.program import Prefixed, Program, Silent, Tables, prefixed
 from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
 from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
@@ -186,7 +177,7 @@ class LivingRound:
     scheduled: bool = False
     groups: Groups | None = None
     group_events: GroupEvents = field(default_factory=GroupEvents)
-    watched: np.ndarray = field(default_factory=whole_numbers)
+    watched: np.ndarray = field(default_factory=arrays.whole_numbers)
     environment: Environment | None = None
     routers: int = 0
     applications: Applications | None = None
@@ -235,7 +226,7 @@ class LivingRound:
         if not self.in_run:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             return publication_ids(self.world_round, number, publish.turn, nodes)
-        return rank_in_group(publish.group)
+        return arrays.rank_in_group(publish.group)
 
     @property
     def parts(self) -> Parts:
@@ -259,7 +250,7 @@ class LivingRound:
 
 
 @dataclass(frozen=True)
-class Publications(Rows):
+class Publications(arrays.Rows):
     """The publications that are due in a round, with the numbers of their receivers: arrays (p,).
 
     At the end of a round of the world, the publications of `deadline` rounds before are due, and a
@@ -272,13 +263,13 @@ class Publications(Rows):
     arrived until the deadline at nodes without or with the publication; all nodes count.
     """
 
-    round: np.ndarray = field(default_factory=whole_numbers)
-    group: np.ndarray = field(default_factory=whole_numbers)
-    expected: np.ndarray = field(default_factory=whole_numbers)
-    in_time: np.ndarray = field(default_factory=whole_numbers)
-    late: np.ndarray = field(default_factory=whole_numbers)
-    first_copies: np.ndarray = field(default_factory=whole_numbers)
-    duplicates: np.ndarray = field(default_factory=whole_numbers)
+    round: np.ndarray = field(default_factory=arrays.whole_numbers)
+    group: np.ndarray = field(default_factory=arrays.whole_numbers)
+    expected: np.ndarray = field(default_factory=arrays.whole_numbers)
+    in_time: np.ndarray = field(default_factory=arrays.whole_numbers)
+    late: np.ndarray = field(default_factory=arrays.whole_numbers)
+    first_copies: np.ndarray = field(default_factory=arrays.whole_numbers)
+    duplicates: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def by_group(self, groups: np.ndarray, last_due: int) -> dict[str, np.ndarray]:
         """Return the account of all publications by round and group, over all sources.
@@ -292,7 +283,7 @@ class Publications(Rows):
             columns.pop("round") * len(groups) + columns.pop("group"), return_inverse=True
         )
         published, group = np.divmod(key, max(1, len(groups)))
-        sums = {name: sums_at(which, count, len(key)) for name, count in columns.items()}
+        sums = {name: arrays.sums_at(which, count, len(key)) for name, count in columns.items()}
         is_due, missing = published <= last_due, sums["expected"] - sums["in_time"] - sums["late"]
         sums["due"] = np.where(is_due, sums["expected"], 0)
         sums["lost"], sums["open"] = np.where(is_due, missing, 0), np.where(is_due, 0, missing)
@@ -306,7 +297,7 @@ def notes_copies(measures: tuple[str, ...]) -> bool:
 
 
 @dataclass(frozen=True)
-class Multicasts(Rows):
+class Multicasts(arrays.Rows):
     """The measured publications of a round, sorted by group and name: arrays of shape (p,); rule
     S25.
 
@@ -319,11 +310,11 @@ class Multicasts(Rows):
     most.
     """
 
-    group: np.ndarray = field(default_factory=whole_numbers)
-    publication: np.ndarray = field(default_factory=whole_numbers)
-    start: np.ndarray = field(default_factory=whole_numbers)
-    hops: np.ndarray = field(default_factory=whole_numbers)
-    delay_us: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=arrays.whole_numbers)
+    publication: np.ndarray = field(default_factory=arrays.whole_numbers)
+    start: np.ndarray = field(default_factory=arrays.whole_numbers)
+    hops: np.ndarray = field(default_factory=arrays.whole_numbers)
+    delay_us: np.ndarray = field(default_factory=arrays.whole_numbers)
     number: np.ndarray = None  # type: ignore[assignment]
     size: np.ndarray = None  # type: ignore[assignment]
     root: np.ndarray = None  # type: ignore[assignment]
@@ -332,9 +323,9 @@ class Multicasts(Rows):
         if self.number is None:
             object.__setattr__(self, "number", self.publication)
         if self.root is None:
-            object.__setattr__(self, "root", np.where(self.hops == 0, self.start, NONE))
+            object.__setattr__(self, "root", np.where(self.hops == 0, self.start, arrays.NONE))
         if self.size is None:
-            object.__setattr__(self, "size", np.full_like(self.group, NONE))
+            object.__setattr__(self, "size", np.full_like(self.group, arrays.NONE))
 
     @property
     def are_scheduled(self) -> bool:
@@ -366,21 +357,25 @@ class Multicasts(Rows):
     def measured(self, every: bool) -> Multicasts:
         """Return the measured publications, sorted: all if `every`, else each group's first."""
         order = np.lexsort((self.publication, self.group))
-        return self.take(order if every else order[run_starts(self.group[order])])
+        return self.take(order if every else order[arrays.run_starts(self.group[order])])
 
     def of_groups(self, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs of an element of `group` and a publication of it: two indices."""
         first, end = (np.searchsorted(self.group, group, side) for side in ("left", "right"))
-        row, of = expand(first, end)
+        row, of = arrays.expand(first, end)
         return row, of
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the index of each publication of a group here; NONE if it is not here: int64."""
         if (self.group[1:] > self.group[:-1]).all():  # one publication of a group
-            of = find_sorted(self.group, group)
-            return np.where(np.append(self.publication, NONE)[of] == publication, of, NONE)
+            of = arrays.find_sorted(self.group, group)
+            return np.where(
+                np.append(self.publication, arrays.NONE)[of] == publication, of, arrays.NONE
+            )
         names = 1 + max(self.publication.max(initial=0), publication.max(initial=0))
-        return find_sorted(self.group * names + self.publication, group * names + publication)
+        return arrays.find_sorted(
+            self.group * names + self.publication, group * names + publication
+        )
 
 
 @dataclass(frozen=True)
@@ -448,7 +443,7 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
 
 
 def _without_events(now: LivingRound) -> LivingRound:
-    nobody = whole_numbers(), whole_numbers()
+    nobody = arrays.whole_numbers(), arrays.whole_numbers()
     return replace(
         now,
         events=Events(),
@@ -571,18 +566,16 @@ class SystemPlayer:
 
 
 @dataclass(frozen=True)
-class _PutTables:
+class _PutTables(Silent):
     """The program by which the first bucket keeps the orchestrator's tables."""
 
     bounds: np.ndarray
     tables: Mapping[str, Columns]
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the tables; send nothing."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the tables."""
         if not bucket:
             tables.update(self.tables)
-        return {}
 
 
 class SystemOnBuckets:
@@ -689,7 +682,7 @@ class SystemOnBuckets:
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """Return the keys (group, node) of the members among a bucket's nodes, ascending."""
-        return tables.get(self.member_table, {}).get("key", whole_numbers())
+        return tables.get(self.member_table, {}).get("key", arrays.whole_numbers())
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
         """Return the keys (group, node) of all entries in the children tables of the bucket.

@@ -18,15 +18,7 @@ import pandas as pd
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, listed, shown
 from scribe_spark.core.units import MICROSECONDS, canonical, parse_rate
-from scribe_spark.topology.checks import (
-    DELAY_MS,
-    LATITUDE,
-    LONGITUDE,
-    LOSS,
-    MOST_ROUTERS,
-    SHARE,
-    latency_ms,
-)
+from scribe_spark.topology import checks
 from scribe_spark.topology.graph import Graph, Hosts, router_frame
 from scribe_spark.topology.kinds import KM_PER_MS
 from scribe_spark.topology.links import FIELD, graph_of_links, lossy_links
@@ -76,7 +68,7 @@ _RATES = {
     "down": ("host_bandwidth_down", "bandwidth_down"),
 }
 
-_PLACE = {"Longitude": LONGITUDE, "Latitude": LATITUDE}
+_PLACE = {"Longitude": checks.LONGITUDE, "Latitude": checks.LATITUDE}
 
 #: A router's id: a whole number that 64 bits hold.
 _ID = re.compile(r"[0-9]{1,19}")
@@ -137,7 +129,7 @@ class _AttributeReader:
 
     def delays(self, places: np.ndarray | None) -> list[float]:
         """Return the delay of each edge in ms, also of edges from a node to itself."""
-        for name, read in (("latency", latency_ms), ("delay_ms", DELAY_MS.number)):
+        for name, read in (("latency", checks.latency_ms), ("delay_ms", checks.DELAY_MS.number)):
             if self._has(name):
                 for edge in self._edges:
                     if name not in edge.values:
@@ -168,9 +160,9 @@ class _AttributeReader:
             if len(loops):
                 self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
             return None
-        if len(ids) > MOST_ROUTERS:
+        if len(ids) > checks.MOST_ROUTERS:
             self.notes.append(
-                f"self-loops are left out: there are more than {MOST_ROUTERS:,} routers"
+                f"self-loops are left out: there are more than {checks.MOST_ROUTERS:,} routers"
             )
             return None
         place = index_sorted(ids, loops["src"].to_numpy())
@@ -258,7 +250,7 @@ class _AttributeReader:
         if not any("share" in node.values for node in self._nodes):
             self.notes.append("nodes are spread over all routers evenly")
             return None
-        found = [self._value(node, "share", SHARE.number, 0.0) for node in self._nodes]
+        found = [self._value(node, "share", checks.SHARE.number, 0.0) for node in self._nodes]
         return np.array(found)[order]
 
     # --- properties that are not simulated
@@ -283,12 +275,12 @@ class _AttributeReader:
     def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
         """Return the losses of links, both ways: ``src, dst, loss``; None without losses."""
         given = ["packet_loss" in edge.values for edge in self._edges]
-        loss = [self._value(edge, "packet_loss", LOSS.number, 0.0) for edge in self._edges]
+        loss = [self._value(edge, "packet_loss", checks.LOSS.number, 0.0) for edge in self._edges]
         if not any(loss):
             return None
-        if len(self._nodes) > MOST_ROUTERS:
+        if len(self._nodes) > checks.MOST_ROUTERS:
             self.notes.append(
-                f"packet_loss is ignored: there are more than {MOST_ROUTERS:,} routers"
+                f"packet_loss is ignored: there are more than {checks.MOST_ROUTERS:,} routers"
             )
             return None
         self.notes.append(

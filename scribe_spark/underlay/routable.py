@@ -11,13 +11,7 @@ from scribe_spark.core.arrays import NONE, depths, index_sorted
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.topology.graph import Graph
-from scribe_spark.underlay.dijkstra import (
-    TOO_LONG,
-    LinkArrays,
-    accumulate,
-    refuse_long,
-    route_block,
-)
+from scribe_spark.underlay import dijkstra
 
 #: The number of routers whose routes are checked, if routes could be too long.
 _SOURCES = 64
@@ -32,15 +26,15 @@ def check_routes(graph: Graph, tie: str, seed: int, most: int = MOST_ROUTERS) ->
         return
     check_routable(graph, tie, most)
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
-    links = None if len(routers) > most else LinkArrays.of(routers, edges, tie, seed)
+    links = None if len(routers) > most else dijkstra.LinkArrays.of(routers, edges, tie, seed)
     link_us = round(edges["delay_ms"].max() * MICROSECONDS) if len(edges) else 0
-    if (len(routers) - 1) * link_us < TOO_LONG:  # no route passes a router twice
+    if (len(routers) - 1) * link_us < dijkstra.TOO_LONG:  # no route passes a router twice
         return
     if links is None:
         _check_hops(routers, edges[["src", "dst"]].to_numpy(), link_us)
     else:
         sources = np.unique(np.linspace(0, len(routers) - 1, _SOURCES).astype(np.int64))
-        refuse_long(routers, sources, route_block(links, sources)[0])
+        dijkstra.refuse_long(routers, sources, dijkstra.route_block(links, sources)[0])
 
 
 def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
@@ -48,7 +42,7 @@ def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
     src, dst = (index_sorted(routers, end) for end in ends.T)
     graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
     one_end = int(_hops(graph, 0).argmax())
-    refuse_long(routers, np.array([one_end]), _hops(graph, one_end)[None] * hop_us)
+    dijkstra.refuse_long(routers, np.array([one_end]), _hops(graph, one_end)[None] * hop_us)
 
 
 def _hops(graph: csr_array, source: int) -> np.ndarray:
@@ -72,16 +66,16 @@ def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
     if graph.pairs is not None:
         return {"nodes": f"{len(graph.vertices):,}", "delays of pairs": str(graph.pairs)}
     routers, edges = graph.vertices["id"].to_numpy(), graph.edges
-    links = LinkArrays.of(routers, edges, tie, seed)
+    links = dijkstra.LinkArrays.of(routers, edges, tie, seed)
     r = len(routers)
     sampled = r if r <= MOST_ROUTERS else _SAMPLE
     sources = draws.distinct_below(r, sampled, seed, "sampled routers", 0)
     delay_us = hops = 0
     block = max(1, _ROUTES // r)
     for start in range(0, sampled, block):
-        delay, pred = route_block(links, sources[start : start + block])
+        delay, pred = dijkstra.route_block(links, sources[start : start + block])
         delay_us += int(delay.sum(dtype=np.int64))
-        hops += int(accumulate(pred, (pred >= 0).astype(np.int64)).sum())
+        hops += int(dijkstra.accumulate(pred, (pred >= 0).astype(np.int64)).sum())
     pairs = max(1, sampled * (r - 1))
     note = "" if sampled == r else f"  (from {sampled:,} sampled routers)"
     delays = edges["delay_ms"] if len(edges) else np.zeros(1)

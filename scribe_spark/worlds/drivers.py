@@ -17,12 +17,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.engine import Columns
+from scribe_spark.engine import Columns, in_task, on_spark, on_spark_player
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.pastry.round import Lookups, try_routes
 from scribe_spark.rounds.group_events import JOINING, QUITTING
 from scribe_spark.runtime.blocks import release
@@ -91,10 +88,10 @@ class InTasks(_Driver):
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols) -> None:
         self._start: DataFrame | None = start.rows
         self._fill = start.fill
-        self._tables = BucketTables(ring.layout, start.rows)
+        self._tables = on_spark.BucketTables(ring.layout, start.rows)
         self._facts, self._spark = ring.facts, ring.layout.spark
         #: Returns the world on the tables of a task and of the tasks that it is connected to.
-        self._state: Callable[[InTask], WorldState] = partial(
+        self._state: Callable[[in_task.InTask], WorldState] = partial(
             WorldState.of_engine, facts=ring.facts, bounds=ring.bounds, protocols=protocols
         )
 
@@ -104,7 +101,7 @@ class InTasks(_Driver):
         return self._filled.rows()
 
     @property
-    def _filled(self) -> BucketTables:
+    def _filled(self) -> on_spark.BucketTables:
         """The tables of the buckets, in which nodes' tables are filled."""
         if (fill := self._fill) is not None:
             self._tables.play_in_tasks(fill, "overlay")
@@ -151,7 +148,7 @@ class InTasks(_Driver):
         of_engine, files = self._state, given if isinstance(given, EventFiles) else None
         fill = self._fill
 
-        def play(player: InTask, events: pa.Table | None = None) -> None:
+        def play(player: in_task.InTask, events: pa.Table | None = None) -> None:
             if fill is not None:
                 fill(player)
             reporter, limit = Reporter(report_to), seconds
@@ -175,7 +172,7 @@ class InTasks(_Driver):
         """Play an orchestrator on a copy of the tables, and return the table that it returns."""
         of_engine = self._state
 
-        def play(player: InTask) -> None:
+        def play(player: in_task.InTask) -> None:
             found = ask(of_engine(player))
             player.release()  # the tables are unchanged and need not be returned
             if not player.first:
@@ -217,8 +214,8 @@ class _Teller:
 
 
 def _play_rounds(
-    of_engine: Callable[[InTask], WorldState],
-    player: InTask,
+    of_engine: Callable[[in_task.InTask], WorldState],
+    player: in_task.InTask,
     events: EventsByRound,
     rounds: range,
     seconds: float,
@@ -243,13 +240,13 @@ def _play_rounds(
         _put_results(player, left)
 
 
-def _put_results(player: InTask, results: Any) -> None:
+def _put_results(player: in_task.InTask, results: Any) -> None:
     """Store the results of a job in a table of the first bucket, for :func:`_take_results`."""
     data = np.frombuffer(pickle.dumps(results), np.uint8)
     player.tables[0][_RESULTS] = {"bytes": data}
 
 
-def _take_results(tables: BucketTables) -> Any:
+def _take_results(tables: on_spark.BucketTables) -> Any:
     """Take the results of a job from its tables, in which its tasks have stored them."""
     ((_, _, packed),) = tables.take(_RESULTS)
     return pickle.loads(packed["bytes"].tobytes())
@@ -264,9 +261,9 @@ class OnDriver(_Driver):
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols, number: int) -> None:
         self._ring, self._protocols, self._next = ring, protocols, number
         self._facts, self._spark = ring.facts, ring.layout.spark
-        tables = BucketTables(ring.layout, start.rows)
+        tables = on_spark.BucketTables(ring.layout, start.rows)
         tables.settle()
-        self._engine = OnSpark(tables)
+        self._engine = on_spark_player.OnSpark(tables)
         if start.fill is not None:
             start.fill(self._engine)
         self._state = WorldState.of_engine(self._engine, ring.facts, ring.bounds, protocols)

@@ -48,18 +48,9 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.remote_inputs import collect_remote
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.worlds import schedules
 from scribe_spark.worlds.generators import STEPS, Generator, generators, joined_again
 from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
-from scribe_spark.worlds.schedules import (
-    TimedRows,
-    check_interval,
-    drawn,
-    needs_nodes,
-    of_events,
-    of_schedule,
-    refuse_many,
-    round_times,
-)
 from scribe_spark.worlds.setting import Setting
 
 #: The number of memberships above which the driver does not hold the events.
@@ -117,7 +108,7 @@ def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) ->
 
 def _needs_nodes(config: WorldConfig) -> bool:
     """Return True if events depend on nodeIds, which only Spark knows."""
-    return needs_nodes(config) or any(one.needs_spark(config) for one in _chosen(config))
+    return schedules.needs_nodes(config) or any(one.needs_spark(config) for one in _chosen(config))
 
 
 def extent_of(config: WorldConfig) -> Extent:
@@ -165,7 +156,7 @@ def made_events(
     nodes: DataFrame | None = None,
     schedule: Schedule | None = None,
     times: bool = True,
-) -> tuple[EventRows, TimedRows | None]:
+) -> tuple[EventRows, schedules.TimedRows | None]:
     """Return all events of a world, checked, and its publications with times and sizes, or None.
 
     Events that need `groups` or `nodes` (`schemas.NODES`) are left out where these are None.
@@ -180,19 +171,19 @@ def made_events(
         rows = generated(config, extent, groups, nodes)
     if groups is None or not sizes.several:
         return rows, timed
-    more = TimedRows.none()
+    more = schedules.TimedRows.none()
     if sizes.schedule is not None:
         given = schedule or known_schedule(config, nodes)
         if given is not None:
-            more = of_schedule(config, given)
+            more = schedules.of_schedule(config, given)
             _check_timed(config, more, rows, extent, groups, "schedule", sizes.schedule)
     elif sizes.publications is not None:
-        check_interval(config)
-        if nodes is not None or not needs_nodes(config):
-            more = drawn(config, extent, Setting(rows, extent, groups, nodes))
-            limits = round_times(config, len(groups.numbers))
-            refuse_many(limits, more, groups, "publications", sizes.publications)
-    return rows, more if timed is None else TimedRows.join(timed, more)
+        schedules.check_interval(config)
+        if nodes is not None or not schedules.needs_nodes(config):
+            more = schedules.drawn(config, extent, Setting(rows, extent, groups, nodes))
+            limits = schedules.round_times(config, len(groups.numbers))
+            schedules.refuse_many(limits, more, groups, "publications", sizes.publications)
+    return rows, more if timed is None else schedules.TimedRows.join(timed, more)
 
 
 def known_schedule(config: WorldConfig, nodes: DataFrame | None) -> Schedule | None:
@@ -207,7 +198,7 @@ def known_schedule(config: WorldConfig, nodes: DataFrame | None) -> Schedule | N
 
 def _check_timed(
     config: WorldConfig,
-    timed: TimedRows,
+    timed: schedules.TimedRows,
     rows: EventRows,
     extent: Extent,
     groups: WorldGroups,
@@ -223,7 +214,9 @@ def _check_timed(
         bad = None if fault is None else fault[-1]
     if bad is not None:
         raise InputError(field, value, bad)
-    refuse_many(round_times(config, len(groups.numbers)), timed, groups, field, value)
+    schedules.refuse_many(
+        schedules.round_times(config, len(groups.numbers)), timed, groups, field, value
+    )
     most, sizes = int(timed.sizes.max(initial=0)), config.bandwidth
     sizes.refuse_slow_sizes(field, value, most, sizes.rates(config.classes))
 
@@ -303,7 +296,7 @@ def check_events(
     start: GroupStart | None = None,
     spark: SparkSession | None = None,
     times: bool = True,
-) -> tuple[EventRows, TimedRows | None]:
+) -> tuple[EventRows, schedules.TimedRows | None]:
     """Read and check the table of events of a config; add those of the start of groups.
 
     Without a session, the table must be on this machine.  The second result is None if the table
@@ -330,8 +323,8 @@ def check_events(
     known, timed = None if start is None else start.groups, None
     if first_bad_cell(rows, names, extent, None if known is None else known.numbers) is None:
         if not set(TIMES).isdisjoint(frame):
-            limits = round_times(config, 0 if known is None else len(known.numbers))
-            timed, mask = of_events(limits, path, frame, rows.events == PUBLISH)
+            limits = schedules.round_times(config, 0 if known is None else len(known.numbers))
+            timed, mask = schedules.of_events(limits, path, frame, rows.events == PUBLISH)
             rows, names = rows.take(~mask), names[~mask]
         if start is not None:
             starts = start.rows(rows)
@@ -371,7 +364,7 @@ def check_rows(
             raise InputError(field, value, impossible[-1])
 
 
-def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
+def sorted_events(rows: EventRows, timed: schedules.TimedRows | None = None) -> pa.Table:
     """Return events as `schemas.WORLD_EVENTS`, sorted; with `timed` ones, also ``time, size``."""
     at_us = size = np.full(len(rows), NONE)
     if timed is not None:

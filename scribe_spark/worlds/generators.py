@@ -33,17 +33,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import gammaincinv
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    distinct,
-    expand,
-    find_sorted,
-    index_sorted,
-    whole_numbers,
-    without,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.registry import Registry
 from scribe_spark.engine.facts import Keys, Ring
@@ -260,7 +250,9 @@ def root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> Event
     keys, ring = setting.keys(config).take(largest), setting.ring
     live = np.flatnonzero(np.isin(ring.node, setting.lifetimes.untouched(at)))
     _refuse_none_left("holders", holders, len(live))
-    return EventRows.at_once(at, distinct(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
+    return EventRows.at_once(
+        at, arrays.distinct(ring.node[_nearest(ring, live, keys, holders)]), FAIL
+    )
 
 
 def check_roots(config: WorldConfig, extent: Extent) -> None:
@@ -312,7 +304,7 @@ def group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
     tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
     _, life = setting.lifetimes.at(tried.nodes, tried.rounds)
     still = life == setting.lifetimes.at(tried.nodes, at)[1]
-    others = without(setting.lifetimes.live(at), tried.nodes[still])
+    others = arrays.without(setting.lifetimes.live(at), tried.nodes[still])
     count = len(others) if count is None else count
     if not 0 < count <= len(others):
         remedy = (
@@ -348,19 +340,19 @@ def joined_again(setting: Setting) -> EventRows:
             "give fewer members, or no rejoin"
         )
         raise InputError("rejoin", True, remedy)
-    of, row = expand(first, last)
+    of, row = arrays.expand(first, last)
     return EventRows.of_groups(key[row] % extent.rounds, joins.nodes[of], JOIN, joins.groups[of])
 
 
 def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
     """Return True for joins whose node quits the group in some round, by the events `rows`."""
     quits = rows.take(rows.events == QUIT)
-    numbers = distinct(quits.groups)
-    place = find_sorted(numbers, joins.groups)
+    numbers = arrays.distinct(quits.groups)
+    place = arrays.find_sorted(numbers, joins.groups)
     gone = np.isin(
-        place * 2**31 + joins.nodes, find_sorted(numbers, quits.groups) * 2**31 + quits.nodes
+        place * 2**31 + joins.nodes, arrays.find_sorted(numbers, quits.groups) * 2**31 + quits.nodes
     )
-    return gone & (place != NONE)
+    return gone & (place != arrays.NONE)
 
 
 # --- group churn
@@ -382,7 +374,7 @@ def group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventR
 
 
 @dataclass(frozen=True)
-class _Pairs(Rows):
+class _Pairs(arrays.Rows):
     """Members: groups (by index) and nodes, with the times (rounds) at which the members quit."""
 
     places: np.ndarray
@@ -400,8 +392,8 @@ class _Churn:
     def __init__(self, setting: Setting, times: Weibull, seed: int) -> None:
         self._groups, self._given = setting.known_groups, setting.memberships
         self._times, self._seed = times, seed
-        self._given_places = index_sorted(self._groups.numbers, self._given.groups)
-        self._members = _Pairs(whole_numbers(), whole_numbers(), np.empty(0))
+        self._given_places = arrays.index_sorted(self._groups.numbers, self._given.groups)
+        self._members = _Pairs(arrays.whole_numbers(), arrays.whole_numbers(), np.empty(0))
         self._wanted = np.zeros(len(self._groups.numbers), dtype=np.int64)
         listed = self._groups.access.listed(MAY_JOIN)
         self._is_listed = np.isin(self._groups.numbers, listed)
@@ -420,7 +412,7 @@ class _Churn:
         later = self._given.begins > at
         reserved = self._given_places[later] * 2**31 + self._given.nodes[later]
         taken = np.concatenate([members.keys, quits.keys, reserved])
-        places, nodes = self._drawn(missing, np.flatnonzero(alive), distinct(taken), at)
+        places, nodes = self._drawn(missing, np.flatnonzero(alive), arrays.distinct(taken), at)
         replacing = self._pairs(places, nodes, at)
         self._members = _Pairs.join(members, replacing)
         for event, pairs in ((QUIT, quits), (JOIN, replacing)):
@@ -450,7 +442,9 @@ class _Churn:
             keys = places * 2**31 + live[(raw % np.uint64(len(live))).astype(np.int64)]
             takes = np.zeros(len(keys), dtype=bool)
             takes[np.unique(keys, return_index=True)[1]] = True
-            takes &= (find_sorted(taken, keys) == NONE) & ~np.isin(keys, np.concatenate(found))
+            takes &= (arrays.find_sorted(taken, keys) == arrays.NONE) & ~np.isin(
+                keys, np.concatenate(found)
+            )
             found.append(keys[takes])
             places, slots = places[~takes], slots[~takes]
         listed += np.bincount(places, minlength=len(missing))
@@ -468,7 +462,7 @@ class _Churn:
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))
         keys = place * 2**31 + live
-        keys = keys[find_sorted(taken, keys) == NONE]
+        keys = keys[arrays.find_sorted(taken, keys) == arrays.NONE]
         raw = draws.bits_np(self._seed, "group churn of few", at, number, keys % 2**31)
         return keys[np.argsort(raw, kind="stable")[:count]]
 
@@ -497,7 +491,7 @@ def publications(config: WorldConfig, extent: Extent, setting: Setting) -> Event
         if not publishers:
             raw = draws.bits_np(seed, "publication source", at, numbers)
             first = (raw >> np.uint64(1)).astype(np.int64)
-        place, nth = expand(np.zeros_like(due), due)
+        place, nth = arrays.expand(np.zeros_like(due), due)
         column = (first[place] % counts[place] + nth) % counts[place]
         chosen = sources[begins[place] + column]
         made.append(EventRows.of_groups(at, chosen, PUBLISH, numbers[place]))

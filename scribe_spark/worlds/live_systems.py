@@ -23,10 +23,7 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import NONE, index_sorted, whole_numbers, without
 from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.core.units import NOMINAL_SECONDS
-from scribe_spark.engine import Columns, Program
-from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.engine.losses import Jitter, jitter_keys
-from scribe_spark.engine.program import Together
+from scribe_spark.engine import Columns, Program, facts, losses, program
 from scribe_spark.measures.multicasts import (
     MULTICASTS_MEASURED,
     SEEN,
@@ -35,17 +32,8 @@ from scribe_spark.measures.multicasts import (
     SeeMulticasts,
     SystemTables,
 )
+from scribe_spark.rounds import event_rows
 from scribe_spark.rounds.applications import Applications
-from scribe_spark.rounds.event_rows import (
-    EVENT_NAMES,
-    NODE_EVENTS,
-    PUBLISH,
-    TIMES,
-    EventRows,
-    Extent,
-    event_codes,
-    first_bad_cell,
-)
 from scribe_spark.rounds.events import Events, ImpossibleRound
 from scribe_spark.rounds.group_events import GroupEvents, Groups, RoundTimes
 from scribe_spark.rounds.player import Counted, Environment, RoundPlayer, Tally
@@ -61,17 +49,7 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.systems.registry import find_system
-from scribe_spark.worlds.traffic import (
-    BYTES_MEASURED,
-    LINKS_MEASURED,
-    LinkStress,
-    MeasureBytes,
-    MeasureLinks,
-    byte_measures,
-    byte_rows,
-    bytes_of_kinds,
-    part_table,
-)
+from scribe_spark.worlds import traffic
 
 #: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"
@@ -84,7 +62,7 @@ _CONTROL = ("control", "control_bytes.", "link_stress.control.")
 _CONTROL_BYTES = "bytes.control_"
 
 #: The tables of the measures that every system has.
-_MEASURED = (*MULTICASTS_MEASURED, LINKS_MEASURED, BYTES_MEASURED)
+_MEASURED = (*MULTICASTS_MEASURED, traffic.LINKS_MEASURED, traffic.BYTES_MEASURED)
 
 
 @dataclass(frozen=True)
@@ -104,7 +82,7 @@ class LiveGroups:
     lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     deadline: int
     rounds: int
-    link_stress: LinkStress
+    link_stress: traffic.LinkStress
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     watched: np.ndarray = field(default_factory=whole_numbers)
     times: RoundTimes | None = None
@@ -119,11 +97,11 @@ class LiveGroups:
         """The links of nodes, if publications have a size."""
         return self.multicasts.links
 
-    def groups(self, known: Ring) -> Groups:
+    def groups(self, known: facts.Ring) -> Groups:
         """Return the groups; `known` is all nodes of the world, sorted by nodeId."""
         groups, nodes = len(self.numbers), int(known.node.max()) + 1
         refuse_groups_of_world(groups, nodes, self.deadline, self.rounds)
-        return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
+        return Groups.of(self.numbers, facts.Keys(self.key_hi, self.key_lo), known, self.lists)
 
     @property
     def has_bytes(self) -> bool:
@@ -214,7 +192,7 @@ class SystemsInRound:
         if not self._publications:
             return {}
         publications = pa.concat_tables(self._publications)
-        by_part = part_table(self._now.number, self._by_part)
+        by_part = traffic.part_table(self._now.number, self._by_part)
         coverage = {
             name: pa.concat_tables([tables[name] for tables in self._coverage])
             for name in (self._coverage[0] if self._coverage else ())
@@ -250,7 +228,7 @@ class SystemsInRound:
             elif multicasts is not None:
                 programs.insert(0, multicasts)
             if programs:
-                buckets.play(Together(tuple(programs)))
+                buckets.play(program.Together(tuple(programs)))
                 taken.update(buckets.take(*_MEASURED))
             if seen is not None and self._remembered is not None:
                 measured = {one: taken[one] for one in MULTICASTS_MEASURED if one in taken}
@@ -296,10 +274,10 @@ class SystemsInRound:
         live, late = self._live, None
         if live.links is None:
             return
-        jitter = Jitter.of(environment.facts, environment.kernel)
+        jitter = losses.Jitter.of(environment.facts, environment.kernel)
         if jitter is not None:
             name = live.numbers[begun.group], begun.publication, self._now.number
-            late = jitter.of_publications(jitter_keys(environment.kernel.seed, *name))
+            late = jitter.of_publications(losses.jitter_keys(environment.kernel.seed, *name))
         network = environment.facts, environment.bounds, environment.kernel
         time_round(player, live.links, *network, begun, (CARRIED, DELIVERED), merged, late=late)
 
@@ -311,11 +289,11 @@ class SystemsInRound:
         kinds = {"payload": system.payload, "control": system.control}
         if live.links is not None and live.has_bytes:
             of_kinds = system.payload, system.control
-            sizes = bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
+            sizes = traffic.bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
             keeps = self._is_by_links or (within and self._keeps_messages)
-            programs.append(MeasureBytes(environment, sizes, live.multicasts.parts, keeps))
+            programs.append(traffic.MeasureBytes(environment, sizes, live.multicasts.parts, keeps))
         if self._is_by_links and not within:
-            programs.append(MeasureLinks(environment, kinds))
+            programs.append(traffic.MeasureLinks(environment, kinds))
         return programs
 
     def _add(
@@ -330,17 +308,17 @@ class SystemsInRound:
         live, lives, now = self._live, self._player.lives, self._now
         there, sent = lives.count_entered(), tally.by_kind()
         control = sum(sent.get(kind, 0) for kind in system.control)
-        of_bytes = Counted(taken.get(BYTES_MEASURED, {}))
-        own: dict[str, float] = {**done.measures, **done.counts, **byte_measures(of_bytes)}
+        of_bytes = Counted(taken.get(traffic.BYTES_MEASURED, {}))
+        own: dict[str, float] = {**done.measures, **done.counts, **traffic.byte_measures(of_bytes)}
         own["control"] = control / len(lives.live()) / self._systems.seconds
         if not system.shares:
             own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             if self._is_by_links and not system.merged:
-                on_links = Counted(taken.get(LINKS_MEASURED, {}))
+                on_links = Counted(taken.get(traffic.LINKS_MEASURED, {}))
                 own |= live.link_stress.measures(on_links, ("payload", "control"), there)
         of = self._tables_of(name, done)
         by_part = live.multicasts.by_part(taken, of)
-        by_part += byte_rows(of_bytes, live.multicasts.parts, name)
+        by_part += traffic.byte_rows(of_bytes, live.multicasts.parts, name)
         if not system.control:
             own = {measure: value for measure, value in own.items() if not _is_control(measure)}
             by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
@@ -406,7 +384,7 @@ def round_of_systems(
 def split_events(
     number: int,
     events: Mapping[str, np.ndarray],
-    known: Ring,
+    known: facts.Ring,
     groups: Groups,
     times: RoundTimes | None = None,
 ) -> tuple[Events, GroupEvents]:
@@ -416,12 +394,12 @@ def split_events(
     (`ImpossibleRound`).
     """
     node, event, group = (events[name] for name in ("node", "event", "group"))
-    of_node = np.isin(event, EVENT_NAMES[:NODE_EVENTS])
+    of_node = np.isin(event, event_rows.EVENT_NAMES[: event_rows.NODE_EVENTS])
     unknown = without(node, known.node), without(group[~of_node], groups.number)
     if not any(map(len, unknown)):
         of_nodes = Events.of(known, node[of_node], event[of_node])
         rest = node[~of_node], event[~of_node], group[~of_node]
-        if np.isin(rest[1], EVENT_NAMES[NODE_EVENTS:]).all():
+        if np.isin(rest[1], event_rows.EVENT_NAMES[event_rows.NODE_EVENTS :]).all():
             own = () if times is None else _times_of(number, events, times, ~of_node)
             of_groups = GroupEvents.of(known, groups, *rest, *own)
             if times is not None and of_groups.schedule is not None:
@@ -431,8 +409,12 @@ def split_events(
                     raise ImpossibleRound(number, f"group {group} has {fault[1]}")
                 of_groups = of_groups.in_parts(times.parts)
             return of_nodes, of_groups
-    rows = EventRows(np.full(len(node), number), node, event_codes(event), group)
-    what = first_bad_cell(rows, event, Extent(len(known), number + 1, 0), groups.number)
+    rows = event_rows.EventRows(
+        np.full(len(node), number), node, event_rows.event_codes(event), group
+    )
+    what = event_rows.first_bad_cell(
+        rows, event, event_rows.Extent(len(known), number + 1, 0), groups.number
+    )
     assert what is not None
     raise ImpossibleRound(number, what)
 
@@ -443,9 +425,9 @@ def _times_of(
     """Return times (us) and sizes (bytes) of the events in `mask`; refuse impossible ones."""
     at_us, size = (
         events[name] if name in events else np.full(len(mask), NONE, dtype=np.int64)
-        for name in TIMES
+        for name in event_rows.TIMES
     )
-    publishes = events["event"] == EVENT_NAMES[PUBLISH]
+    publishes = events["event"] == event_rows.EVENT_NAMES[event_rows.PUBLISH]
     fault = times.first_fault(publishes, at_us, size)
     if fault is not None:
         row, words = fault

@@ -5,16 +5,13 @@ round").
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.facts import Ring
-from scribe_spark.engine.packing import count_rows
+from scribe_spark.engine import Columns, Tables, facts, packing, program
 from scribe_spark.pastry.round import NEW_LEAFS, LookupResults, RoundResult
 from scribe_spark.pastry.states import (
     MESSAGE_KINDS,
@@ -79,7 +76,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class MeasureNodes(NodeProgram):
+class MeasureNodes(program.Silent, NodeProgram):
     """Sum properties of the tables of a bucket's live nodes: the table :data:`MEASURED`.
 
     ``right``: leaf sets that are correct for the ring.  ``filled``, ``alive``: table entries, and
@@ -89,9 +86,8 @@ class MeasureNodes(NodeProgram):
     """
 
     number: int
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         environment, states, own = self.environment, self.states(bucket, tables), self.live(bucket)
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)
@@ -108,10 +104,9 @@ class MeasureNodes(NodeProgram):
             "compared": len(nearest),
             "delay": delay.sum(),
             "nearest": nearest.sum(),
-            "changed": count_rows(tables.get(NEW_LEAFS, {})),
+            "changed": packing.count_rows(tables.get(NEW_LEAFS, {})),
         }
         tables[MEASURED] = {name: np.array([one], dtype=np.int64) for name, one in sums.items()}
-        return {}
 
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
@@ -210,7 +205,7 @@ def cell_delays(
 
 
 def _cells_of(
-    ring: Ring, place: int, b: int, rows: int
+    ring: facts.Ring, place: int, b: int, rows: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the cells of a node's routing table for which nodes exist: row, column, begin, end.
 
@@ -237,7 +232,7 @@ def _cells_of(
     return row, column, begin, end
 
 
-def cells_with_nodes(live: Ring, b: int, first: int = 0, last: int | None = None) -> int:
+def cells_with_nodes(live: facts.Ring, b: int, first: int = 0, last: int | None = None) -> int:
     """Count the cells of the nodes' routing tables for which a live node exists.
 
     A node that shares its first `row` digits with other nodes has a possible cell in that row for

@@ -8,43 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import time_round
-from scribe_spark.core.arrays import (
-    NONE,
-    divided,
-    find_sorted,
-    whole_numbers,
-)
-from scribe_spark.core.errors import InputError
-from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.exchange import add_rows
+from scribe_spark.core import arrays, errors, keys
+from scribe_spark.engine import Columns, Tables, exchange, in_task, on_spark_player, program
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.measures.multicasts import InBucket, SystemTables
 from scribe_spark.multicast import (
     PAYLOAD,
 )
-from scribe_spark.rounds.events import NEVER, Events, KnowsLives
-from scribe_spark.rounds.group_events import Publishing
+from scribe_spark.rounds import events, group_events, system
 from scribe_spark.rounds.group_overlays import PICTURE as PICTURE_OF_GROUP
 from scribe_spark.rounds.player import TRAFFIC, Tally
-from scribe_spark.rounds.system import (
-    CARRIED,
-    DELIVERED,
-    LivingRound,
-    SystemOnBuckets,
-    SystemPlayer,
-    SystemRound,
-    play_run,
-)
 from scribe_spark.systems.scribe.trees import ENTRIES
 
 #: The tables of a bucket from which views are read.
@@ -58,13 +38,13 @@ _OF_COPIES = ("hops", "sent_us", "first")
 
 
 @dataclass(frozen=True)
-class _AllLive(KnowsLives):
+class _AllLive(events.KnowsLives):
     """The lives of `nodes` nodes, which all live from the start to the end; picklable."""
 
     nodes: int
 
     def __getattr__(self, name: str) -> np.ndarray:
-        values = {"alive": True, "died": NEVER, "wait": 0, "entered": 0}
+        values = {"alive": True, "died": events.NEVER, "wait": 0, "entered": 0}
         if name not in values:
             raise AttributeError(name)
         return _constant(self.nodes, values[name])
@@ -78,7 +58,7 @@ def _constant(nodes: int, value: int | bool) -> np.ndarray:
     return np.full(nodes, value)
 
 
-def control_kinds(live: SystemOnBuckets) -> tuple[str, ...]:
+def control_kinds(live: system.SystemOnBuckets) -> tuple[str, ...]:
     """Return the kinds of control messages that a system counts in a run."""
     return *live.control, *live.building
 
@@ -92,17 +72,17 @@ class Wanted:
 
     copies: bool
     edges: bool
-    guests: np.ndarray = field(default_factory=whole_numbers)
+    guests: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 def play_round(
     name: str,
-    live: SystemOnBuckets,
+    live: system.SystemOnBuckets,
     given: Mapping[str, Any],
     facts: Facts,
     bounds: np.ndarray,
     wanted: Wanted,
-    engine: InTask | OnSpark,
+    engine: in_task.InTask | on_spark_player.OnSpark,
 ) -> None:
     """Play round 0 of a run for a system, and write the tables that views read.
 
@@ -110,26 +90,26 @@ def play_round(
     """
     nodes, kinds = len(facts.ring), (*live.payload, *control_kinds(live))
     nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    now = LivingRound(
+    now = system.LivingRound(
         number=0,
         rounds=1,
         ring=facts.ring,
         overlay=_AllLive(nodes),
-        events=Events(),
+        events=events.Events(),
         quit=nobody,
         deadline=0,
         tally=Tally(kinds, recorded=control_kinds(live), groups=True),
-        incarnation=_constant(nodes, NEVER),
+        incarnation=_constant(nodes, events.NEVER),
         measures=("delay", "node_stress", "link_stress"),
         in_run=True,
         **given,
     )
-    player = SystemPlayer(engine, facts, bounds, f"{name}/", live.reads)
-    done = play_run(live, player, now)
+    player = system.SystemPlayer(engine, facts, bounds, f"{name}/", live.reads)
+    done = system.play_run(live, player, now)
     measured = done.multicasts
     if measured is None:
         remedy = "returns no multicasts in round 0; see rounds.system.SystemRound"
-        raise InputError("systems", name, remedy)
+        raise errors.InputError("systems", name, remedy)
     _add_times(player, live, now, done)
     of = SystemTables(name, live, measured)
     if now.links is not None:
@@ -140,11 +120,11 @@ def play_round(
 
 
 def play_with_trees(
-    systems: Sequence[tuple[str, SystemOnBuckets, Wanted]],
+    systems: Sequence[tuple[str, system.SystemOnBuckets, Wanted]],
     given: Mapping[str, Any],
     facts: Facts,
     bounds: np.ndarray,
-    engine: InTask,
+    engine: in_task.InTask,
     roots: np.ndarray,
 ) -> None:
     """Play silent systems in a task that has grown Scribe's trees; the roots are the sources.
@@ -152,27 +132,34 @@ def play_with_trees(
     `systems` have names and wanted tables, `given` the fields of `LivingRound` but members and
     publications, and `roots` has a position for each group.
     """
-    group = np.flatnonzero(roots != NONE)
-    publish = Publishing.at_begin((group, roots[group]))
+    group = np.flatnonzero(roots != arrays.NONE)
+    publish = group_events.Publishing.at_begin((group, roots[group]))
     entries = engine.tables[0].get(ENTRIES, {})
-    member = entries["key"][entries["member"]] if entries else whole_numbers()
-    own = {"join": divided(member, len(facts.ring)), "publish": publish}
+    member = entries["key"][entries["member"]] if entries else arrays.whole_numbers()
+    own = {"join": arrays.divided(member, len(facts.ring)), "publish": publish}
     for name, live, wanted in systems:
         play_round(name, live, {**given, **own}, facts, bounds, wanted, engine)
 
 
 def _add_times(
-    player: SystemPlayer, live: SystemOnBuckets, now: LivingRound, done: SystemRound
+    player: system.SystemPlayer,
+    live: system.SystemOnBuckets,
+    now: system.LivingRound,
+    done: system.SystemRound,
 ) -> None:
     """Let the clock compute the times of deliveries, unless the system has done so."""
     if now.links is not None:
         begun = done.without_times(live.merged).with_times(now.publish.at_us, now.publish.size)
         late = now.late_copies(player.facts, begun.publication)
         network = now.links, player.facts, player.bounds, now.kernel
-        time_round(player, *network, begun, (CARRIED, DELIVERED), live.merged, True, late)
+        time_round(
+            player, *network, begun, (system.CARRIED, system.DELIVERED), live.merged, True, late
+        )
 
 
-def _first_of_trees(live: SystemOnBuckets, now: LivingRound, done: SystemRound) -> np.ndarray:
+def _first_of_trees(
+    live: system.SystemOnBuckets, now: system.LivingRound, done: system.SystemRound
+) -> np.ndarray:
     """Return the first publication of each tree of each group and source."""
     if done.begun is not None and len(done.begun):
         return np.unique(done.begun.along)
@@ -182,18 +169,17 @@ def _first_of_trees(live: SystemOnBuckets, now: LivingRound, done: SystemRound) 
 
 
 @dataclass(frozen=True)
-class _WriteViews:
+class _WriteViews(program.Silent):
     """The program by which buckets write the tables that views read, and drop all others."""
 
     bounds: np.ndarray
     size: int  # the number of nodes, K
-    live: SystemOnBuckets
+    live: system.SystemOnBuckets
     of: SystemTables
     first: np.ndarray  # the first publication of each tree, ascending
     wanted: Wanted
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         mine = self.of.in_bucket(tables, self.size)
         copies = self._copies(mine)
         made = {
@@ -207,7 +193,6 @@ class _WriteViews:
         for name in list(tables):
             del tables[name]
         tables.update({name: columns for name, columns in made.items() if count_rows(columns)})
-        return {}
 
     def _copies(self, mine: InBucket) -> Columns:
         copies = mine.copies
@@ -216,19 +201,23 @@ class _WriteViews:
         missing = [one for one in _OF_COPIES if one not in copies]
         if self.wanted.copies and missing:
             remedy = f"leaves copies without the column {missing[0]}, which the run needs"
-            raise InputError("systems", self.of.name, remedy)
+            raise errors.InputError("systems", self.of.name, remedy)
         return copies
 
     def _edges(self, copies: Columns) -> Columns:
         """Return the copies of the first publication of each tree."""
-        return take(copies, find_sorted(self.first, copies["publication"]) >= 0) if copies else {}
+        return (
+            take(copies, arrays.find_sorted(self.first, copies["publication"]) >= 0)
+            if copies
+            else {}
+        )
 
     def _deliveries(self, mine: InBucket) -> Columns:
         multicasts, found = self.of.multicasts, mine.reached.to_columns()
         of = found.pop("of")
         names = {"group": multicasts.group[of], "publication": multicasts.publication[of]}
-        place = key_of([names["group"], found["node"]], self.size)
-        return take({**names, **found}, find_sorted(self.wanted.guests, place) < 0)
+        place = keys.key_of([names["group"], found["node"]], self.size)
+        return take({**names, **found}, arrays.find_sorted(self.wanted.guests, place) < 0)
 
     def _state(self, tables: Tables) -> Columns:
         """Count the entries that nodes keep by (group, node), from the system's tables."""
@@ -241,7 +230,7 @@ class _WriteViews:
             if "entries" in tables[name]:
                 place, entries = key, tables[name]["entries"]
             group, node = np.divmod(place, self.size)
-            layer = tables[name].get("layer", np.full(len(place), NONE))
+            layer = tables[name].get("layer", np.full(len(place), arrays.NONE))
             rows = {"group": group, "node": node, "layer": layer, "entries": entries}
             parts.append({"kind": np.full(len(place), kind), **rows})
         return concatenate(parts) if parts else {}
@@ -257,7 +246,7 @@ class _WriteViews:
         rows = {"kind": kind, "sender": sent["sender"], "receiver": sent["to"]}
         rows |= {name: sent[name] for name in ("group", "messages")}
         rows = {name: column.astype(np.int64) for name, column in rows.items()}
-        return add_rows("messages", rows, "kind", "group", "sender", "receiver")
+        return exchange.add_rows("messages", rows, "kind", "group", "sender", "receiver")
 
 
 # --- views

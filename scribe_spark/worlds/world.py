@@ -28,20 +28,7 @@ from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelis
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Underlay
-from scribe_spark.worlds import views
-from scribe_spark.worlds.drivers import InTasks, OnDriver
-from scribe_spark.worlds.played import EventFiles, Played, RoundLeft, are_rounds
-from scribe_spark.worlds.save import (
-    Start,
-    check_start,
-    read_header,
-    read_lives,
-    refuse_other_buckets,
-    ring_of_world,
-    saved_rows,
-    start_of_world,
-)
-from scribe_spark.worlds.world_state import Protocols
+from scribe_spark.worlds import drivers, played, save, views, world_state
 
 
 class Operations:
@@ -141,34 +128,34 @@ class World:
 
     def __init__(
         self,
-        start: Start,
+        start: save.Start,
         ring: BucketRing,
         number: int,
         events: DataFrame,
         underlay: Underlay,
-        protocols: Protocols,
+        protocols: world_state.Protocols,
         engine: str | None = None,
-        event_files: EventFiles | None = None,
+        event_files: played.EventFiles | None = None,
     ) -> None:
         self._event_files = event_files
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
         self.by_part = pd.DataFrame()
         self.scribe = Operations()
-        self._last: RoundLeft | None = None
+        self._last: played.RoundLeft | None = None
         self._keeps_messages = False
         protocols = protocols.of_events(events.columns)
         self._events, self._underlay, self._protocols = events, underlay, protocols
         self._ring = ring
         groups = protocols.groups
         self._groups = None if groups is None else groups.groups(ring.facts.ring)
-        self._driver: InTasks | OnDriver
+        self._driver: drivers.InTasks | drivers.OnDriver
         if engine is None:
             engine = "tasks" if len(ring.bounds) == 2 else "jobs"
         if engine == "tasks":
-            self._driver = InTasks(start, ring, protocols)
+            self._driver = drivers.InTasks(start, ring, protocols)
         else:
-            self._driver = OnDriver(start, ring, protocols, number)
+            self._driver = drivers.OnDriver(start, ring, protocols, number)
             release(start.rows)
 
     @classmethod
@@ -178,10 +165,10 @@ class World:
         nodes: Table,
         events: DataFrame,
         underlay: Underlay,
-        protocols: Protocols,
+        protocols: world_state.Protocols,
         buckets: int = 1,
         engine: str | None = None,
-        event_files: EventFiles | None = None,
+        event_files: played.EventFiles | None = None,
     ) -> World:
         """Return a world from a saved state.
 
@@ -203,10 +190,10 @@ class World:
             The state was saved with another number of buckets.
         """
         with describe_jobs(rows.sparkSession, "start of the world"):
-            saved_with, number = read_header(rows)
-            refuse_other_buckets(buckets, saved_with)
-            ring = ring_of_world(nodes, buckets, underlay.kernel)
-            start = Start(rows)
+            saved_with, number = save.read_header(rows)
+            save.refuse_other_buckets(buckets, saved_with)
+            ring = save.ring_of_world(nodes, buckets, underlay.kernel)
+            start = save.Start(rows)
             return cls(start, ring, number, events, underlay, protocols, engine, event_files)
 
     @classmethod
@@ -216,11 +203,11 @@ class World:
         initial: int,
         events: DataFrame,
         underlay: Underlay,
-        protocols: Protocols,
+        protocols: world_state.Protocols,
         overlay: str = "perfect",
         buckets: int = 1,
         engine: str | None = None,
-        event_files: EventFiles | None = None,
+        event_files: played.EventFiles | None = None,
         knowledge: DataFrame | None = None,
     ) -> World:
         """Return a world before its first round; `make_world` does so for a config.
@@ -252,12 +239,12 @@ class World:
         InputError
             Worlds cannot start from this overlay.
         """
-        check_start(overlay)
+        save.check_start(overlay)
         with describe_jobs(events.sparkSession, "start of the world"):
-            ring = ring_of_world(nodes, buckets, underlay.kernel)
+            ring = save.ring_of_world(nodes, buckets, underlay.kernel)
             tables = overlay if protocols.has_pastry else None
             filled = initial, tables, protocols.rules, protocols.seed, underlay, knowledge
-            start = start_of_world(ring, *filled)
+            start = save.start_of_world(ring, *filled)
             return cls(start, ring, 0, events, underlay, protocols, engine, event_files)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
@@ -280,8 +267,8 @@ class World:
         return done.measures
 
     def play(
-        self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
-    ) -> dict[int, Played]:
+        self, until: int, seconds: float, tell: Callable[[int, played.Played], None] | None = None
+    ) -> dict[int, played.Played]:
         """Play the next round and, while time is left, later rounds before `until`.
 
         One Spark job plays all of these rounds, which is faster for short rounds.  Results do not
@@ -317,17 +304,17 @@ class World:
         self,
         rounds: range,
         seconds: float,
-        tell: Callable[[int, Played], None] | None = None,
+        tell: Callable[[int, played.Played], None] | None = None,
         *,
         messages: bool = False,
-    ) -> list[Played]:
+    ) -> list[played.Played]:
         """Play the given rounds, until a number of seconds has passed; return their results."""
         how = partial(self.scribe.added_to, number=rounds[0]), seconds, tell
         driver, files = self._driver, self._event_files
-        if isinstance(driver, InTasks) and files is not None and self.scribe.is_empty:
+        if isinstance(driver, drivers.InTasks) and files is not None and self.scribe.is_empty:
             done = driver.play(rounds, files, *how, messages=messages)
         else:
-            events = self._events.where(are_rounds(rounds[0], rounds[-1]))
+            events = self._events.where(played.are_rounds(rounds[0], rounds[-1]))
             done = driver.play(rounds, events, *how, messages=messages)
         self._last, self._keeps_messages = done[-1], messages
         for name in _OF_ROUNDS:
@@ -346,7 +333,7 @@ class World:
     @property
     def to_save(self) -> Batches:
         """The rows of :attr:`saved`, in a form that tasks can write to files."""
-        return saved_rows(self._driver.rows)
+        return save.saved_rows(self._driver.rows)
 
     @property
     def coverage_tables(self) -> dict[str, pa.Table]:
@@ -533,7 +520,7 @@ class World:
     @property
     def knowledge(self) -> Batches:
         """The live nodes and what they know of live nodes: `schemas.KNOWLEDGE`."""
-        return self._view(views.live_knowledge_view(read_lives(self._driver.rows)))
+        return self._view(views.live_knowledge_view(save.read_lives(self._driver.rows)))
 
     def overlay(self) -> PastryOverlay:
         """Return an overlay of the live nodes with their present tables; call its ``release``.
@@ -574,7 +561,7 @@ class World:
         return self._view(views.NEW_LEAF_SETS).frame
 
     @property
-    def _left(self) -> RoundLeft:
+    def _left(self) -> played.RoundLeft:
         if self._last is None:
             raise ValueError("no round has been played")
         return self._last

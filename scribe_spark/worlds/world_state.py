@@ -31,23 +31,9 @@ from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.live_systems import (
-    OF_SYSTEM,
-    LiveGroups,
-    LiveSystems,
-    SystemsInRound,
-    round_of_systems,
-    split_events,
-)
+from scribe_spark.worlds import live_systems, save, traffic
 from scribe_spark.worlds.played import EventsByRound, Played
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
-from scribe_spark.worlds.save import HEADER, INCARNATIONS, LIVES, lives_rows, lives_tables
-from scribe_spark.worlds.traffic import (
-    KINDS,
-    LINKS_MEASURED,
-    MeasureLinks,
-    is_traffic,
-)
 
 if TYPE_CHECKING:
     from scribe_spark.config import OverlayConfig, RoundsConfig
@@ -67,8 +53,8 @@ class Protocols:
     seed: int
     kernel: Kernel
     live_tree: LiveTree | None = None
-    groups: LiveGroups | None = None
-    systems: LiveSystems = field(default_factory=LiveSystems)
+    groups: live_systems.LiveGroups | None = None
+    systems: live_systems.LiveSystems = field(default_factory=live_systems.LiveSystems)
     has_pastry: bool = True
 
     def of_events(self, columns: Collection[str]) -> Protocols:
@@ -113,8 +99,8 @@ class WorldState:
         cls, engine: InTask | OnSpark, facts: KnowsRing, bounds: np.ndarray, protocols: Protocols
     ) -> WorldState:
         """Return the world whose saved tables an engine holds."""
-        taken = engine.take(HEADER, LIVES, INCARNATIONS)
-        lives = Lives(**{name: np.array(column) for name, column in taken[LIVES].items()})
+        taken = engine.take(save.HEADER, save.LIVES, save.INCARNATIONS)
+        lives = Lives(**{name: np.array(column) for name, column in taken[save.LIVES].items()})
         observer = Observer(protocols.kinds)
         environment = Environment(
             *(facts, bounds, protocols.rules, protocols.kernel, observer),
@@ -122,7 +108,7 @@ class WorldState:
             world=protocols.world,
         )
         player = RoundPlayer(engine, environment, lives)
-        return cls(player, protocols, np.array(taken[INCARNATIONS]["round"]))
+        return cls(player, protocols, np.array(taken[save.INCARNATIONS]["round"]))
 
     @property
     def ring(self) -> Ring:
@@ -170,7 +156,7 @@ class WorldState:
         """
         player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
         player.begin_round(number)
-        player.forget(is_traffic)
+        player.forget(traffic.is_traffic)
         if tree is not None:
             find_live_tree(tree, player)
         if live is None:
@@ -187,7 +173,7 @@ class WorldState:
 
     def _play_groups(
         self,
-        live: LiveGroups,
+        live: live_systems.LiveGroups,
         number: int,
         events: Mapping[str, np.ndarray],
         keeps_messages: bool,
@@ -196,7 +182,9 @@ class WorldState:
         """Play round `number` of a world with groups: the events, the nodes, and each system."""
         player, groups, systems = self.player, self._groups, self._protocols.systems
         assert groups is not None
-        of_nodes, of_groups = split_events(number, events, self.ring, groups, live.times)
+        of_nodes, of_groups = live_systems.split_events(
+            number, events, self.ring, groups, live.times
+        )
         # 1. events; impossible ones are refused before anything is played
         check_events(player.lives, self.ring, number, of_nodes)
         check_group_events(player, number, groups, of_nodes, of_groups)
@@ -213,13 +201,19 @@ class WorldState:
         # 2. the systems whose messages travel by Pastry, then the lookups
         player.observe(traffic=keeps_messages or (bool(within) and live.records_messages(number)))
         tally, events_of = Tally(self._protocols.kinds), (of_nodes, of_groups)
-        now = round_of_systems(
+        now = live_systems.round_of_systems(
             *(systems, live, player.environment, number, events_of, groups, self._incarnation)
         )
-        played = SystemsInRound(systems, live, player, now, tally, keeps_messages, self._measured)
+        played = live_systems.SystemsInRound(
+            systems, live, player, now, tally, keeps_messages, self._measured
+        )
         played.play_systems(within=True)
         player.observe(traffic=keeps_messages or by_links)
-        stress = [MeasureLinks(player.environment, KINDS, keeps_messages)] if by_links else []
+        stress = (
+            [traffic.MeasureLinks(player.environment, traffic.KINDS, keeps_messages)]
+            if by_links
+            else []
+        )
         result, measures = self._end(number, of_nodes, tally, stress)
         # 3. the other systems
         played.play_systems(within=False)
@@ -234,7 +228,7 @@ class WorldState:
         assert isinstance(scribe, LiveScribe)
         assert live is not None
         assert groups is not None
-        tables = f"{SCRIBE}{OF_SYSTEM}", scribe.reads, scribe.shares
+        tables = f"{SCRIBE}{live_systems.OF_SYSTEM}", scribe.reads, scribe.shares
         player = SystemPlayer(self.player.engine, environment.facts, environment.bounds, *tables)
         round = scribe.between_rounds(number, groups, live.multicasts.lan_us, application)
         of = Anycasts.of(messages, groups, self.ring)
@@ -265,13 +259,15 @@ class WorldState:
             nobody = np.empty(0, dtype=np.int64)
             return RoundResult(number, {}, nobody, no_lookups()), {"nodes.live": float(live)}
         programs = [MeasureNodes(player.environment, number), *stress]
-        lookups, tables = self._protocols.world.lookups, (MEASURED, LINKS_MEASURED)
+        lookups, tables = self._protocols.world.lookups, (MEASURED, traffic.LINKS_MEASURED)
         result, taken = end_round(player, number, events, lookups, tally, programs, tables)
         measures = round_measures(live, result, taken[MEASURED])
         if stress:
             assert self._protocols.groups is not None
             of, there = self._protocols.groups.link_stress, player.lives.count_entered()
-            measures |= of.measures(Counted(taken.get(LINKS_MEASURED, {})), KINDS, there)
+            measures |= of.measures(
+                Counted(taken.get(traffic.LINKS_MEASURED, {})), traffic.KINDS, there
+            )
         return result, measures
 
     # --- the tables of a save
@@ -279,9 +275,9 @@ class WorldState:
     def tables(self, number: int, bucket: int) -> dict[str, Columns]:
         """Return a bucket's tables of a save before round `number` that the player lacks."""
         bounds, lives = self.player.environment.bounds, self.player.lives
-        return lives_tables(bounds, bucket, lives, self._incarnation, number)
+        return save.lives_tables(bounds, bucket, lives, self._incarnation, number)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """Return the tables of :meth:`tables` of all buckets, as rows of the schema `ROWS`."""
         bounds, lives = self.player.environment.bounds, self.player.lives
-        return lives_rows(bounds, lives, self._incarnation, number)
+        return save.lives_rows(bounds, lives, self._incarnation, number)

@@ -22,17 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    expand,
-    find_sorted,
-    flags,
-    last_of_runs,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_of, key_parts, order_of
 from scribe_spark.dissemination import (
@@ -48,33 +38,13 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append, in_bucket, take_tables
+from scribe_spark.engine.program import AT, Silent, append, in_bucket, take_tables
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.rounds import pending, system
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
-from scribe_spark.rounds.pending import (
-    DUE,
-    EXPECTED,
-    PUBLISHED,
-    Published,
-    count_due,
-    last_counted,
-    note_received,
-)
-from scribe_spark.rounds.system import (
-    CARRIED,
-    DELIVERED,
-    LivingRound,
-    Multicasts,
-    Publications,
-    SystemOnBuckets,
-    SystemPlayer,
-    SystemRound,
-    count_messages,
-    notes_copies,
-)
 from scribe_spark.systems.bayeux.sessions import (
     PASTRY,
     TABLE,
@@ -239,57 +209,52 @@ LISTED, CAME = "listed", "came"
 
 
 @dataclass
-class SessionMembers(SortedTable):
+class SessionMembers(arrays.SortedTable):
     """Memberships of a bucket's nodes, by (group, node)."""
 
-    number: np.ndarray = field(default_factory=whole_numbers)  # the round of the last JOIN
-    waits: np.ndarray = field(default_factory=flags)  # bool: True if no TREE has arrived yet
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)  # the round of the last JOIN
+    waits: np.ndarray = field(default_factory=arrays.flags)  # bool: True if no TREE has arrived yet
     #: The partition whose root got the last JOIN.
-    partition: np.ndarray = field(default_factory=whole_numbers)
+    partition: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass
-class MemberLists(SortedTable):
+class MemberLists(arrays.SortedTable):
     """Entries of member lists, by (session, node, member): the next hop to the member."""
 
-    next: np.ndarray = field(default_factory=whole_numbers)
+    next: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The round of the member's JOIN, and the round in which the entry was written.
-    number: np.ndarray = field(default_factory=whole_numbers)
-    written: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
+    written: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass(frozen=True)
-class ForgetDead(SessionProgram):
+class ForgetDead(Silent, SessionProgram):
     """Clear the tables of dead nodes, and restart sessions: rules B12 and B13."""
 
     dead: np.ndarray  # bool, (K,)
     anew: np.ndarray  # bool, (G k,)
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         size, partitions = self.sessions.size, self.sessions.partitions
-        members = read_table(SessionMembers, tables, MEMBERS)
+        members = arrays.read_table(SessionMembers, tables, MEMBERS)
         members.keep(~self.dead[members.key % size])
         group = members.key // size
         session = group * partitions + members.partition
         others = self.sessions.stands.max(axis=1)
         moves = self.sessions.lost[session] & others[group]
         members.waits = members.waits | self.anew[session] | moves
-        lists = read_table(MemberLists, tables, LISTS)
+        lists = arrays.read_table(MemberLists, tables, LISTS)
         session, node = np.divmod(lists.key // size, size)
         lists.keep(~(self.dead[node] | self.anew[session]))
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
-        return {}
 
 
-class Record(SessionProgram):
+class Record(Silent, SessionProgram):
     """Write the list entries of TREEs that arrived; their members stop waiting."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         record(self.sessions, tables)
-        return {}
 
 
 def record(sessions: Sessions, tables: Tables) -> None:
@@ -298,7 +263,7 @@ def record(sessions: Sessions, tables: Tables) -> None:
         tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
     if came := take_tables(tables, CAME):
         answered = concatenate(came)
-        members = read_table(SessionMembers, tables, MEMBERS)
+        members = arrays.read_table(SessionMembers, tables, MEMBERS)
         group = answered["session"] // sessions.partitions
         row = members.find(key_of([group, answered["member"]], sessions.size))
         last = (row >= 0) & (members.number[row] == answered["number"])
@@ -312,9 +277,9 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists
     # of several entries for a member, that with the largest number is kept
     key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
     order = order_of(key, listed["number"])
-    order = order[last_of_runs(key[order])]
+    order = order[arrays.last_of_runs(key[order])]
     key, onward, number = key[order], listed["next"][order], listed["number"][order]
-    lists = read_table(MemberLists, tables, LISTS)
+    lists = arrays.read_table(MemberLists, tables, LISTS)
     row = lists.find(key)
     old = np.flatnonzero(row >= 0)
     newer = np.ones(len(key), dtype=bool)
@@ -325,23 +290,21 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists
 
 
 @dataclass(frozen=True)
-class NextHops(SessionProgram):
+class NextHops(Silent, SessionProgram):
     """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
     wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the edges of the multicast, as `dissemination.EDGES`; no message is sent."""
-        size, lists = self.sessions.size, read_table(MemberLists, tables, LISTS)
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the edges of the multicast, as `dissemination.EDGES`."""
+        size, lists = self.sessions.size, arrays.read_table(MemberLists, tables, LISTS)
         place, onward = lists.key // size, lists.next
         good = self.sessions.is_good(onward, lists.written)
         if self.wanted is not None:
             good &= self.wanted[place // size]
-        edges = distinct(key_of([place[good], onward[good]], size))
+        edges = arrays.distinct(key_of([place[good], onward[good]], size))
         if len(edges):
             tables[EDGES] = key_parts(edges, ("group", "node", "peer"), size)
-        return {}
 
 
 # --- joining
@@ -362,7 +325,7 @@ class Join(ToRoot):
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         size, number = self.sessions.size, self.sessions.number
-        members = read_table(SessionMembers, tables, MEMBERS)
+        members = arrays.read_table(SessionMembers, tables, MEMBERS)
         if MEMBER in inbox:
             keys = keys_sent(inbox, MEMBER, size)
             members.put(keys, number=number, waits=True, partition=0)
@@ -395,7 +358,7 @@ class SendTree(SessionProgram):
         if not superstep and self.begin in tables:
             moving = unrouted(tables.pop(self.begin))
             if self.sessions.partitions > 1 and self.begin == at_root(JOIN):
-                tables[BEGUN] = {"session": distinct(moving["session"])}
+                tables[BEGUN] = {"session": arrays.distinct(moving["session"])}
 
         def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
             arrived = np.flatnonzero(messages[AT] == messages["member"])
@@ -453,7 +416,7 @@ class Leave(ToRoot):
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         if UNREACHED in tables:
             return tables.pop(UNREACHED)
-        members = read_table(SessionMembers, tables, MEMBERS)
+        members = arrays.read_table(SessionMembers, tables, MEMBERS)
         quits = inbox.get(QUIT, {AT: members.key[:0], "group": members.key[:0]})
         row = members.find(key_of([quits["group"], quits[AT]], self.sessions.size))
         session = quits["group"] * self.sessions.partitions + members.partition[row]
@@ -475,7 +438,7 @@ class Prune(SessionProgram):
             return {}
         came = _largest(tables.pop(at_root(LEAVE))) if begins else inbox[PRUNE]
         came = take(came, came[AT] != came["member"])
-        lists = read_table(MemberLists, tables, LISTS)
+        lists = arrays.read_table(MemberLists, tables, LISTS)
         row = lists.find(key_of([came["session"], came[AT], came["member"]], self.sessions.size))
         there = row >= 0
         there[there] = lists.number[row[there]] <= came["number"][there]
@@ -493,7 +456,7 @@ class Prune(SessionProgram):
 def _largest(came: Columns) -> dict[str, np.ndarray]:
     """Return the LEAVE with the largest number for each member, of all that came."""
     order = order_of(came["session"], came["member"], came["number"])
-    last = last_of_runs(came["session"][order], came["member"][order])
+    last = arrays.last_of_runs(came["session"][order], came["member"][order])
     return take(came, order[last])
 
 
@@ -510,7 +473,7 @@ class Publish(ToRoot):
     kind = MULTICAST
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
-        nothing = {name: whole_numbers() for name in (AT, "group", "number")}
+        nothing = {name: arrays.whole_numbers() for name in (AT, "group", "number")}
         came = inbox.get(SOURCE, nothing)
         source, session = came[AT], self.sessions.lead[came["group"]]
         none = np.zeros(len(source), dtype=np.int64)
@@ -529,7 +492,7 @@ def flood(sessions: Sessions, lost: Lost | None, late: Late | None) -> Dissemina
 
 def note_copies(
     tables: Tables,
-    measured: Multicasts,
+    measured: system.Multicasts,
     group: np.ndarray,
     sender: np.ndarray,
     to: np.ndarray,
@@ -539,14 +502,14 @@ def note_copies(
     if len(group):
         row, of = measured.of_groups(group)
         columns = take({"group": group, "sender": sender, "to": to, **more}, row)
-        append(tables, CARRIED, {**columns, "publication": measured.publication[of]})
+        append(tables, system.CARRIED, {**columns, "publication": measured.publication[of]})
 
 
 def observe_copies(
     sessions: Sessions,
     tables: Tables,
     accepted: np.ndarray,
-    measured: Multicasts | None,
+    measured: system.Multicasts | None,
     session: np.ndarray,
     sender: np.ndarray,
     to: np.ndarray,
@@ -565,7 +528,7 @@ def observe_copies(
 
 
 def note_first_copies(
-    tables: Tables, first: Multicasts, copies: Columns, trees: Sequence[Columns], size: int
+    tables: Tables, first: system.Multicasts, copies: Columns, trees: Sequence[Columns], size: int
 ) -> None:
     """Record the first copy at each node in `rounds.system.DELIVERED`; TREEs come last."""
 
@@ -582,7 +545,7 @@ def note_first_copies(
     place = key_of([got["group"], got["node"]], size)
     got = take(got, first_of_each(place, (by_tree, got["delay_us"], got["hops"])))
     row, of = first.of_groups(got["group"])
-    append(tables, DELIVERED, {**take(got, row), "publication": first.publication[of]})
+    append(tables, system.DELIVERED, {**take(got, row), "publication": first.publication[of]})
 
 
 # --- repair
@@ -594,26 +557,25 @@ _BROKEN, TRIED = "broken", "tried"
 
 
 @dataclass(frozen=True)
-class Repair(SessionProgram):
+class Repair(Silent, SessionProgram):
     """Find lost copies, and the members below them, for whom TREEs are sent (rule B18)."""
 
     #: (G,): the number of publications that each root accepted, which is also the number of lost
     #: copies.
     accepted: np.ndarray
-    first: Multicasts  # the first publication of each group; all with a schedule
+    first: system.Multicasts  # the first publication of each group; all with a schedule
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
     scheduled: bool = False  # True if publications have sizes of their own
     lost: Lost | None = None  # the losses of copies in sessions
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Read the arrivals; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Read the arrivals."""
         if ARRIVALS not in tables:
-            return {}
+            return
         size, heard = self.sessions.size, self.sessions.from_source_root(tables[ARRIVALS])
-        lists = read_table(MemberLists, tables, LISTS)
+        lists = arrays.read_table(MemberLists, tables, LISTS)
         place = key_of([heard["session"], heard["node"]], size)
-        of, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
+        of, row = arrays.expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
         if self.lost is not None:
             links = {"node": heard["node"][of], "peer": lists.next[row]}
@@ -627,7 +589,7 @@ class Repair(SessionProgram):
         }
         way = {"hops": heard["hops"][of], "delay_us": heard["at_us"][of]}
         tables[TRIED] = take({**broken, **way}, lists.next[row] != member)
-        lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
+        lost, to = np.divmod(arrays.distinct(key_of([place, lists.next[row]], size)), size)
         session, node = np.divmod(lost, size)
         if self.noted:
             more = {"lost": np.zeros(len(to), dtype=bool)} if loses(self.sessions.kernel) else {}
@@ -639,30 +601,26 @@ class Repair(SessionProgram):
         lost = np.ones(len(to), dtype=bool)
         ends = session, node, to, lost
         observe_copies(self.sessions, tables, self.accepted, several, *ends)
-        return {}
 
 
 @dataclass(frozen=True)
-class GiveUp(SessionProgram):
+class GiveUp(Silent, SessionProgram):
     """Record the next hops in TREEs that arrived; drop members that no TREE of the node reached."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write member lists, and the members for which LEAVE will be sent; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write member lists, and the members for which LEAVE will be sent."""
         failed = tables.pop(_BROKEN, {})
         if not failed:
             record(self.sessions, tables)
-            return {}
+            return
         failed = take(failed, ~self._reached(tables, failed))
         record(self.sessions, tables)
-        lists = read_table(MemberLists, tables, LISTS)
+        lists = arrays.read_table(MemberLists, tables, LISTS)
         row = lists.find(self._entry(failed))
         lists.drop(row[lists.written[row] < self.sessions.number])
         tables[LISTS] = lists.to_columns()
         away = failed[AT] != self.sessions.root_of[failed["session"]]
         tables[UNREACHED] = take(failed, away)
-        return {}
 
     def _entry(self, rows: Columns) -> np.ndarray:
         return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
@@ -672,7 +630,7 @@ class GiveUp(SessionProgram):
         names = [name for name in tables if name.startswith(f"{LISTED} ")]
         own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
         reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
-        return find_sorted(reached, self._entry(broken)) >= 0
+        return arrays.find_sorted(reached, self._entry(broken)) >= 0
 
 
 # --- pending
@@ -699,7 +657,7 @@ class CountHeard(SessionProgram):
     #: (G,): the number of publications that the root of each group accepted.
     accepted: np.ndarray
     published: np.ndarray  # (p,): the group of each publication that members sent
-    first: Multicasts  # the first accepted publication of each group, from its source
+    first: system.Multicasts  # the first accepted publication of each group, from its source
     #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
@@ -727,26 +685,28 @@ class CountHeard(SessionProgram):
             note_first_copies(tables, self.first, arrivals, sent_trees, size)
         trees = [self._keys(one, "group", "member") for one in sent_trees]
         by_tree = np.concatenate([copied[:0], *trees])
-        heard = distinct(np.concatenate([copied, by_tree]))
+        heard = arrays.distinct(np.concatenate([copied, by_tree]))
         own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
         # a source has its own publication before a TREE brings it
-        again = (find_sorted(heard, own) >= 0) & (find_sorted(np.sort(copied), own) < 0)
+        again = (arrays.find_sorted(heard, own) >= 0) & (
+            arrays.find_sorted(np.sort(copied), own) < 0
+        )
         tables[HEARD] = {
             "got": got + self._by_group(by_tree // size),
             "nodes": self._by_group(heard // size),
             "again": self._by_group(own[again] // size),
         }
-        alone = own[find_sorted(heard, own) < 0][:: self.parts]
+        alone = own[arrays.find_sorted(heard, own) < 0][:: self.parts]
         times = self.accepted[heard // size] // self.parts
         heard = np.concatenate([np.repeat(heard, times), alone])
         once = self.published[:: self.parts]
-        members, groups = read_table(SessionMembers, tables, MEMBERS).key, len(self.accepted)
-        note_received(tables, self.sessions.number, groups, size, members, once, heard)
+        members, groups = arrays.read_table(SessionMembers, tables, MEMBERS).key, len(self.accepted)
+        pending.note_received(tables, self.sessions.number, groups, size, members, once, heard)
         return {}
 
     def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
         if not rows:
-            return whole_numbers()
+            return arrays.whole_numbers()
         return key_of([rows[name] for name in parts], self.sessions.size)
 
     def _by_group(self, group: np.ndarray) -> np.ndarray:
@@ -790,9 +750,12 @@ class CountHeard(SessionProgram):
         is_lost = {"lost": copies["lost"]} if "lost" in copies else {}
         trees = {name: copies[name] for name in ("tree", "from_tree") if "from_tree" in copies}
         if self.in_run:
-            of, place = find_sorted(self.first.group, group), self._keys(copies, "group", "node")
+            of, place = (
+                arrays.find_sorted(self.first.group, group),
+                self._keys(copies, "group", "node"),
+            )
             first = ~copies["lost"] if is_lost else np.ones(len(to), dtype=bool)
-            which = find_sorted(self._keys(arrivals, "group", "node"), place[first])
+            which = arrays.find_sorted(self._keys(arrivals, "group", "node"), place[first])
             ends = ("session", "sender")
             same = [arrivals[name][which] == copies[name][first] for name in ends]
             first[first] = same[0] & same[1]
@@ -806,7 +769,7 @@ class CountHeard(SessionProgram):
             }
             note_copies(tables, self.first, group, sender, to, **more)
             return
-        if notes_copies(self.measures):
+        if system.notes_copies(self.measures):
             note_copies(tables, self.first, group, sender, to, **is_lost, **trees)
         several = self.first if self.scheduled else None
         lost = copies["lost"] if is_lost else np.zeros(len(to), dtype=bool)
@@ -815,18 +778,17 @@ class CountHeard(SessionProgram):
 
 
 @dataclass(frozen=True)
-class CountSessions(SessionProgram):
+class CountSessions(Silent, SessionProgram):
     """Count the outcomes of due publications, and the list entries of nodes: rules B19 and B20."""
 
     last: int  # the last round whose publications are due
     in_run: bool = False  # True if :data:`ENTRIES` is written
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`DUE` and :data:`KEPT`; no message is sent."""
-        size, members = self.sessions.size, read_table(SessionMembers, tables, MEMBERS)
-        count_due(tables, self.last, len(self.sessions.roots), size, members.key)
-        lists = read_table(MemberLists, tables, LISTS)
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write :data:`DUE` and :data:`KEPT`."""
+        size, members = self.sessions.size, arrays.read_table(SessionMembers, tables, MEMBERS)
+        pending.count_due(tables, self.last, len(self.sessions.roots), size, members.key)
+        lists = arrays.read_table(MemberLists, tables, LISTS)
         _, entries = np.unique(lists.key // size % size, return_counts=True)
         tables[KEPT] = {
             "entries": np.array([len(lists)]),
@@ -838,7 +800,6 @@ class CountSessions(SessionProgram):
             place = key_of([session // self.sessions.partitions, node], size)
             place, entries = np.unique(place, return_counts=True)
             tables[ENTRIES] = {"key": place, "entries": entries}
-        return {}
 
 
 # --- live
@@ -848,7 +809,7 @@ _SESSIONS = "sessions"
 
 
 @dataclass(frozen=True)
-class LiveBayeux(SystemOnBuckets):
+class LiveBayeux(system.SystemOnBuckets):
     """Bayeux as a system of worlds and runs."""
 
     hops: str = TABLE  # `sessions.TABLE` or `sessions.LEAF_SET`
@@ -859,8 +820,8 @@ class LiveBayeux(SystemOnBuckets):
     root_rule: str = PASTRY  # `sessions.PASTRY` or `sessions.SURROGATE`
     payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
-    kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
-    kept: ClassVar[tuple[str, ...]] = (_SESSIONS, PUBLISHED)
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, pending.EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (_SESSIONS, pending.PUBLISHED)
     member_table: ClassVar[str] = MEMBERS
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     state: ClassVar[Mapping[str, str]] = {"member list": ENTRIES}
@@ -870,7 +831,9 @@ class LiveBayeux(SystemOnBuckets):
         """True if each node gets one copy as long as nobody fails."""
         return self.hops == TABLE and self.partitions == 1
 
-    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+    def play_round(
+        self, player: system.SystemPlayer, kept: Tables, now: system.LivingRound
+    ) -> system.SystemRound:
         played = _BayeuxRound(self, player, kept, now)
         if not now.in_run:
             played.leave()
@@ -879,7 +842,7 @@ class LiveBayeux(SystemOnBuckets):
             played.publish()
         done = played.count()
         played.write(kept)
-        count_messages(player, now)
+        system.count_messages(player, now)
         return done
 
 
@@ -887,25 +850,25 @@ class _BayeuxRound:
     """A round of Bayeux: its programs, and the root, loss and first JOIN of each session."""
 
     def __init__(
-        self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
+        self, rules: LiveBayeux, player: system.SystemPlayer, kept: Tables, now: system.LivingRound
     ) -> None:
         self.player, self.now, self.partitions = player, now, rules.partitions
         groups, because = len(now.key_hi), f"bayeux_partitions = {rules.partitions}"
         refuse_groups(groups, len(now.ring), times=rules.partitions, because=because)
         sessions = groups * rules.partitions
-        self.root, self.lost = (np.full(sessions, NONE, dtype=np.int64) for _ in range(2))
+        self.root, self.lost = (np.full(sessions, arrays.NONE, dtype=np.int64) for _ in range(2))
         self.joined = np.zeros(sessions, dtype=bool)  # True if the root has got a JOIN
         if _SESSIONS in kept:
             names = "root", "lost", "joined"
             self.root, self.lost, self.joined = (kept[_SESSIONS][name].copy() for name in names)
-        self.published = read_table(Published, kept, PUBLISHED)
+        self.published = arrays.read_table(pending.Published, kept, pending.PUBLISHED)
         self.begun = Begun()
         self._play_events(rules, begins=_SESSIONS not in kept)
 
     def write(self, kept: Tables) -> None:
         """Store in `kept` what the orchestrator keeps for the next round."""
         kept[_SESSIONS] = {"root": self.root, "lost": self.lost, "joined": self.joined}
-        kept[PUBLISHED] = self.published.to_columns()
+        kept[pending.PUBLISHED] = self.published.to_columns()
 
     # --- steps 1 and 2
 
@@ -924,7 +887,7 @@ class _BayeuxRound:
             stands = (root >= 0) & (self.lost < 0) & ~anew
             of_groups = (one.reshape(-1, rules.partitions) for one in (root, anew, stands))
             anew &= ~have_root_of_another(*of_groups).ravel()
-            self.root[anew], self.lost[anew], self.joined[anew] = root[anew], NONE, False
+            self.root[anew], self.lost[anew], self.joined[anew] = root[anew], arrays.NONE, False
         facts, is_alive = self.player.facts, now.overlay.is_alive
         self.sessions = Sessions(
             *(self.player.bounds, facts, now.kernel, now.lan_us, keys),
@@ -951,7 +914,7 @@ class _BayeuxRound:
         self.player.play(Record(self.sessions))
         if self.partitions > 1:
             begun = self.player.take(BEGUN).get(BEGUN, {})
-            self.joined[begun.get("session", whole_numbers())] = True
+            self.joined[begun.get("session", arrays.whole_numbers())] = True
 
     # --- steps 5 and 6
 
@@ -980,7 +943,7 @@ class _BayeuxRound:
             late = partial(_late_in_sessions, late, of_session)
         player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
-            noted = notes_copies(now.measures), now.scheduled
+            noted = system.notes_copies(now.measures), now.scheduled
             player.play(Repair(sessions, accepted, first, *noted, lost))
             player.play(SendTree(sessions, TRIED))
         of = publish.group, first, now.measures, now.in_run, now.scheduled, now.parts.sent
@@ -1010,14 +973,16 @@ class _BayeuxRound:
         starts[self.sessions.lead] = True
         return np.flatnonzero(starts & np.repeat(accepted > 0, self.partitions))
 
-    def count(self) -> SystemRound:
+    def count(self) -> system.SystemRound:
         """Count the outcomes of due publications, and the list entries of nodes: B19, B20."""
-        now, last = self.now, last_counted(self.now)
+        now, last = self.now, pending.last_counted(self.now)
         self.player.play(CountSessions(self.sessions, last, now.in_run))
         multicasts = self._multicasts().measured(now.measures_all) if now.measures else None
         if now.in_run:  # which reads no counts
-            return SystemRound({}, Publications(), multicasts=multicasts, begun=self.begun)
-        taken = self.player.take(DUE, KEPT)
+            return system.SystemRound(
+                {}, system.Publications(), multicasts=multicasts, begun=self.begun
+            )
+        taken = self.player.take(pending.DUE, KEPT)
         kept, alive = taken[KEPT], int(np.count_nonzero(now.alive))
         measures = {
             "entries.mean": float(kept["entries"].sum() / alive),
@@ -1026,13 +991,13 @@ class _BayeuxRound:
             "sessions.lost": float((self.lost >= 0).sum()),
         }
         due = self.published.take_counted(last, len(now.key_hi), taken)
-        return SystemRound(measures, due, multicasts=multicasts, begun=self.begun)
+        return system.SystemRound(measures, due, multicasts=multicasts, begun=self.begun)
 
-    def _multicasts(self) -> Multicasts:
+    def _multicasts(self) -> system.Multicasts:
         """Return the measured publications among those that roots accepted."""
         begun = self.begun
         way = begun.source, begun.hops, begun.delay_us
-        found = Multicasts(begun.group, begun.publication, *way, root=begun.root)
+        found = system.Multicasts(begun.group, begun.publication, *way, root=begun.root)
         return found.with_sizes(self.now.publish) if self.now.scheduled else found
 
     def _begun(self, came: Columns) -> Begun:
@@ -1053,7 +1018,7 @@ class _BayeuxRound:
 
 def _first_publications(groups: np.ndarray, partitions: int, session: np.ndarray) -> np.ndarray:
     """Return the index in `groups` of each session's group; NONE if absent."""
-    return find_sorted(groups, session // partitions)
+    return arrays.find_sorted(groups, session // partitions)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, in_bucket, take_tables
+from scribe_spark.engine.program import AT, Silent, in_bucket, take_tables
 from scribe_spark.pastry.perfect_tables import nearest_entries
 from scribe_spark.pastry.states import CELLS, LEAVES, States, ring_leaves
 from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
@@ -449,7 +449,7 @@ class FloodedOverlay(GroupOverlays):
 
 
 @dataclass(frozen=True)
-class _Write:
+class _Write(Silent):
     """Write the copies of :class:`Flood` in the form of dissemination; in a run, count entries.
 
     These are the entries that nodes have in their tables.
@@ -457,15 +457,14 @@ class _Write:
 
     round: OverlayRound
     in_run: bool
-    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
         """The positions at which the buckets begin, and the number of nodes."""
         return self.round.bounds
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`; nothing is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
         parts = take_tables(tables, COPIES)
         if parts:
             came = dict(concatenate(parts))
@@ -479,7 +478,6 @@ class _Write:
             tables[ARRIVALS] = self._with_sources(bucket, {})
         if self.in_run:
             self._count_entries(bucket, tables)
-        return {}
 
     def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
         """Return arrivals, and those of the sources in the bucket at hop and time 0."""

@@ -20,39 +20,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    index_in_run,
-    offsets_of,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import TIME
 from scribe_spark.rounds.system import DELIVERED
+from scribe_spark.systems.gossipsub import publication
 from scribe_spark.systems.gossipsub.mesh import (
     CONNECTED,
     CONNECTIONS,
     MESH,
     SUBSCRIBERS,
     Subscribers,
-)
-from scribe_spark.systems.gossipsub.publication import (
-    ANSWERS,
-    ARRIVALS,
-    FANOUT,
-    IHAVE,
-    IWANT,
-    Arrivals,
-    PublicationProgram,
 )
 from scribe_spark.systems.gossipsub.router import Links, Runs, least
 
@@ -70,11 +50,11 @@ PLACES_AT_ONCE = 2**13
 
 
 @dataclass
-class Held(SortedTable):
+class Held(arrays.SortedTable):
     """Publications that nodes hold, by (index, node), with heartbeat and hops of the first copy."""
 
-    round: np.ndarray = field(default_factory=whole_numbers)
-    hops: np.ndarray = field(default_factory=whole_numbers)
+    round: np.ndarray = field(default_factory=arrays.whole_numbers)
+    hops: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
         """Return True for the rows of the publications `message`; `size` is the number of nodes."""
@@ -85,7 +65,7 @@ class Held(SortedTable):
 
 
 @dataclass(frozen=True)
-class Lacking(PublicationProgram):
+class Lacking(publication.PublicationProgram):
     """Tell all buckets which messages some live subscriber lacks.
 
     If there are none, no message is sent.  The simulator asks this question, not a node.
@@ -94,27 +74,31 @@ class Lacking(PublicationProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Tell all buckets which messages are lacking here."""
         if superstep:
-            tables[_LACKING] = {"message": distinct(inbox[_LACKING]["message"])}
+            tables[_LACKING] = {"message": arrays.distinct(inbox[_LACKING]["message"])}
             return {}
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        arrivals = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         everything = np.arange(len(self.messages.topic))
         lacks = self.lacking(tables, arrivals, everything)
-        message = distinct(lacks // self._size)
-        first = distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
+        message = arrays.distinct(lacks // self._size)
+        first = arrays.distinct(self.bounds[:-1][np.diff(self.bounds) > 0])
         return {
             _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
         }
 
-    def lacking(self, tables: Tables, arrivals: Arrivals, message: np.ndarray) -> np.ndarray:
+    def lacking(
+        self, tables: Tables, arrivals: publication.Arrivals, message: np.ndarray
+    ) -> np.ndarray:
         """Return the sorted keys (message, node) of live subscribers that lack a message: int64."""
         if not len(message):
             return message
-        topic, node = divided(read_table(Subscribers, tables, SUBSCRIBERS).key, self._size)
+        topic, node = arrays.divided(
+            arrays.read_table(Subscribers, tables, SUBSCRIBERS).key, self._size
+        )
         alive = self.topics.is_alive(node)
         topic, node = topic[alive], node[alive]
         order = message[np.argsort(self.messages.topic[message], kind="stable")]
         wanted = self.messages.topic[order]
-        of, nth = expand(
+        of, nth = arrays.expand(
             np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
         )
         key = order[nth] * self._size + node[of]
@@ -139,28 +123,30 @@ class Recall(Lacking):
         if superstep:
             tables[LACKING_ENDS] = {"key": np.sort(self.keys(inbox[_LACKS]))}
             return {}
-        held = read_table(Held, tables, HELD)
+        held = arrays.read_table(Held, tables, HELD)
         rows = held.rows_of(self.told, self._size)
         held, rest = held.take(rows), held.take(~rows)
         tables[HELD] = rest.to_columns()
         nothing = np.zeros(len(held), dtype=np.int64)
         timed = self.messages.clock == TIME
         way = nothing if timed else known_ways(tables, held.key, self._size)
-        arrivals = Arrivals(held.key, nothing, held.hops, nothing + NONE, held.round, way)
-        tables[ARRIVALS] = arrivals.to_columns()
-        message, source = divided(self.sources(bucket, self.new), self._size)
+        arrivals = publication.Arrivals(
+            held.key, nothing, held.hops, nothing + arrays.NONE, held.round, way
+        )
+        tables[publication.ARRIVALS] = arrivals.to_columns()
+        message, source = arrays.divided(self.sources(bucket, self.new), self._size)
         guest = ~self.subscribes(message, source)
-        tables[FANOUT] = self._dial(tables, message[guest])
+        tables[publication.FANOUT] = self._dial(tables, message[guest])
         tables.pop(LACKING_ENDS, None)
         return {_LACKS: self._lacks(tables, arrivals)}
 
-    def _lacks(self, tables: Tables, arrivals: Arrivals) -> Columns:
+    def _lacks(self, tables: Tables, arrivals: publication.Arrivals) -> Columns:
         """Return messages of subscribers that tell live peers which publications they lack."""
-        message, node = divided(self.lacking(tables, arrivals, self.told), self._size)
+        message, node = arrays.divided(self.lacking(tables, arrivals, self.told), self._size)
         space = self.topics.space
-        place = distinct(self.messages.topic[message] * self._size + node)
-        connections = read_table(Links, tables, CONNECTIONS)
-        _, row = expand(*space.rows(connections, place))
+        place = arrays.distinct(self.messages.topic[message] * self._size + node)
+        connections = arrays.read_table(Links, tables, CONNECTIONS)
+        _, row = arrays.expand(*space.rows(connections, place))
         topic, node, peer = space.split(connections.key[row])
         alive = self.topics.is_alive(peer)
         return {AT: peer[alive], "topic": topic[alive], "sender": node[alive]}
@@ -192,7 +178,7 @@ def known_ways(tables: Mapping[str, Columns], key: np.ndarray, size: int) -> np.
         noted = tables[DELIVERED]
         known = noted["publication"] * size + noted["node"]
         order = np.argsort(known)
-        row = find_sorted(known[order], key)
+        row = arrays.find_sorted(known[order], key)
         way[row >= 0] = noted["delay_us"][order[row[row >= 0]]]
     return way
 
@@ -212,17 +198,17 @@ class Gossip(Lacking):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
         if superstep == 0:
-            return {IHAVE: self._tell(tables)}
+            return {publication.IHAVE: self._tell(tables)}
         out: dict[str, Columns] = {}
-        if IHAVE in inbox:
-            self._note(tables, IHAVE, inbox[IHAVE])
-            out = {IWANT: self._ask(tables, inbox[IHAVE])}
-        if IWANT in inbox:
-            self._note(tables, IWANT, inbox[IWANT])
-            out = {_ANSWER: self._answer(tables, inbox[IWANT])}
+        if publication.IHAVE in inbox:
+            self._note(tables, publication.IHAVE, inbox[publication.IHAVE])
+            out = {publication.IWANT: self._ask(tables, inbox[publication.IHAVE])}
+        if publication.IWANT in inbox:
+            self._note(tables, publication.IWANT, inbox[publication.IWANT])
+            out = {_ANSWER: self._answer(tables, inbox[publication.IWANT])}
         if _ANSWER in inbox:
             answers = dict(inbox[_ANSWER])
-            tables[f"{ANSWERS} {self.heartbeat}"] = {"node": answers.pop(AT), **answers}
+            tables[f"{publication.ANSWERS} {self.heartbeat}"] = {"node": answers.pop(AT), **answers}
         return out
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
@@ -233,18 +219,18 @@ class Gossip(Lacking):
             if self.parts.sent > 1:
                 told = take(told, distinct_rows(*told.values())[0])
             tables[f"{kind} {self.heartbeat}"] = told
-        elif kind == IWANT:
+        elif kind == publication.IWANT:
             space = self.topics.space
             place = self.messages.topic[came["message"]] * self._size + came[AT]
-            _, node, sender = space.split(distinct(space.key(place, came["sender"])))
+            _, node, sender = space.split(arrays.distinct(space.key(place, came["sender"])))
             self.topics.observe(tables, kind, sender, node)
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
         """Return the IHAVEs of nodes that got their first copy in the last heartbeats."""
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
-        message, node = divided(self.announced(arrivals, self.heartbeat), self._size)
+        arrivals = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
+        message, node = arrays.divided(self.announced(arrivals, self.heartbeat), self._size)
         if self.topics.in_run:
-            lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
+            lacking = tables[_LACKING]["message"] if _LACKING in tables else arrays.whole_numbers()
             wanted = np.isin(message, lacking)
             message, node = message[wanted], node[wanted]
         place = self.messages.topic[message] * self._size + node
@@ -253,14 +239,14 @@ class Gossip(Lacking):
         # peers are drawn once for all messages of a topic that a node holds
         find = self._told if self.topics.in_run else self._told_that_matter
         of, peer = find(tables, places)
-        told, nth = expand(first[of], first[of] + count[of])
+        told, nth = arrays.expand(first[of], first[of] + count[of])
         node = places[of[told]] % self._size
         return {AT: peer[told], "message": message[order[nth]], "sender": node}
 
     def _told(self, tables: Tables, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the peers to which nodes send IHAVE: row in `places`, and position of the peer."""
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        told = [(whole_numbers(), whole_numbers())]
+        connections, mesh = (arrays.read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        told = [(arrays.whole_numbers(), arrays.whole_numbers())]
         for start in range(0, len(places), PLACES_AT_ONCE):
             some = places[start : start + PLACES_AT_ONCE]
             rows = self.topics.space.rows(connections, some)
@@ -275,7 +261,7 @@ class Gossip(Lacking):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Count the IHAVEs of places; return those to nodes that live and lack a publication."""
         space, size = self.topics.space, self._size
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        connections, mesh = (arrays.read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         first, last = self._connected(tables, connections).rows(places)
         others = last - first - space.count(mesh, places)
         told = np.minimum(others, self.most_told(others)).sum()
@@ -285,17 +271,17 @@ class Gossip(Lacking):
             return places[of] % size, peer
 
         key = self._links_that_matter(tables, connections, mesh, places)
-        place, peer = divided(key, size)
+        place, peer = arrays.divided(key, size)
         alive = self.topics.is_alive(peer)
         lost = np.count_nonzero(~alive)
-        self.topics.observer.count(tables, IHAVE, told, lost, between=between)
-        return find_sorted(places, place[alive]), peer[alive]
+        self.topics.observer.count(tables, publication.IHAVE, told, lost, between=between)
+        return arrays.find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:
         """Return the row ranges of places in the table of connections."""
         if CONNECTED not in tables:  # found once, because only `mesh.Dial` changes connections
             tables[CONNECTED] = self.topics.space.runs(connections).to_columns()
-        return read_table(Runs, tables, CONNECTED)
+        return arrays.read_table(Runs, tables, CONNECTED)
 
     def _links_that_matter(
         self, tables: Tables, connections: Links, mesh: Links, places: np.ndarray
@@ -305,10 +291,10 @@ class Gossip(Lacking):
         They are drawn as all others, and none is in a mesh.
         """
         ends = [tables[name]["key"] for name in (DEAD_ENDS, LACKING_ENDS) if name in tables]
-        key = distinct(np.concatenate([whole_numbers(), *ends]))
-        key = key[(find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
-        place = distinct(key // self._size)
-        told, runs = [whole_numbers()], self._connected(tables, connections)
+        key = arrays.distinct(np.concatenate([arrays.whole_numbers(), *ends]))
+        key = key[(arrays.find_sorted(places, key // self._size) >= 0) & ~mesh.has(key)]
+        place = arrays.distinct(key // self._size)
+        told, runs = [arrays.whole_numbers()], self._connected(tables, connections)
         for start in range(0, len(place), PLACES_AT_ONCE):
             some = place[start : start + PLACES_AT_ONCE]
             first, last = np.searchsorted(key, (some[[0, -1]] + [0, 1]) * self._size)
@@ -328,14 +314,14 @@ class Gossip(Lacking):
         The arrays are the index in `places`, the link and the draw of each peer, and the number of
         each place; those with the smallest draws get IHAVE. `rows` are rows of `connections`.
         """
-        of, row = expand(*rows)
+        of, row = arrays.expand(*rows)
         key = connections.key[row]
         first, last = np.searchsorted(mesh.key, (places[[0, -1]] + [0, 1]) * self._size)
-        in_mesh = find_sorted(key, mesh.key[first:last])
+        in_mesh = arrays.find_sorted(key, mesh.key[first:last])
         outside = np.ones(len(key), dtype=bool)
         outside[in_mesh[in_mesh >= 0]] = False
         of, key = of[outside], key[outside]
-        topic, node = divided(places, self._size)
+        topic, node = arrays.divided(places, self._size)
         named = "gossipsub ihave", self.heartbeat
         bits = self.topics.names.bits_of_peers(*named, topic, node, of, key % self._size)
         return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
@@ -347,7 +333,7 @@ class Gossip(Lacking):
 
     def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         """Return an IWANT for each message that a subscriber lacks, to a drawn sender of IHAVE."""
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        arrivals = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         without = ~arrivals.has(came["message"] * self._size + came[AT])
         message, node, sender = (came[name][without] for name in ("message", AT, "sender"))
         asks = self.subscribes(message, node)
@@ -358,11 +344,11 @@ class Gossip(Lacking):
         # of equal draws the smaller nodeId first
         by_sender = np.argsort(sender, kind="stable")
         order = by_sender[draws.order_of_draws(of[by_sender], bits[by_sender])]
-        chosen = order[index_in_run(of[order]) == 0]
+        chosen = order[arrays.index_in_run(of[order]) == 0]
         return {AT: sender[chosen], "message": message[chosen], "sender": node[chosen]}
 
     def _answer(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        arrivals = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         row = arrivals.find(came["message"] * self._size + came[AT])
         answers = ~self.withholds(came["message"], came[AT])
         came, row = take(came, answers), row[answers]
@@ -381,9 +367,9 @@ def _of_least(
     key: np.ndarray, of: np.ndarray, outside: np.ndarray, bits: np.ndarray, most: np.ndarray
 ) -> np.ndarray:
     """Return the links in `key` whose draws are among the smallest ones of their nodes."""
-    own = find_sorted(outside, key)
-    offsets = offsets_of(np.bincount(of, minlength=len(most)))
-    pair, other = expand(offsets[of[own]], offsets[of[own] + 1])
+    own = arrays.find_sorted(outside, key)
+    offsets = arrays.offsets_of(np.bincount(of, minlength=len(most)))
+    pair, other = arrays.expand(offsets[of[own]], offsets[of[own] + 1])
     drawn, wanted = bits[other], bits[own][pair]
     # ties go to the smaller nodeId
     before = (drawn < wanted) | ((drawn == wanted) & (other < own[pair]))

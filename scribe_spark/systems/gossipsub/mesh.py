@@ -12,24 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    SortedTable,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    offsets_of,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.program import AT, Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import AT, Inbox, Outbox, Silent, Tables, append
 from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.player import Observer
 from scribe_spark.systems.gossipsub.router import (
@@ -53,11 +43,11 @@ SUBSCRIBERS = "members"
 
 
 @dataclass
-class Subscribers(SortedTable):
+class Subscribers(arrays.SortedTable):
     """The live subscribers in a bucket, by topic and node, with the heartbeat of their join."""
 
     #: The heartbeat in which the subscriber joins the group; with waves, it may JOIN later.
-    joined: np.ndarray = field(default_factory=whole_numbers)
+    joined: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -73,9 +63,9 @@ class Directory:
     @classmethod
     def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
         """Return the directory of subscribers (places, in any order, also repeated)."""
-        place = distinct(place)
+        place = arrays.distinct(place)
         counts = np.bincount(place // size, minlength=topics)
-        return cls({"place": place, "offsets": offsets_of(counts)}, size)
+        return cls({"place": place, "offsets": arrays.offsets_of(counts)}, size)
 
     @property
     def place(self) -> np.ndarray:
@@ -93,7 +83,7 @@ class Directory:
 
     def has(self, place: np.ndarray) -> np.ndarray:
         """Return True for places (keys of topic and node) in the directory."""
-        return find_sorted(self.place, place) >= 0
+        return arrays.find_sorted(self.place, place) >= 0
 
 
 def dialled(
@@ -103,9 +93,9 @@ def dialled(
 
     Each dials `count` others, if there are so many.
     """
-    topic, node = divided(place, directory.size)
+    topic, node = arrays.divided(place, directory.size)
     first = directory.offsets[topic]
-    own = find_sorted(directory.place, place) - first
+    own = arrays.find_sorted(directory.place, place) - first
     others = directory.offsets[topic + 1] - first - 1
     shared = names.bits("gossipsub dial", heartbeat, topic, node)
     of, chosen = draws.sample_others(shared, others, count)
@@ -190,7 +180,7 @@ class Topics:
 
     def wave(self, place: np.ndarray) -> np.ndarray:
         """Return the first heartbeat in which each subscriber (a place) may JOIN: int64."""
-        topic, node = divided(place, self.space.size)
+        topic, node = arrays.divided(place, self.space.size)
         names = self.names
         drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
         return (drawn % np.uint64(self.rules.waves)).astype(np.int64)
@@ -213,8 +203,8 @@ class TopicsProgram:
     def router(self, tables: Tables) -> Router:
         """Return the connections, meshes and back-off of a bucket's nodes as a `Router`."""
         topics = self.topics
-        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
-        back_off = read_table(BackOff, tables, BACK_OFF)
+        connections, mesh = (arrays.read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        back_off = arrays.read_table(BackOff, tables, BACK_OFF)
         return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
     def send(
@@ -254,8 +244,8 @@ class Dial(TopicsProgram):
         if superstep:
             _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
-        connections = read_table(Links, tables, CONNECTIONS)
-        key = self._drawn(tables, connections) if self.draws_anew else whole_numbers()
+        connections = arrays.read_table(Links, tables, CONNECTIONS)
+        key = self._drawn(tables, connections) if self.draws_anew else arrays.whole_numbers()
         if self.topics.rules.dialled_each:
             key = self._next(tables, connections, key)
         else:
@@ -266,11 +256,11 @@ class Dial(TopicsProgram):
     def _drawn(self, tables: Tables, connections: Links) -> np.ndarray:
         """Return links (topic, node, peer) that subscribers with few connections draw."""
         space, topics = self.topics.space, self.topics
-        directory, place = topics.directory, read_table(Subscribers, tables, SUBSCRIBERS).key
+        directory, place = topics.directory, arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
         wanted = np.minimum(topics.rules.dials, directory.others(place))
         few = space.count(connections, place) < wanted
         if TO_DIAL in tables:
-            few &= space.count(read_table(SortedTable, tables, TO_DIAL), place) == 0
+            few &= space.count(arrays.read_table(arrays.SortedTable, tables, TO_DIAL), place) == 0
         place = place[few]
         of, peer = dialled(topics.names, directory, place, topics.rules.dials, self.heartbeat)
         return space.key(place[of], peer)
@@ -278,7 +268,7 @@ class Dial(TopicsProgram):
     def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
         """Return the links (keys) to dial in this heartbeat; store the others for later ones."""
         space, topics = self.topics.space, self.topics
-        to_dial = read_table(SortedTable, tables, TO_DIAL)
+        to_dial = arrays.read_table(arrays.SortedTable, tables, TO_DIAL)
         to_dial.insert(drawn)
         topic, node, peer = space.split(to_dial.key)
         subscribes = topics.directory.has(topic * space.size + peer)
@@ -314,7 +304,7 @@ class DialGraph(TopicsProgram):
             _connect(tables, GRAPH, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
         if self.enter is not None:
-            graph = read_table(Links, tables, GRAPH)
+            graph = arrays.read_table(Links, tables, GRAPH)
             ends = graph.key[graph.way & DIALLED > 0]
             node, peer = ends // space.size % space.size, ends % space.size
             enters = np.zeros(space.size, dtype=bool)
@@ -345,39 +335,36 @@ _MEET_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
-class Meet(TopicsProgram):
+class Meet(Silent, TopicsProgram):
     """Connect nodes of the graph that subscribe to the same topic; rule G3."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the connections; no message is sent."""
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the connections."""
         space, directory = self.topics.space, self.topics.directory
-        graph = read_table(Links, tables, GRAPH)
-        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        graph = arrays.read_table(Links, tables, GRAPH)
+        place = arrays.read_table(Subscribers, tables, SUBSCRIBERS).key
         first, last = space.rows(graph, place % space.size)
         found = []
         for start in range(0, max(len(place), 1), _MEET_AT_ONCE):
             some = slice(start, start + _MEET_AT_ONCE)
-            of, row = expand(first[some], last[some])
+            of, row = arrays.expand(first[some], last[some])
             own, peer = place[some][of], graph.key[row] % space.size
             both = np.flatnonzero(directory.has(own - own % space.size + peer))
             key = space.key(own[both], peer[both])
             found.append({"key": key, "way": graph.way[row[both]]})
         if self.topics.in_run:
             tables[CONNECTIONS] = concatenate(found)
-            return {}
-        connections, met = read_table(Links, tables, CONNECTIONS), concatenate(found)
+            return
+        connections, met = arrays.read_table(Links, tables, CONNECTIONS), concatenate(found)
         new = ~connections.has(met["key"])
         connections.insert(met["key"][new], way=met["way"][new])
         tables[CONNECTIONS] = connections.to_columns()
         tables.pop(CONNECTED, None)
-        return {}
 
 
 def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
     """Add connections to a table; a connection that exists already gets the additional `way`."""
-    key, links = np.sort(key), read_table(Links, tables, name)
+    key, links = np.sort(key), arrays.read_table(Links, tables, name)
     row = links.find(key)
     links.way = links.way.copy()
     links.way[row[row >= 0]] |= way
@@ -444,10 +431,10 @@ class Maintain(TopicsProgram):
     def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
         """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE."""
         if self.joins:
-            members = read_table(Subscribers, tables, SUBSCRIBERS)
+            members = arrays.read_table(Subscribers, tables, SUBSCRIBERS)
             place = members.key[self._joined(members) == self.heartbeat]
             append(tables, TOUCHED, {"key": place})
-            return router.join(place, self.heartbeat), whole_numbers()
+            return router.join(place, self.heartbeat), arrays.whole_numbers()
         place = router.unsettled(self._changed(tables))
         tables[UNSETTLED] = {"key": place}
         tables.pop(TOUCHED, None)
@@ -467,7 +454,7 @@ class Maintain(TopicsProgram):
     def _changed(self, tables: Tables) -> np.ndarray:
         """Return the places (topic, node) whose meshes may not be settled, ascending."""
         if self.all_places:
-            members = read_table(Subscribers, tables, SUBSCRIBERS)
+            members = arrays.read_table(Subscribers, tables, SUBSCRIBERS)
             return members.key[self._joined(members) <= self.heartbeat]
         there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
-        return distinct(np.concatenate([whole_numbers(), *there]))
+        return arrays.distinct(np.concatenate([arrays.whole_numbers(), *there]))

@@ -26,17 +26,7 @@ from scribe_spark.bandwidth.runs import Clock, play_clock
 from scribe_spark.bandwidth.setting import ROOMS, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS as CLOCK_ARRIVALS
 from scribe_spark.bandwidth.windows import COPIES as CLOCK_COPIES
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    index_sorted,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import first_of_each
 from scribe_spark.engine.losses import Jitter, Late, Losses, Lost
@@ -66,19 +56,19 @@ _OFFER, _GO_ON, _COPY = "offer", "go on", "copy"
 
 
 @dataclass
-class Arrivals(SortedTable):
+class Arrivals(arrays.SortedTable):
     """First copies, by message and node."""
 
     #: The time of arrival: microseconds since the publication, or hops in its heartbeat.
-    at: np.ndarray = field(default_factory=whole_numbers)
-    hops: np.ndarray = field(default_factory=whole_numbers)
+    at: np.ndarray = field(default_factory=arrays.whole_numbers)
+    hops: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The position of the sender; :data:`NONE` at the source.
-    sender: np.ndarray = field(default_factory=whole_numbers)
+    sender: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The heartbeat in which the copy arrived.
-    heartbeat: np.ndarray = field(default_factory=whole_numbers)
+    heartbeat: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: With the clock of hops: the sum of delays and processing along the first copies, in
     #: microseconds.  With the clock of time: 0, because `at` has the time.
-    way: np.ndarray = field(default_factory=whole_numbers)
+    way: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -163,7 +153,7 @@ class PublicationProgram(TopicsProgram):
     def announced(self, arrivals: Arrivals, heartbeat: int) -> np.ndarray:
         """Return the keys (message, node) for which nodes send IHAVE in a heartbeat: rule G13."""
         key = arrivals.key[heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip]
-        return key[self.announces(*divided(key, self._size))]
+        return key[self.announces(*arrays.divided(key, self._size))]
 
     @property
     def losses(self) -> Losses | None:
@@ -184,9 +174,9 @@ class PublicationProgram(TopicsProgram):
         self, table: Links, key: np.ndarray, but: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return links, without peers `but` and the source: row of `key` (message, node), peer."""
-        message, node = divided(key, self._size)
+        message, node = arrays.divided(key, self._size)
         place = self.messages.topic[message] * self._size + node
-        of, row = expand(*self.topics.space.rows(table, place))
+        of, row = arrays.expand(*self.topics.space.rows(table, place))
         peer = table.key[row] % self._size
         sent = (peer != but[of]) & (peer != self.messages.source[message[of]])
         return of[sent], peer[sent]
@@ -195,10 +185,10 @@ class PublicationProgram(TopicsProgram):
         self, tables: Tables, arrivals: Arrivals, row: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the peers to which sources and new receivers send: row of `arrivals`, peer."""
-        row = row[~self.withholds(*divided(arrivals.key[row], self._size))]
+        row = row[~self.withholds(*arrays.divided(arrivals.key[row], self._size))]
         at_source = arrivals.hops[row] == 0
         sources, others = row[at_source], row[~at_source]
-        mesh = read_table(Links, tables, MESH)
+        mesh = arrays.read_table(Links, tables, MESH)
         of, peer = self.links(mesh, arrivals.key[others], arrivals.sender[others])
         if not len(sources):
             return others[of], peer
@@ -214,12 +204,14 @@ class PublicationProgram(TopicsProgram):
     def from_sources(self, tables: Tables, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the peers to which sources send: index in `key` (message, source), and peer."""
         name = CONNECTIONS if self.topics.rules.flood_publish else MESH
-        of, peer = self.links(read_table(Links, tables, name), key, np.full(len(key), NONE))
+        of, peer = self.links(
+            arrays.read_table(Links, tables, name), key, np.full(len(key), arrays.NONE)
+        )
         if FANOUT not in tables:
             return of, peer
         message, to = tables[FANOUT]["message"], tables[FANOUT]["peer"]
         by_message = np.argsort(key // self._size)
-        guest = index_sorted(key[by_message] // self._size, message)
+        guest = arrays.index_sorted(key[by_message] // self._size, message)
         return np.concatenate([of, by_message[guest]]), np.concatenate([peer, to])
 
 
@@ -236,7 +228,7 @@ class SpreadMessages(PublicationProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Accept copies that arrive earlier than a node's first one, and offer them to its mesh."""
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        arrivals = arrays.read_table(Arrivals, tables, ARRIVALS)
         if superstep:
             changed = self._take_offers(arrivals, inbox)
         else:
@@ -244,7 +236,7 @@ class SpreadMessages(PublicationProgram):
         if len(changed):
             tables[ARRIVALS] = arrivals.to_columns()
         if _WAITING in tables:
-            changed = distinct(np.concatenate([changed, tables.pop(_WAITING)["key"]]))
+            changed = arrays.distinct(np.concatenate([changed, tables.pop(_WAITING)["key"]]))
         early = self._early(arrivals, changed)
         out = {_OFFER: self._offers(tables, arrivals, changed[early])}
         if not early.all():
@@ -264,12 +256,14 @@ class SpreadMessages(PublicationProgram):
         """Record copies of sources and answers to IWANT; return their keys (message, node)."""
         changed = self._take_answers(arrivals, tables)
         published = self.sources(bucket, self.new)
-        arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
+        arrivals.insert(
+            published, at=0, hops=0, sender=arrays.NONE, heartbeat=self.heartbeat, way=0
+        )
         return np.concatenate([changed, published])
 
     def _take_offers(self, arrivals: Arrivals, inbox: Inbox) -> np.ndarray:
         if _OFFER not in inbox:
-            return whole_numbers()
+            return arrays.whole_numbers()
         came = inbox[_OFFER]
         key = came["message"] * self._size + came[AT]
         offered = (came[name] for name in ("time", "hops", "sender", "way"))
@@ -278,7 +272,7 @@ class SpreadMessages(PublicationProgram):
     def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:
         name = f"{ANSWERS} {self.heartbeat}"
         if name not in tables:
-            return whole_numbers()
+            return arrays.whole_numbers()
         came = tables[name]
         here = ~came["lost"]
         key = (came["message"] * self._size + came["node"])[here]
@@ -322,7 +316,7 @@ class SpreadMessages(PublicationProgram):
     def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
         """Return the offers of copies: of nodes to their meshes, of sources to all receivers."""
         row, peer = self.sends(tables, arrivals, arrivals.find(key))
-        message, node = divided(arrivals.key[row], self._size)
+        message, node = arrays.divided(arrivals.key[row], self._size)
         here = ~self.lost(message, node, peer)
         row, peer, message, node = row[here], peer[here], message[here], node[here]
         hops = arrivals.hops[row]
@@ -346,13 +340,13 @@ class SendCopies(PublicationProgram):
             if _COPY in inbox:
                 self._take(tables, inbox[_COPY])
             return {}
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        arrivals = arrays.read_table(Arrivals, tables, ARRIVALS)
         self._mark_answers(arrivals, tables)
         own = np.flatnonzero(arrivals.heartbeat == self.heartbeat)
         if self.topics.rules.idontwant:
             self.note_idontwant(arrivals, own[arrivals.hops[own] > 0], tables)
         row, peer = self.sends(tables, arrivals, own)
-        message, node = divided(arrivals.key[row], self._size)
+        message, node = arrays.divided(arrivals.key[row], self._size)
         hops = arrivals.hops[row]
         return {
             _COPY: {
@@ -383,11 +377,11 @@ class SendCopies(PublicationProgram):
 
         The sender of a first copy gets none.
         """
-        mesh = read_table(Links, tables, MESH)
-        own = own[self.announces(*divided(arrivals.key[own], self._size))]
-        message, node = divided(arrivals.key[own], self._size)
+        mesh = arrays.read_table(Links, tables, MESH)
+        own = own[self.announces(*arrays.divided(arrivals.key[own], self._size))]
+        message, node = arrays.divided(arrivals.key[own], self._size)
         place = self.messages.topic[message] * self._size + node
-        of, row = expand(*self.topics.space.rows(mesh, place))
+        of, row = arrays.expand(*self.topics.space.rows(mesh, place))
         peer = mesh.key[row] % self._size
         told = peer != arrivals.sender[own[of]]
         of, peer = of[told], peer[told]
@@ -404,7 +398,7 @@ class SendCopies(PublicationProgram):
 
     def _take(self, tables: Tables, came: Columns) -> None:
         """Record the copies `came` that nodes received, and which of them are first copies."""
-        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        arrivals = arrays.read_table(Arrivals, tables, ARRIVALS)
         node, sender, message = came[AT], came["sender"], came["message"]
         row = arrivals.find(message * self._size + node)
         has = row >= 0
@@ -441,7 +435,7 @@ class SendCopies(PublicationProgram):
     ) -> np.ndarray:
         """Return True for copies sent in an earlier `heartbeat` that the network lost."""
         lost = np.zeros(len(message), dtype=bool)
-        for one in distinct(heartbeat).tolist():
+        for one in arrays.distinct(heartbeat).tolist():
             some = heartbeat == one
             then = PublicationProgram(self.topics, self.messages, one)
             lost[some] = then.lost(message[some], sender[some], receiver[some])
@@ -514,13 +508,13 @@ def _links(
     clock: Clock, topics: Topics, messages: Messages, new: np.ndarray, tables: Tables, inbox: Inbox
 ) -> Columns:
     """Return the links of meshes (``mesh``) and of sources on which copies of `new` may go."""
-    space, key = topics.space, read_table(Links, tables, MESH).key
+    space, key = topics.space, arrays.read_table(Links, tables, MESH).key
     has = np.zeros(len(topics.number), dtype=bool)
     has[messages.topic[new]] = True
     if not has.all():
         key = key[has[space.split(key)[0]]]
     of_sources = _of_sources(topics, messages, new, tables)
-    more = [known[find_sorted(key, known) < 0] for known in of_sources]
+    more = [known[arrays.find_sorted(key, known) < 0] for known in of_sources]
     topic, node, peer = space.split(np.concatenate([key, *more]))
     room = topic * ROOMS
     order = np.broadcast_to(np.int64(0), node.shape)
@@ -534,12 +528,12 @@ def _of_sources(
     """Yield keys (topic, node, peer) of links outside of meshes on which sources of `new` send."""
     space, topic, source = topics.space, messages.topic, messages.source
     if topics.rules.flood_publish:
-        place = distinct(key_of([topic[new], source[new]], space.size))
-        yield space.at(read_table(Links, tables, CONNECTIONS), place)
+        place = arrays.distinct(key_of([topic[new], source[new]], space.size))
+        yield space.at(arrays.read_table(Links, tables, CONNECTIONS), place)
     if FANOUT in tables:  # the peers of sources that do not subscribe
         message, peer = tables[FANOUT]["message"], tables[FANOUT]["peer"]
         place = key_of([topic[message], source[message]], space.size)
-        yield distinct(space.key(place, peer))  # a source may publish several times
+        yield arrays.distinct(space.key(place, peer))  # a source may publish several times
 
 
 def _write(
@@ -552,7 +546,7 @@ def _write(
         came = take(came, topics.is_alive(came["node"]))
     of, hops = came["publication"], came["hops"]
     key = key_of([new[of], came["node"]], topics.space.size)
-    arrivals = read_table(Arrivals, tables, ARRIVALS)
+    arrivals = arrays.read_table(Arrivals, tables, ARRIVALS)
     first = {"at": came["at_us"] - publish.at_us[of], "hops": hops, "sender": came["sender"]}
     arrivals.insert(key, **first, heartbeat=heartbeat, way=0)
     tables[ARRIVALS] = arrivals.to_columns()

@@ -31,22 +31,12 @@ import numpy as np
 
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    rank_in_group,
-    read_table,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.losses import jitter_keys
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.engine.program import Inbox, Outbox, Tables, append
+from scribe_spark.engine.program import Inbox, Outbox, Silent, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.system import (
@@ -62,41 +52,9 @@ from scribe_spark.rounds.system import (
     count_messages,
     notes_copies,
 )
+from scribe_spark.systems.gossipsub import mesh, publication
 from scribe_spark.systems.gossipsub.gossip import DEAD_ENDS, HELD, Gossip, Held, Lacking, Recall
-from scribe_spark.systems.gossipsub.mesh import (
-    BACK_OFF,
-    CONNECTIONS,
-    GRAPH,
-    MESH,
-    SUBSCRIBERS,
-    TO_DIAL,
-    TOUCHED,
-    UNSETTLED,
-    Dial,
-    DialGraph,
-    Directory,
-    Maintain,
-    Meet,
-    Subscribers,
-    Topics,
-    TopicsProgram,
-)
-from scribe_spark.systems.gossipsub.publication import (
-    ANSWERS,
-    ARRIVALS,
-    COPIES,
-    FANOUT,
-    IDONTWANT,
-    IHAVE,
-    IWANT,
-    TOLD,
-    Arrivals,
-    Messages,
-    PublicationProgram,
-    SendCopies,
-    SpreadMessages,
-    publish_with_bandwidth,
-)
+from scribe_spark.systems.gossipsub.publication import publish_with_bandwidth
 from scribe_spark.systems.gossipsub.router import BackOff, Links, Router, with_classes
 
 if TYPE_CHECKING:  # not on executors
@@ -108,7 +66,7 @@ MESH_SIZES, BY_MESSAGE, COUNTED = "mesh sizes", "counted by message", "counted"
 
 
 @dataclass(frozen=True)
-class CountCopies(PublicationProgram):
+class CountCopies(Silent, publication.PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
     Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
@@ -117,46 +75,44 @@ class CountCopies(PublicationProgram):
 
     measured: np.ndarray  # the measured messages, ascending
     notes_copies: bool = False  # True if copies are recorded, too
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts; no message is sent."""
-        got = read_table(Arrivals, tables, ARRIVALS)
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the counts."""
+        got = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         first, again, by_iwant = self._count_copies(tables)
         told = self._by_message(self.announced(got, self.heartbeat + 1) // self._size)
         tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
         if self.topics.in_run:
-            return {}
-        for name in (ARRIVALS, FANOUT):
+            return
+        for name in (publication.ARRIVALS, publication.FANOUT):
             del tables[name]
-        held = read_table(Held, tables, HELD)
+        held = arrays.read_table(Held, tables, HELD)
         held.insert(got.key, round=got.heartbeat, hops=got.hops)
         tables[HELD] = held.to_columns()
-        return {}
 
     def _by_message(self, message: np.ndarray) -> np.ndarray:
         return np.bincount(message, minlength=len(self.messages.topic))
 
     def _count_copies(self, tables: Tables) -> tuple[np.ndarray, np.ndarray, int]:
         """Return first copies and duplicates by message, and the first copies by IWANT."""
-        firsts, again = (self._by_message(whole_numbers()) for _ in range(2))
+        firsts, again = (self._by_message(arrays.whole_numbers()) for _ in range(2))
         by_iwant, noted = 0, list[Columns]()
-        for name in (COPIES, ANSWERS):
+        for name in (publication.COPIES, publication.ANSWERS):
             sent = tables.pop(f"{name} {self.heartbeat}", {})
             if sent:
                 lost, first = sent["lost"], sent["first"]
                 firsts += self._by_message(sent["message"][first])
                 again += self._by_message(sent["message"][~(lost | first)])
-                by_iwant += int(np.count_nonzero(first)) if name == ANSWERS else 0
+                by_iwant += int(np.count_nonzero(first)) if name == publication.ANSWERS else 0
                 noted += self._rows(PAYLOAD, sent)
                 if not self.topics.in_run:
                     size = self.messages.size
                     size = None if size is None else size[sent["message"]]
                     ends = sent["sender"], sent["node"]
                     self.topics.observe(tables, PAYLOAD, *ends, ~lost, size=size)
-        for kind in TOLD:
+        for kind in publication.TOLD:
             noted += self._rows(kind, tables.pop(f"{kind} {self.heartbeat}", {}))
         if noted:
             append(tables, CARRIED, *noted)
@@ -174,14 +130,17 @@ class CountCopies(PublicationProgram):
         else:
             code, none = self.topics.observer.kinds.index(kind), np.zeros(len(message), np.int64)
             rows["kind"] = np.full(len(message), code, dtype=np.int8)
-            rows |= {"hops": sent.get("hops", none), "sent_us": sent.get("sent", none + NONE)}
+            rows |= {
+                "hops": sent.get("hops", none),
+                "sent_us": sent.get("sent", none + arrays.NONE),
+            }
             rows |= {name: sent.get(name, none > 0) for name in ("first", "lost")}
         if len(rows["to"]):
             yield rows
 
-    def _note_arrivals(self, tables: Tables, got: Arrivals) -> None:
+    def _note_arrivals(self, tables: Tables, got: publication.Arrivals) -> None:
         """Record the first copies of the heartbeat."""
-        message, node = divided(got.key, self._size)
+        message, node = arrays.divided(got.key, self._size)
         new = (got.heartbeat == self.heartbeat) & (got.hops > 0) & self._is_measured(message)
         if new.any():
             delay_us = got.at if self.messages.clock == TIME else got.way
@@ -192,7 +151,7 @@ class CountCopies(PublicationProgram):
     def _is_measured(self, message: np.ndarray) -> np.ndarray:
         if self.topics.in_run:
             return np.ones(len(message), dtype=bool)
-        return find_sorted(self.measured, message) >= 0
+        return arrays.find_sorted(self.measured, message) >= 0
 
 
 # --- round
@@ -209,21 +168,21 @@ _OUTCOMES, _LINKS = "outcomes", "counted links"
 
 
 @dataclass
-class _PublishedMessages(SortedTable):
+class _PublishedMessages(arrays.SortedTable):
     """The publications that are still announced, or whose deadline is to come, by index."""
 
     #: `round` is the heartbeat of the publication.
-    round: np.ndarray = field(default_factory=whole_numbers)
-    topic: np.ndarray = field(default_factory=whole_numbers)
-    source: np.ndarray = field(default_factory=whole_numbers)
-    first_copies: np.ndarray = field(default_factory=whole_numbers)
-    duplicates: np.ndarray = field(default_factory=whole_numbers)
+    round: np.ndarray = field(default_factory=arrays.whole_numbers)
+    topic: np.ndarray = field(default_factory=arrays.whole_numbers)
+    source: np.ndarray = field(default_factory=arrays.whole_numbers)
+    first_copies: np.ndarray = field(default_factory=arrays.whole_numbers)
+    duplicates: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The number of nodes that announce it in the next heartbeat.
-    told: np.ndarray = field(default_factory=whole_numbers)
+    told: np.ndarray = field(default_factory=arrays.whole_numbers)
     #: The index in `LivingRound.publish` of its heartbeat, the turn, and the size in bytes.
-    number: np.ndarray = field(default_factory=whole_numbers)
-    turn: np.ndarray = field(default_factory=whole_numbers)
-    size: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
+    turn: np.ndarray = field(default_factory=arrays.whole_numbers)
+    size: np.ndarray = field(default_factory=arrays.whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -235,19 +194,19 @@ class LiveGossipSub(SystemOnBuckets):
     payload: tuple[str, ...] = (PAYLOAD,)
     control: tuple[str, ...] = (
         *("dial", "GRAFT", _PRUNE, _GOODBYE, _UNSUBSCRIBE),
-        *(IHAVE, IWANT, IDONTWANT),
+        *(publication.IHAVE, publication.IWANT, publication.IDONTWANT),
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
-        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF, TO_DIAL, GRAPH), 1),
-        **dict.fromkeys((SUBSCRIBERS, HELD, UNSETTLED), 0),
+        **dict.fromkeys((mesh.CONNECTIONS, mesh.MESH, mesh.BACK_OFF, mesh.TO_DIAL, mesh.GRAPH), 1),
+        **dict.fromkeys((mesh.SUBSCRIBERS, HELD, mesh.UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
-    member_table: ClassVar[str] = SUBSCRIBERS
+    member_table: ClassVar[str] = mesh.SUBSCRIBERS
     recodes: ClassVar[tuple[str, ...]] = ("run", "world")
     state: ClassVar[Mapping[str, str]] = {
-        "connections": CONNECTIONS,
+        "connections": mesh.CONNECTIONS,
         "mesh": MESH_SIZES,
-        "back-off": BACK_OFF,
+        "back-off": mesh.BACK_OFF,
     }
     sources_join: ClassVar[bool] = True
 
@@ -257,10 +216,10 @@ class LiveGossipSub(SystemOnBuckets):
         return self.rules.heartbeats_before
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
-        published = read_table(_PublishedMessages, kept, _PUBLISHED)
-        topics = Topics(
+        published = arrays.read_table(_PublishedMessages, kept, _PUBLISHED)
+        topics = mesh.Topics(
             *(player.bounds, player.facts, now.group),
-            Directory.of(whole_numbers(), len(now.group), len(now.ring)),
+            mesh.Directory.of(arrays.whole_numbers(), len(now.group), len(now.ring)),
             self.rules,
             *(now.kernel, now.lan_us, now.seed),
             lives=now.overlay,
@@ -290,7 +249,7 @@ class _Heartbeat:
 
     system: LiveGossipSub
     player: SystemPlayer
-    topics: Topics
+    topics: mesh.Topics
     published: _PublishedMessages
     now: LivingRound
 
@@ -321,36 +280,36 @@ class _Heartbeat:
             if now.number == 0:
                 place = key_of(now.join, size)
             else:
-                found = self.player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {})
-                place = found.get("key", whole_numbers())
-            return dict(Directory.of(place, len(self.topics.number), size).shared)
+                found = self.player.gather(mesh.SUBSCRIBERS).get(mesh.SUBSCRIBERS, {})
+                place = found.get("key", arrays.whole_numbers())
+            return dict(mesh.Directory.of(place, len(self.topics.number), size).shared)
 
         shared = self.player.share("subscribers", gather)
-        self.topics = replace(self.topics, directory=Directory(shared, size))
+        self.topics = replace(self.topics, directory=mesh.Directory(shared, size))
 
     def _connect(self) -> None:
         """Let subscribers dial and JOIN."""
         now, player, rules = self.now, self.player, self.topics.rules
-        if now.begins_round or player.has(TO_DIAL):
+        if now.begins_round or player.has(mesh.TO_DIAL):
             self._know_subscribers()
             if rules.discovery == "graph":
                 entering = now.events.entering if now.number else None
-                player.play(DialGraph(self.topics, entering))
-                player.play(Meet(self.topics))
+                player.play(mesh.DialGraph(self.topics, entering))
+                player.play(mesh.Meet(self.topics))
             else:
-                player.play(Dial(self.topics, now.number, draws_anew=now.begins_round))
+                player.play(mesh.Dial(self.topics, now.number, draws_anew=now.begins_round))
         if (now.begins_round or now.number < rules.waves) and rules.joins != "unconnected":
-            player.play(Maintain(self.topics, now.number, joins=True))
+            player.play(mesh.Maintain(self.topics, now.number, joins=True))
 
     def _maintain(self) -> None:
         """Play the phases of a heartbeat, unless all meshes are settled."""
         now, player, topics = self.now, self.player, self.topics
         if now.in_run and now.number >= topics.rules.waves - 1 + topics.rules.heartbeats:
             return
-        if now.begins_round or player.has(UNSETTLED) or player.has(TOUCHED):
+        if now.begins_round or player.has(mesh.UNSETTLED) or player.has(mesh.TOUCHED):
             for phase in range(topics.rules.heartbeat_phases):
                 all_places = now.begins_round and not phase
-                player.play(Maintain(topics, now.number, phase=phase, all_places=all_places))
+                player.play(mesh.Maintain(topics, now.number, phase=phase, all_places=all_places))
 
     @property
     def _number(self) -> int:
@@ -365,7 +324,7 @@ class _Heartbeat:
             return Parts()
         return links.parts
 
-    def _messages(self) -> Messages:
+    def _messages(self) -> publication.Messages:
         """Return the stored publications as `Messages`, for the programs."""
         published = self.published
         of, now = (published.topic, published.source, published.round), self.now
@@ -375,9 +334,9 @@ class _Heartbeat:
             stamp = () if now.links is None else (np.arange(len(published)),)
         size, jitter = published.size if now.scheduled else None, None
         if now.kernel.jitter:
-            name = (rank_in_group(published.topic),) if now.in_run else stamp
+            name = (arrays.rank_in_group(published.topic),) if now.in_run else stamp
             jitter = jitter_keys(now.seed, now.group[published.topic], *name)
-        return Messages(*of, self.system.clock, stamp, size, jitter)
+        return publication.Messages(*of, self.system.clock, stamp, size, jitter)
 
     def _multicasts(self) -> Multicasts:
         """Return the measured publications: the first of each topic in the world's round."""
@@ -406,14 +365,14 @@ class _Heartbeat:
             player.play(NoteState(self.topics, now.number))
         if not now.in_run:
             player.play(Recall(*program, new, told))
-        if player.has(ARRIVALS):
+        if player.has(publication.ARRIVALS):
             player.play(Gossip(*program, self._named_parts))
         untimed = new if now.links is None else new[:0]
-        if len(untimed) or player.has(f"{ANSWERS} {number}"):
-            player.play(SpreadMessages(*program, untimed))
-            player.play(SendCopies(*program))
+        if len(untimed) or player.has(f"{publication.ANSWERS} {number}"):
+            player.play(publication.SpreadMessages(*program, untimed))
+            player.play(publication.SendCopies(*program))
         if now.links is not None and len(new):
-            publish_with_bandwidth(player, SendCopies(*program), new, now)
+            publish_with_bandwidth(player, publication.SendCopies(*program), new, now)
         measured = np.sort(self._multicasts().publication) if now.measures else new[:0]
         player.play(CountCopies(*program, measured, notes_copies(now.measures)))
         taken = player.take(BY_MESSAGE, COUNTED)
@@ -446,7 +405,7 @@ class _Heartbeat:
         )
         kept = (age < now.deadline) | (published.told > 0)
         if not kept.all():
-            player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
+            player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, arrays.NONE)))
             published.keep(kept)
             published.key = np.arange(len(published))
         links = {name: int(column.sum()) for name, column in taken[_LINKS].items()}
@@ -469,7 +428,7 @@ def _by_message(
 
 
 @dataclass(frozen=True)
-class Go(TopicsProgram):
+class Go(mesh.TopicsProgram):
     """Nodes die or leave, and quit and join topics, in the state before the round; G17 and G18."""
 
     #: The number of the heartbeat, and the round of the world.
@@ -486,19 +445,19 @@ class Go(TopicsProgram):
         out: Outbox = {}
         if superstep:
             self._receive(router, inbox)
-        elif SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
+        elif mesh.SUBSCRIBERS not in tables:  # in the first heartbeat, no node knows another one
             joins = keys_sent(inbox, _JOINS, self.topics.space.size)
             joined = np.full_like(joins, self.number)
-            tables[SUBSCRIBERS] = Subscribers(joins, joined).to_columns()
+            tables[mesh.SUBSCRIBERS] = mesh.Subscribers(joins, joined).to_columns()
         else:
             quits = keys_sent(inbox, _QUITS, self.topics.space.size)
             out = self._send(tables, router, quits)
             self._forget(tables, router, quits)
             self._note_members(tables, quits, keys_sent(inbox, _JOINS, self.topics.space.size))
         for name, table in (
-            (CONNECTIONS, router.connections),
-            (MESH, router.mesh),
-            (BACK_OFF, router.back_off),
+            (mesh.CONNECTIONS, router.connections),
+            (mesh.MESH, router.mesh),
+            (mesh.BACK_OFF, router.back_off),
         ):
             tables[name] = table.to_columns()
         return out
@@ -511,7 +470,7 @@ class Go(TopicsProgram):
 
     def _places_of(self, tables: Tables, marked: np.ndarray) -> np.ndarray:
         """Return the places (topic, node) of marked subscribers before the events, ascending."""
-        place = read_table(Subscribers, tables, SUBSCRIBERS).key
+        place = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS).key
         return place[marked[place % self.topics.space.size]]
 
     @property
@@ -536,7 +495,7 @@ class Go(TopicsProgram):
         left = np.concatenate([self._places_of(tables, gone), quits])
         for links in (router.connections, router.mesh):
             ended = space.peers_among(links.key, known)
-            ended[expand(*space.rows(links, left))[1]] = True
+            ended[arrays.expand(*space.rows(links, left))[1]] = True
             links.keep(~ended)
         router.back_off.keep(~gone[router.back_off.key // space.size % space.size])
         key = router.connections.key
@@ -544,21 +503,21 @@ class Go(TopicsProgram):
 
     def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
         size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
-        members = read_table(Subscribers, tables, SUBSCRIBERS)
-        held = read_table(Held, tables, HELD)
-        members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
-        if TO_DIAL in tables:
-            to_dial = read_table(SortedTable, tables, TO_DIAL)
-            to_dial.keep(find_sorted(members.key, to_dial.key // size) >= 0)
-            tables[TO_DIAL] = to_dial.to_columns()
+        members = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS)
+        held = arrays.read_table(Held, tables, HELD)
+        members.keep(~gone[members.key % size] & (arrays.find_sorted(quits, members.key) < 0))
+        if mesh.TO_DIAL in tables:
+            to_dial = arrays.read_table(arrays.SortedTable, tables, mesh.TO_DIAL)
+            to_dial.keep(arrays.find_sorted(members.key, to_dial.key // size) >= 0)
+            tables[mesh.TO_DIAL] = to_dial.to_columns()
         members.insert(joins, joined=self.number)
         held.keep(~gone[held.key % size])
-        tables[SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
+        tables[mesh.SUBSCRIBERS], tables[HELD] = members.to_columns(), held.to_columns()
 
     def _receive(self, router: Router, inbox: Inbox) -> None:
         """End connections on goodbye and unsubscribe; forbid GRAFT for some time on PRUNE."""
         ended = [self.keys(inbox[kind]) for kind in (_GOODBYE, _UNSUBSCRIBE) if kind in inbox]
-        router.disconnect(distinct(np.concatenate([whole_numbers(), *ended])))
+        router.disconnect(arrays.distinct(np.concatenate([arrays.whole_numbers(), *ended])))
         if _PRUNE in inbox:
             router.take_back_off(self.keys(inbox[_PRUNE]), self._until)
 
@@ -567,54 +526,53 @@ class Go(TopicsProgram):
 
 
 @dataclass(frozen=True)
-class NoteState(TopicsProgram):
+class NoteState(Silent, mesh.TopicsProgram):
     """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
     heartbeat: int
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write :data:`MESH_SIZES`, also for subscribers without a link; no message is sent."""
-        place = read_table(Subscribers, tables, SUBSCRIBERS).key
-        mesh = read_table(Links, tables, MESH)
-        tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(mesh, place)}
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write :data:`MESH_SIZES`, also for subscribers without a link."""
+        place = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS).key
+        links = arrays.read_table(Links, tables, mesh.MESH)
+        tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(links, place)}
         _drop_back_off(tables, self.heartbeat)
-        return {}
 
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
     """Remove entries of back-off that end by a heartbeat."""
-    back_off = read_table(BackOff, tables, BACK_OFF)
+    back_off = arrays.read_table(BackOff, tables, mesh.BACK_OFF)
     back_off.keep(back_off.until > heartbeat)
-    tables[BACK_OFF] = back_off.to_columns()
+    tables[mesh.BACK_OFF] = back_off.to_columns()
 
 
 @dataclass(frozen=True)
-class CountRound(PublicationProgram):
+class CountRound(Silent, publication.PublicationProgram):
     """Count links of meshes, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
     own: OwnRounds  # the mapping between heartbeats and rounds of the world
     parts: Parts
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts and drop expired back-off; no message is sent."""
-        held, members = read_table(Held, tables, HELD), read_table(Subscribers, tables, SUBSCRIBERS)
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write the counts and drop expired back-off."""
+        held, members = (
+            arrays.read_table(Held, tables, HELD),
+            arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS),
+        )
         tables[_OUTCOMES] = self._outcomes(members, held)
         _drop_back_off(tables, self.heartbeat + 1)
-        links = {one: tables[one]["key"] for one in (MESH, CONNECTIONS)}
+        links = {one: tables[one]["key"] for one in (mesh.MESH, mesh.CONNECTIONS)}
         counted = {"members": members.key, **links}
         tables[_LINKS] = {name: np.array([len(key)]) for name, key in counted.items()}
-        for name in (UNSETTLED, TOUCHED):
+        for name in (mesh.UNSETTLED, mesh.TOUCHED):
             tables.pop(name, None)
-        return {}
 
-    def _outcomes(self, members: Subscribers, held: Held) -> dict[str, np.ndarray]:
+    def _outcomes(self, members: mesh.Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late."""
         topic, world_round = self.messages.topic[self.counted], self.own.world_round
-        of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
+        of, row = arrays.expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.counted[of]
         expected = members.joined[row] <= self.published[message]
         of, message, row = of[expected], message[expected], row[expected]
@@ -634,17 +592,15 @@ class CountRound(PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Renumber(TopicsProgram):
+class Renumber(Silent, mesh.TopicsProgram):
     """Give publications new indices, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write what nodes hold; no message is sent."""
-        held = read_table(Held, tables, HELD)
-        message, node = divided(held.key, self.topics.space.size)
+    def change(self, bucket: int, tables: Tables) -> None:
+        """Write what nodes hold."""
+        held = arrays.read_table(Held, tables, HELD)
+        message, node = arrays.divided(held.key, self.topics.space.size)
         held.key = self.index[message] * self.topics.space.size + node
-        held.keep(self.index[message] != NONE)
+        held.keep(self.index[message] != arrays.NONE)
         tables[HELD] = held.to_columns()
-        return {}

@@ -19,16 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import (
-    SortedTable,
-    codes,
-    distinct,
-    divided,
-    expand,
-    index_in_run,
-    whole_numbers,
-)
+from scribe_spark.core import arrays, draws
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.registry import FrozenFields
@@ -70,7 +61,7 @@ def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
     likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
     order = draws.order_of_draws(of[likely], bits[likely])
     owner = of[likely][order]
-    chosen = order[index_in_run(owner) < count[owner]]
+    chosen = order[arrays.index_in_run(owner) < count[owner]]
     return chosen if isinstance(likely, slice) else likely[chosen]
 
 
@@ -106,19 +97,19 @@ _LINKS_AT_ONCE = 2**15
 
 
 @dataclass
-class Links(SortedTable):
+class Links(arrays.SortedTable):
     """Links of nodes to peers in topics, by (topic, node, peer): connections, or meshes."""
 
     #: int8: :data:`DIALLED`, :data:`WAS_DIALLED`, or their sum.
-    way: np.ndarray = field(default_factory=codes)
+    way: np.ndarray = field(default_factory=arrays.codes)
 
 
 @dataclass
-class BackOff(SortedTable):
+class BackOff(arrays.SortedTable):
     """Peers to which a node must not send GRAFT for some time; by (topic, node, peer)."""
 
     #: The first heartbeat in which it may send GRAFT again.
-    until: np.ndarray = field(default_factory=whole_numbers)
+    until: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def holds(self, keys: np.ndarray, heartbeat: int) -> np.ndarray:
         """Return True for links (keys) on which no GRAFT may be sent in a heartbeat."""
@@ -129,12 +120,12 @@ class BackOff(SortedTable):
 
 
 @dataclass
-class Runs(SortedTable):
+class Runs(arrays.SortedTable):
     """The range of rows of each (topic, node) in a table of links."""
 
     #: The first row, and the row after the last one.
-    first: np.ndarray = field(default_factory=whole_numbers)
-    last: np.ndarray = field(default_factory=whole_numbers)
+    first: np.ndarray = field(default_factory=arrays.whole_numbers)
+    last: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def rows(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row of each place and the row after the last one; equal without rows."""
@@ -160,25 +151,25 @@ class LinkSpace:
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Split keys into topic, node and peer."""
-        place, peer = divided(key, self.size)
-        return *divided(place, self.size), peer
+        place, peer = arrays.divided(key, self.size)
+        return *arrays.divided(place, self.size), peer
 
     def peers_among(self, key: np.ndarray, marked: np.ndarray) -> np.ndarray:
         """Return True for links whose peer is marked in `marked` (bool, by position)."""
         found = np.empty(len(key), dtype=bool)
         for start in range(0, len(key), _LINKS_AT_ONCE):
             some = slice(start, start + _LINKS_AT_ONCE)
-            found[some] = marked[divided(key[some], self.size)[1]]
+            found[some] = marked[arrays.divided(key[some], self.size)[1]]
         return found
 
-    def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def rows(self, table: arrays.SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row of each place in a table, and the row after the last one."""
         if len(place) * _ROWS_OF_A_SEARCH < len(table):
             first = np.searchsorted(table.key, place * self.size)
             return first, np.searchsorted(table.key, (place + 1) * self.size)
         return self.runs(table).rows(place)
 
-    def runs(self, table: SortedTable) -> Runs:
+    def runs(self, table: arrays.SortedTable) -> Runs:
         """Return the range of rows of each place (topic, node) in a table of links."""
         key, is_first = table.key, np.ones(len(table), dtype=bool)
         for start in range(1, len(key), _LINKS_AT_ONCE):
@@ -187,11 +178,11 @@ class LinkSpace:
         first = np.flatnonzero(is_first)
         return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
 
-    def at(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+    def at(self, table: arrays.SortedTable, place: np.ndarray) -> np.ndarray:
         """Return the keys of all rows of some places (keys of topic and node) in a table."""
-        return table.key[expand(*self.rows(table, place))[1]]
+        return table.key[arrays.expand(*self.rows(table, place))[1]]
 
-    def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+    def count(self, table: arrays.SortedTable, place: np.ndarray) -> np.ndarray:
         """Return the number of rows in `table` that each place (key of topic and node) has."""
         first, last = self.rows(table, place)
         return last - first
@@ -291,7 +282,7 @@ class Router:
             of, row = of[kept], row[kept]
         if not len(row):
             return _NOBODY
-        topic, node = divided(place, self.space.size)
+        topic, node = arrays.divided(place, self.space.size)
         peer = self.connections.key[row] % self.space.size
         bits = self.names.bits_of_peers(purpose, heartbeat, topic, node, of, peer)
         row = row[least(of, bits, wanted)]
@@ -301,7 +292,7 @@ class Router:
 
     def _eligible(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the peers that may be grafted (rule G5): index into `place`, row of the link."""
-        of, row = expand(*self.space.rows(self.connections, place))
+        of, row = arrays.expand(*self.space.rows(self.connections, place))
         key = self.connections.key[row]
         kept = ~self.mesh.has(key) & ~self.back_off.holds(key, heartbeat)
         of, row = of[kept], row[kept]
@@ -319,9 +310,9 @@ class Router:
         many = last - first >= wished.high + (not rules.prune_at_d_high)
         if not many.any():
             return _NOBODY
-        of, row = expand(first[many], last[many])
+        of, row = arrays.expand(first[many], last[many])
         d, out = wished.d[many], wished.out[many]
-        topic, node = divided(place[many], size)
+        topic, node = arrays.divided(place[many], size)
         peer = self.mesh.key[row] % size
         bits = self.names.bits_of_peers("gossipsub keep", heartbeat, topic, node, of, peer)
         order = draws.order_of_draws(of, bits)
@@ -329,9 +320,9 @@ class Router:
         # keep outbound peers up to the quota first, then the others
         outbound = (self.mesh.way[row] & DIALLED) > 0
         quota = np.zeros(len(row), dtype=bool)
-        quota[outbound] = index_in_run(of[outbound]) < out[of[outbound]]
+        quota[outbound] = arrays.index_in_run(of[outbound]) < out[of[outbound]]
         order = np.lexsort((~quota, of))
-        dropped = row[order[index_in_run(of[order]) >= d[of[order]]]]
+        dropped = row[order[arrays.index_in_run(of[order]) >= d[of[order]]]]
         key = self.mesh.key[dropped]
         self.mesh.drop(dropped)
         self.take_back_off(key, heartbeat + rules.prune_backoff)
@@ -347,7 +338,7 @@ class Router:
 
     def take_back_off(self, key: np.ndarray, until: int) -> None:
         """Forbid GRAFT on links (keys) until a heartbeat; an existing later end is kept."""
-        key = distinct(key)
+        key = arrays.distinct(key)
         row = self.back_off.find(key)
         there = row >= 0
         longest = np.full(len(key), until, dtype=np.int64)
@@ -382,7 +373,7 @@ class Router:
             "gossipsub take", heartbeat, topic[open_rows], node[open_rows], peer[open_rows]
         )
         order = draws.order_of_draws(of, bits)
-        before = self.space.count(self.mesh, places)[of[order]] + index_in_run(of[order])
+        before = self.space.count(self.mesh, places)[of[order]] + arrays.index_in_run(of[order])
         # a full mesh still accepts peers that the node has dialled
         inbound = (way[open_rows[order]] & DIALLED) == 0
         full = before >= self._wished(places).high[of[order]]

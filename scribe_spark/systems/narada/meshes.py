@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    expand,
-    find_sorted,
-    offsets_of,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns
 
@@ -39,7 +32,7 @@ _COLUMNS = {
 UNREACHABLE = 20_000_000
 
 #: The values of the cell of a member that an entry does not know.
-_UNKNOWN = {"heard": NONE, "number": NONE, "cost": UNREACHABLE, "next": NONE}
+_UNKNOWN = {"heard": arrays.NONE, "number": arrays.NONE, "cost": UNREACHABLE, "next": arrays.NONE}
 
 
 @dataclass
@@ -79,7 +72,7 @@ class Meshes:
         self.key = key_of([self.group, self.node], self.size)
         self.top = np.searchsorted(self.group, self.group)
         self.width = np.searchsorted(self.group, self.group, side="right") - self.top
-        self.start = offsets_of(self.width)[:-1]
+        self.start = arrays.offsets_of(self.width)[:-1]
 
     @classmethod
     def of(cls, state: Mapping[str, Columns], size: int = 0) -> Meshes:
@@ -88,7 +81,8 @@ class Meshes:
         size = size or 1 + int(entries["node"].max(initial=0))
         key = key_of([entries["group"], entries["node"]], size)
         a, b = (
-            find_sorted(key, key_of([links["group"], links[x]], size)) for x in ("node", "peer")
+            arrays.find_sorted(key, key_of([links["group"], links[x]], size))
+            for x in ("node", "peer")
         )
         cells = {name: cells[name].astype(np.int32) for name in _UNKNOWN}
         members = entries["group"], entries["node"], entries["is_in"].astype(bool)
@@ -107,7 +101,7 @@ class Meshes:
 
     def find(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the entries of nodes; NONE for nodes that are no entries."""
-        return find_sorted(self.key, key_of([group, node], self.size))
+        return arrays.find_sorted(self.key, key_of([group, node], self.size))
 
     def cell(self, e: np.ndarray, f: np.ndarray) -> np.ndarray:
         """Return the indices of the cells (e, f): what the entries `e` know of the entries `f`."""
@@ -119,7 +113,7 @@ class Meshes:
 
     def rows_of(self, e: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the cells of entries: index in `e`, cell, and the entry that it is about."""
-        row, cell = expand(self.start[e], self.start[e] + self.width[e])
+        row, cell = arrays.expand(self.start[e], self.start[e] + self.width[e])
         return row, cell, cell + (self.top[e] - self.start[e])[row]
 
     # --- links
@@ -137,7 +131,7 @@ class Meshes:
     def find_links(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the links from `a` to `b`; NONE where there is none."""
         keys = (key_of(ends, len(self.node)) for ends in ([self.a, self.b], [a, b]))
-        return find_sorted(*keys)
+        return arrays.find_sorted(*keys)
 
     def keep_links(self, kept: np.ndarray) -> None:
         """Keep only the links that a mask marks; both directions of a link must be marked alike."""
@@ -165,7 +159,7 @@ class Meshes:
     @cached_property
     def squares(self) -> list[Squares]:
         """The groups with equal numbers of entries, for each number."""
-        of_width = ((width, self.width == width) for width in distinct(self.width).tolist())
+        of_width = ((width, self.width == width) for width in arrays.distinct(self.width).tolist())
         return [Squares(self, np.flatnonzero(some), width) for width, some in of_width]
 
     # --- entries
@@ -175,7 +169,7 @@ class Meshes:
         key = np.sort(np.r_[self.key[kept], more])
         is_in = np.zeros(len(key), dtype=bool)
         here = np.flatnonzero(kept)
-        to = np.full(len(kept), NONE)
+        to = np.full(len(kept), arrays.NONE)
         to[here] = np.searchsorted(key, self.key[here])
         is_in[to[here]] = self.is_in[here]
         last = kept[self.a] & kept[self.b]
@@ -204,14 +198,14 @@ class Squares:
         self._cells: Any = slice(None)
         if len(e) < len(meshes.node):
             self._cells = (meshes.start[e][:, None] + np.arange(width)).ravel()
-        self._row = np.full(len(meshes.node), NONE)
+        self._row = np.full(len(meshes.node), arrays.NONE)
         self._row[e] = np.arange(len(e))
 
     def slots(self, readers: np.ndarray) -> list[np.ndarray]:
         """Return the first link of each entry that `readers` marks, the second link, and so on."""
         e = self.e[readers[self.e]]
         first, end = (np.searchsorted(self._meshes.a, e, side) for side in ("left", "right"))
-        of, links = expand(first, end)
+        of, links = arrays.expand(first, end)
         slot = links - first[of]
         order = np.argsort(slot, kind="stable")
         return np.split(links[order], np.cumsum(np.bincount(slot))[:-1]) if len(links) else []
@@ -240,4 +234,4 @@ class Squares:
 def state_table(state: Mapping[str, Columns], name: str) -> dict[str, np.ndarray]:
     """Return the columns of a table of a state, empty ones if the state has no such table."""
     columns = state.get(name) or {}
-    return {one: columns.get(one, whole_numbers()) for one in ("group", *_COLUMNS[name])}
+    return {one: columns.get(one, arrays.whole_numbers()) for one in ("group", *_COLUMNS[name])}

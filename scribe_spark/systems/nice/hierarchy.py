@@ -12,15 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    expand,
-    find_sorted,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.engine import Columns
 from scribe_spark.rounds.group_overlays import Network
 
@@ -46,7 +38,7 @@ class Clusters:
         """Group the members `key` (ascending) into clusters by the leader `head` of each."""
         order = np.argsort(head, kind="stable")
         head = head[order]
-        first = run_starts(head)
+        first = arrays.run_starts(head)
         return cls(head[first], first, np.diff(first, append=len(head)), key[order])
 
     @property
@@ -56,33 +48,33 @@ class Clusters:
 
     def members_of(self, head: np.ndarray) -> Pair:
         """Return the members of the clusters of the leaders `head`: index in `head`, and key."""
-        at = find_sorted(self.head, head)
+        at = arrays.find_sorted(self.head, head)
         there = np.flatnonzero(at >= 0)
         first = self.first[at[there]]
-        pair, row = expand(first, first + self.size[at[there]])
+        pair, row = arrays.expand(first, first + self.size[at[there]])
         return there[pair], self.member[row]
 
     def peers(self, some: np.ndarray) -> Pair:
         """Return pairs (indices) of a member that `some` marks and another one of its cluster."""
         first = self.first[self.index]
-        row, other = expand(first, first + self.size[self.index] * some)
+        row, other = arrays.expand(first, first + self.size[self.index] * some)
         return row[row != other], other[row != other]
 
 
 @dataclass
-class Layer(SortedTable):
+class Layer(arrays.SortedTable):
     """A layer: its seats, by the keys of nodes, and the heads of their clusters."""
 
-    head: np.ndarray = field(default_factory=whole_numbers)
+    head: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def head_of(self, key: np.ndarray) -> np.ndarray:
         """Return the head of each node's cluster; NONE without a seat here."""
         at = self.find(key)
-        return np.where(at < 0, NONE, self.head[at]) if len(self) else at
+        return np.where(at < 0, arrays.NONE, self.head[at]) if len(self) else at
 
     def led_by(self, old: np.ndarray, new: np.ndarray) -> Layer:
         """Return the layer with each head in `old` (keys, ascending) replaced by that in `new`."""
-        at = find_sorted(old, self.head)
+        at = arrays.find_sorted(old, self.head)
         return Layer(self.key, np.where(at < 0, self.head, new[at])) if len(old) else self
 
     @property
@@ -113,11 +105,11 @@ def rows_of(layers: Sequence[Layer], size: int) -> Columns:
 
 def tops(layers: Sequence[Layer], size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the groups with members, ascending, their top layers and the keys of their leaders."""
-    group = distinct(layers[0].key // size) if layers else whole_numbers()
+    group = arrays.distinct(layers[0].key // size) if layers else arrays.whole_numbers()
     top, head = np.zeros_like(group), np.zeros_like(group)
     for number, layer in enumerate(layers):
-        start = run_starts(layer.key // size)
-        at = find_sorted(group, layer.key[start] // size)
+        start = arrays.run_starts(layer.key // size)
+        at = arrays.find_sorted(group, layer.key[start] // size)
         top[at], head[at] = number, layer.head[start]
     return group, top, head
 
@@ -140,14 +132,14 @@ class Distances:
         step = max(1, _PAIRS // int(size.max(initial=1)))
         for start in range(0, len(size), step):
             some = slice(start, start + step)
-            row, other = expand(first[some], (first + size)[some])
+            row, other = arrays.expand(first[some], (first + size)[some])
             trip = self.trips(sets.member[some][row], sets.member[other])
-            radius[some] = np.maximum.reduceat(trip, run_starts(row))
+            radius[some] = np.maximum.reduceat(trip, arrays.run_starts(row))
         return radius
 
     def nearest(self, pair: np.ndarray, trip: np.ndarray, node: np.ndarray) -> Pair:
         """Return the nearest (then least) node for each value of `pair`, and its round trip."""
-        size, start = len(self.network.ring), run_starts(pair)
+        size, start = len(self.network.ring), arrays.run_starts(pair)
         trip, least = np.divmod(np.minimum.reduceat(trip * size + node % size, start), size)
         return node[start] // size * size + least, trip
 

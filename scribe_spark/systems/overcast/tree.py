@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    distinct,
-    divided,
-    find_sorted,
-    index_in_run,
-    read_table,
-    run_starts,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
@@ -58,8 +50,8 @@ class Round(Members):
         self.size, self.network = len(period.alive), period.network
         self.moves = self.told_to_root = self.news_to_root = 0
         self.sent = Sent()
-        self.children = read_table(Children, state, CHILDREN)
-        self.certificates = read_table(Certificates, state, CERTIFICATES)
+        self.children = arrays.read_table(Children, state, CHILDREN)
+        self.certificates = arrays.read_table(Certificates, state, CERTIFICATES)
         super().__init__(**Members.from_state(state, MEMBERS, self.size).to_columns())
         self._take_in_events()
         self._choose_roots()
@@ -78,22 +70,22 @@ class Round(Members):
         """Remove members that quit or die, and add newcomers: rule E6, a and b."""
         period, size = self.period, self.size
         join, quit = (key_of(pair, size) for pair in (period.join, period.quit))
-        again, had = find_sorted(join, self.key) >= 0, self.alive
-        self.alive = had & period.alive[self.key % size] & (find_sorted(quit, self.key) < 0)
+        again, had = arrays.find_sorted(join, self.key) >= 0, self.alive
+        self.alive = had & period.alive[self.key % size] & (arrays.find_sorted(quit, self.key) < 0)
         gone = self.key[had & (~self.alive | again)]
         self.keep(~again)
-        self.insert(join, **dict.fromkeys(self.columns(), NONE) | {"alive": True})
+        self.insert(join, **dict.fromkeys(self.columns(), arrays.NONE) | {"alive": True})
         for name in self.columns():  # those of a saved table cannot be written
             setattr(self, name, getattr(self, name).copy())
-        self.group, self.node = divided(self.key, size)
-        self.newcomer = find_sorted(join, self.key) >= 0
-        self.rank[~self.alive] = NONE
+        self.group, self.node = arrays.divided(self.key, size)
+        self.newcomer = arrays.find_sorted(join, self.key) >= 0
+        self.rank[~self.alive] = arrays.NONE
         above = self._row(self.parent, np.arange(len(self)))
-        self.parent = np.where(self.parent < 0, NONE, above)
-        self.of = np.searchsorted(distinct(self.group), self.group)
+        self.parent = np.where(self.parent < 0, arrays.NONE, above)
+        self.of = np.searchsorted(arrays.distinct(self.group), self.group)
         period.refuse_large_groups("overcast", self.group[self.alive], *LIMIT)
         for table in (self.children, self.certificates) if len(gone) else ():
-            table.keep(find_sorted(gone, table.key // size) < 0)
+            table.keep(arrays.find_sorted(gone, table.key // size) < 0)
 
     def _choose_roots(self) -> None:
         """Choose roots and linear nodes, or close gaps in their lines: rule E6, c to e."""
@@ -105,19 +97,19 @@ class Round(Members):
         wanted = np.where(ranked, 0, np.where(known, 1, 1 + self.rules.linear))
         some = np.flatnonzero(self.alive & (wanted[self.of] > 0))
         some = some[np.lexsort((self.node[some], self._draw("root", some), self.of[some]))]
-        nth = index_in_run(self.of[some])
+        nth = arrays.index_in_run(self.of[some])
         chosen = nth < wanted[self.of[some]]
         self.rank[some[chosen]] = nth[chosen]
         line = np.flatnonzero(self.alive & (self.rank >= 0))
         line = line[np.lexsort((self.rank[line], self.of[line]))]
-        nth = index_in_run(self.of[line])
+        nth = arrays.index_in_run(self.of[line])
         self.rank[line] = nth
         first = line[nth == 0]
-        self.root, self.entry = np.full((2, groups), NONE)
+        self.root, self.entry = np.full((2, groups), arrays.NONE)
         self.root[self.of[first]] = first
         self.entry[self.of[line]] = line  # the last one of equal indices stays
         for column in (self.parent, self.current, self.next_evaluation, self.next_check_in):
-            column[first] = NONE
+            column[first] = arrays.NONE
         self._begin_anew(np.flatnonzero(self.newcomer & (self.rank < 0)))
         below = np.flatnonzero(nth)
         below = below[self.parent[line[below]] != line[below - 1]]
@@ -125,7 +117,7 @@ class Round(Members):
 
     def _row(self, position: np.ndarray, like: np.ndarray) -> np.ndarray:
         """Return the row of each position in the group of the row `like`; NONE if it has none."""
-        return find_sorted(self.key, self.group[like] * self.size + position)
+        return arrays.find_sorted(self.key, self.group[like] * self.size + position)
 
     def _begin_anew(self, row: np.ndarray) -> None:
         """Let members search for a parent from the end of the line of linear nodes."""
@@ -177,7 +169,7 @@ class Round(Members):
         above = np.where(outside, self.entry[self.of[row]], above)
         self.current[row] = self.node[above]
         for column in (self.parent, self.next_evaluation, self.next_check_in):
-            column[row] = NONE
+            column[row] = arrays.NONE
 
     def end_leases(self) -> None:
         """Let parents count silent children as dead: rule E8."""
@@ -278,8 +270,8 @@ class Round(Members):
         fits = bandwidth >= self.rules.tolerance * least[index]
         index, at, bandwidth, hops = index[fits], at[fits], bandwidth[fits], hops[fits]
         order = np.lexsort((self.node[at], -bandwidth, hops, index))
-        first = order[run_starts(index[order])]
-        best = np.full(len(actor), NONE)
+        first = order[arrays.run_starts(index[order])]
+        best = np.full(len(actor), arrays.NONE)
         best[index[first]] = at[first]
         return best
 
@@ -309,13 +301,13 @@ class Round(Members):
 
     def adopt(self, child: np.ndarray, parent: np.ndarray) -> None:
         """Make each `child` (row) a child of its `parent`; the child tells what it knows: E11."""
-        self.number[child], self.parent[child], self.current[child] = self.now, parent, NONE
+        self.number[child], self.parent[child], self.current[child] = self.now, parent, arrays.NONE
         self.children.put(self._edge_key(child), last=self.now, number=self.now)
         nothing = np.empty(0, dtype=np.int64)
         self._tell(child, nothing, nothing)
         phase = self._draw("evaluation", child, self.now) % np.uint64(self.rules.evaluation)
         later = self.now + 1 + phase.astype(np.int64)
-        self.next_evaluation[child] = np.where(self.rank[child] < 0, later, NONE)
+        self.next_evaluation[child] = np.where(self.rank[child] < 0, later, arrays.NONE)
         self.next_check_in[child] = self._next_check_in(child)
 
     def _send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
@@ -330,7 +322,7 @@ class Round(Members):
         kept[self.parent[self.parent >= 0]] = True
         kept &= (self.root >= 0)[self.of]
         columns = {name: getattr(self, name) for name in (*self.columns(), "group", "node")}
-        columns["parent"] = np.where(self.parent < 0, NONE, self.node[self.parent])
+        columns["parent"] = np.where(self.parent < 0, arrays.NONE, self.node[self.parent])
         known = {CHILDREN: self.children, CERTIFICATES: self.certificates}
         return {MEMBERS: take(columns, kept)} | {
             name: {"group": table.groups(self.size), **table.to_columns()}

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from scribe_spark.clock import kernel
 from scribe_spark.clock.bucket import LINKED, RECEIPTS, STATE, BucketClock, Slots
-from scribe_spark.clock.kernel import (
-    ARRIVE,
-    COMMANDS_OF_GROUPS,
-    ClockEvents,
-    Column,
-    Control,
-    Payload,
-)
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
@@ -32,10 +25,13 @@ if TYPE_CHECKING:  # not on executors
 class PlumtreeKernel:
     """The kernel of Plumtree and HyParView; `rules` is the section of the config for tasks."""
 
-    messages: ClassVar[dict[str, Control | Payload]] = {**HyParView.messages, **Plumtree.messages}
-    timers: ClassVar[dict[str, tuple[Column, ...]]] = HyParView.timers | Plumtree.timers
-    commands: ClassVar[Sequence[str]] = COMMANDS_OF_GROUPS
-    wakes: ClassVar[Sequence[str]] = (ARRIVE,)
+    messages: ClassVar[dict[str, kernel.Control | kernel.Payload]] = {
+        **HyParView.messages,
+        **Plumtree.messages,
+    }
+    timers: ClassVar[dict[str, tuple[kernel.Column, ...]]] = HyParView.timers | Plumtree.timers
+    commands: ClassVar[Sequence[str]] = kernel.COMMANDS_OF_GROUPS
+    wakes: ClassVar[Sequence[str]] = (kernel.ARRIVE,)
 
     def __init__(self, rules: PlumtreeConfig, seed: int, room: np.ndarray) -> None:
         self._rules, self._seed, self._room = rules, seed, room
@@ -77,12 +73,12 @@ class PlumtreeKernel:
         found = {"active": here, "eager": here & ~state["lazy"], "passive": state["passive"] >= 0}
         return {name: int(np.count_nonzero(column)) for name, column in found.items()}
 
-    def __getattr__(self, name: str) -> Callable[[ClockEvents], None]:
+    def __getattr__(self, name: str) -> Callable[[kernel.ClockEvents], None]:
         """Return the handler of a message or timer: that of HyParView, or else that of Plumtree."""
         if not name.startswith("on_"):
             raise AttributeError(name)
 
-        def handle(events: ClockEvents) -> None:
+        def handle(events: kernel.ClockEvents) -> None:
             of: Any = self._views if hasattr(self._views, name) else self._tree
             getattr(of, name)(events)
 

@@ -23,16 +23,8 @@ from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
+from scribe_spark.systems.scribe import join
 from scribe_spark.systems.scribe.figures import lose_parent, on_path, paths_above
-from scribe_spark.systems.scribe.join import (
-    JoinProgram,
-    JoinRequests,
-    note_joins,
-    own_joins,
-    receive_joins,
-    remember,
-    send_on,
-)
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
@@ -122,7 +114,7 @@ def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
     return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
 
 
-class DirectJoins(JoinProgram):
+class DirectJoins(join.JoinProgram):
     """Handle JOINs to known nodes, which refuse sources on their path to the root."""
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
@@ -137,8 +129,8 @@ class DirectJoins(JoinProgram):
         refused = on_path(scribe, row, came["source"]) | _cross(scribe, tables, came)
         _refuse(scribe, take(came, np.flatnonzero(refused)))
         came = take(came, np.flatnonzero(~refused))
-        sent = JoinRequests.sent_to(Joins.from_columns(came), came[AT])
-        send_on(scribe, receive_joins(scribe, sent))
+        sent = join.JoinRequests.sent_to(Joins.from_columns(came), came[AT])
+        join.send_on(scribe, join.receive_joins(scribe, sent))
 
 
 def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
@@ -279,9 +271,9 @@ def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
     order = np.lexsort((scribe.ring.node[ways["source"]], pair))
     ways, pair = take(ways, order), pair[order]
     entering, first, which = np.unique(pair, return_index=True, return_inverse=True)
-    own = own_joins(scribe, entering, which, Joins.from_columns(ways))
+    own = join.own_joins(scribe, entering, which, Joins.from_columns(ways))
     scribe.state.entries.enter(entering, scribe.number, "forwarder")
-    remember(scribe, own)
+    join.remember(scribe, own)
     _send_extra(scribe, own, ways["above"][first])
 
 
@@ -497,7 +489,7 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     order = np.lexsort((total_us, asking))
     best = order[run_starts(asking[order])]
     source, to = asking[best], sibling[best]
-    joins = note_joins(scribe, row[source])
+    joins = join.note_joins(scribe, row[source])
     parent, turn = shed["parent"][source], shed["turn"][source]
     pair = scribe.key(joins.group, joins.source)
     scribe.note(DROPPED, pair=pair, parent=parent, turn=turn, to=to, top=top[source])

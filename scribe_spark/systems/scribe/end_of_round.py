@@ -9,24 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    codes,
-    distinct,
-    expand,
-    find_sorted,
-    index_sorted,
-    last_of_runs,
-    run_starts,
-    sums_at,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_events import SOURCE_BITS
+from scribe_spark.systems.scribe import figures, heartbeat, multicast, program, root, sources
 from scribe_spark.systems.scribe.bottleneck import overloaded
 from scribe_spark.systems.scribe.duplicates import (
     AGAIN,
@@ -40,24 +29,7 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.figures import PATH, forget_paths, take_paths, tell_paths
-from scribe_spark.systems.scribe.heartbeat import (
-    HEARTBEAT,
-    find_orphans,
-    hear_parents,
-    keep_questions,
-    send_heartbeats,
-)
-from scribe_spark.systems.scribe.multicast import ASK, DELIVERIES
-from scribe_spark.systems.scribe.program import RoundProgram, keep_used_values
-from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
-from scribe_spark.systems.scribe.sources import (
-    FATES,
-    SentPublications,
-    acknowledge,
-    finish_publications,
-)
 from scribe_spark.systems.scribe.state import (
     AcceptedLate,
     ScribeState,
@@ -73,7 +45,7 @@ OUTCOMES = "scribe outcomes"
 _OUTCOME = "outcome"
 
 
-class EndRound(RoundProgram):
+class EndRound(program.RoundProgram):
     """Roots update replicas and acknowledge publications; parents send heartbeats and paths."""
 
     writes = (
@@ -81,22 +53,22 @@ class EndRound(RoundProgram):
     )
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        receive_replicas(scribe, inbox)
-        if HEARTBEAT in inbox:
-            hear_parents(scribe, inbox[HEARTBEAT])
-        if ASK in inbox:
-            keep_questions(scribe, inbox[ASK])
-        if PATH in inbox:
-            take_paths(scribe, inbox[PATH])
+        root.receive_replicas(scribe, inbox)
+        if heartbeat.HEARTBEAT in inbox:
+            heartbeat.hear_parents(scribe, inbox[heartbeat.HEARTBEAT])
+        if multicast.ASK in inbox:
+            heartbeat.keep_questions(scribe, inbox[multicast.ASK])
+        if figures.PATH in inbox:
+            figures.take_paths(scribe, inbox[figures.PATH])
         if _OUTCOME in inbox:
             tables[OUTCOMES] = {n: c for n, c in inbox[_OUTCOME].items() if n != "at"}
         if superstep:
             return
-        replicate_changed(scribe, tables)
-        acknowledge(scribe, tables)
-        send_heartbeats(scribe)
-        tell_paths(scribe)
-        scribe.tell_all(_OUTCOME, **finish_publications(scribe, tables))
+        root.replicate_changed(scribe, tables)
+        sources.acknowledge(scribe, tables)
+        heartbeat.send_heartbeats(scribe)
+        figures.tell_paths(scribe)
+        scribe.tell_all(_OUTCOME, **sources.finish_publications(scribe, tables))
 
 
 # --- the outcomes of publications, kept from round to round until the deadline
@@ -105,7 +77,7 @@ _ROWS_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
-class PublicationResults(Rows):
+class PublicationResults(arrays.Rows):
     """The receivers of publications, counted at the deadline or at the end of the world.
 
     Refused publications are left out, and those whose source died before a root accepted them.
@@ -115,14 +87,14 @@ class PublicationResults(Rows):
     members that died, up to the deadline.
     """
 
-    group: np.ndarray = field(default_factory=whole_numbers)
-    publication: np.ndarray = field(default_factory=whole_numbers)
-    fate: np.ndarray = field(default_factory=codes)
-    expected: np.ndarray = field(default_factory=whole_numbers)
-    in_time: np.ndarray = field(default_factory=whole_numbers)
-    late: np.ndarray = field(default_factory=whole_numbers)
-    first_copies: np.ndarray = field(default_factory=whole_numbers)
-    duplicates: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=arrays.whole_numbers)
+    publication: np.ndarray = field(default_factory=arrays.whole_numbers)
+    fate: np.ndarray = field(default_factory=arrays.codes)
+    expected: np.ndarray = field(default_factory=arrays.whole_numbers)
+    in_time: np.ndarray = field(default_factory=arrays.whole_numbers)
+    late: np.ndarray = field(default_factory=arrays.whole_numbers)
+    first_copies: np.ndarray = field(default_factory=arrays.whole_numbers)
+    duplicates: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     @classmethod
     def sum_of(cls, columns: Columns) -> PublicationResults:
@@ -132,7 +104,7 @@ class PublicationResults(Rows):
         group, publication = columns["group"], columns["publication"]
         order = np.lexsort((publication, group, publication >> SOURCE_BITS))
         group, publication = group[order], publication[order]
-        first = run_starts(group, publication)
+        first = arrays.run_starts(group, publication)
         counts = ("expected", "in_time", "late", "first_copies", "duplicates")
         sums = [np.add.reduceat(columns[name][order], first) for name in counts]
         return cls(group[first], publication[first], columns["fate"][order][first], *sums)
@@ -145,7 +117,7 @@ DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", 
 
 
 @dataclass(frozen=True)
-class EndOfRound(RoundProgram):
+class EndOfRound(program.RoundProgram):
     """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
@@ -155,8 +127,8 @@ class EndOfRound(RoundProgram):
     )
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        sent = SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
-        came = tables.get(DELIVERIES)
+        sent = sources.SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
+        came = tables.get(multicast.DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
         got = nothing, nothing, nothing
         if came is not None:
@@ -167,11 +139,11 @@ class EndOfRound(RoundProgram):
         note_deliveries(scribe, sent, got, copies, first)
         wrong = out_of_order(scribe, sent, got)
         if came is not None:
-            tables[DELIVERIES] = {**came, "out_of_order": wrong}
+            tables[multicast.DELIVERIES] = {**came, "out_of_order": wrong}
         keep_got(scribe, tables)
-        keep_used_values(scribe)
-        forget_paths(scribe)
-        scribe.note(ORPHANS, pair=scribe.state.entries.key[find_orphans(scribe)])
+        program.keep_used_values(scribe)
+        figures.forget_paths(scribe)
+        scribe.note(ORPHANS, pair=scribe.state.entries.key[heartbeat.find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
         scribe.note(DUE, **publications_due(scribe.state, scribe.round).to_columns())
         if self.is_last:
@@ -180,12 +152,12 @@ class EndOfRound(RoundProgram):
 
 
 #: The fates of publications that no member expects to receive.
-_LEFT_OUT = [FATES.index(fate) for fate in ("refused", "source died")]
+_LEFT_OUT = [sources.FATES.index(fate) for fate in ("refused", "source died")]
 
 
 def note_deliveries(
     scribe: Scribe,
-    sent: SentPublications,
+    sent: sources.SentPublications,
     got: tuple[np.ndarray, np.ndarray, np.ndarray],
     again: np.ndarray,
     first: np.ndarray | None = None,
@@ -210,33 +182,35 @@ def note_deliveries(
     keys = keys[order]
     delivered = _places(scribe, keys, got[0], got[1])
     known = delivered >= 0
-    came = delivered[known] if first is None else find_sorted(keys, first)
+    came = delivered[known] if first is None else arrays.find_sorted(keys, first)
     state.publications.first_copies[order] += np.bincount(came[came >= 0], minlength=len(keys))
     # 1. publications of this round with fewer deliveries than members
     entries, missing = state.entries, state.missing
     members = np.bincount(entries.key[entries.member] // size, minlength=len(scribe.groups))
     mine = _places(scribe, keys, group, publication)
     short = np.bincount(delivered[known], minlength=len(keys))[mine] < members[group]
-    pairs = whole_numbers()
+    pairs = arrays.whole_numbers()
     if len(missing.group) or short.any():
         pairs = key_of([delivered[known], got[2][known]], size)
         pairs.sort()
     del delivered, known
     # 2. late deliveries, duplicates
     at = _places(scribe, keys, missing.group, missing.publication)
-    is_late = (find_sorted(pairs, key_of([at, missing.node], size)) >= 0) & (missing.late < 0)
+    is_late = (arrays.find_sorted(pairs, key_of([at, missing.node], size)) >= 0) & (
+        missing.late < 0
+    )
     missing.late[is_late] = number
-    twice = find_sorted(keys, again)
+    twice = arrays.find_sorted(keys, again)
     state.publications.duplicates[order] += np.bincount(twice[twice >= 0], minlength=len(keys))
     del at, is_late, twice
     # 3. members that missed a publication of this round
     mine, group, publication = mine[short], group[short], publication[short]
     first = np.searchsorted(entries.key, group * size)
-    which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))
+    which, row = arrays.expand(first, np.searchsorted(entries.key, (group + 1) * size))
     is_member = entries.member[row]
     which, node = which[is_member], entries.key[row[is_member]] % size
     del row, is_member
-    without = find_sorted(pairs, key_of([mine[which], node], size)) < 0
+    without = arrays.find_sorted(pairs, key_of([mine[which], node], size)) < 0
     which, node = which[without], node[without]
     none = np.full(len(which), -1)
     without_it = Undelivered(group[which], publication[which], node, none)
@@ -250,11 +224,13 @@ def _places(
     places = np.empty(len(group), dtype=np.int32)
     for start in range(0, len(group), _ROWS_AT_ONCE):  # millions of rows, few bytes at a time
         some = slice(start, start + _ROWS_AT_ONCE)
-        places[some] = find_sorted(keys, pending_keys(scribe, group[some], publication[some]))
+        places[some] = arrays.find_sorted(
+            keys, pending_keys(scribe, group[some], publication[some])
+        )
     return places
 
 
-def _note_fates(scribe: Scribe, again: SentPublications) -> None:
+def _note_fates(scribe: Scribe, again: sources.SentPublications) -> None:
     """Update the fates of publications that were sent `again`; drop those that are given up."""
     if not len(again.group):
         return
@@ -263,7 +239,7 @@ def _note_fates(scribe: Scribe, again: SentPublications) -> None:
     order = np.argsort(keys)
 
     def fates(rows: StoredPublications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
-        at = find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
+        at = arrays.find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
         return at >= 0, again.fate[order][at]
 
     there, fate = fates(state.publications)
@@ -282,7 +258,7 @@ def publications_due(
     first = state.publications.publication >> SOURCE_BITS
     due = first >= 0 if everything else first <= round.number - round.rules.deadline
     order = np.lexsort((state.publications.publication, state.publications.group))
-    for published in distinct(first[due]):
+    for published in arrays.distinct(first[due]):
         rows = order[first[order] == published]
         results.append(_results(state, round, int(published), rows))
     _forget(state, due)
@@ -310,7 +286,7 @@ def _results(
     some = some[there]
     theirs = key_in_round(missing.group[some], first_parts(round, missing.publication[some]))
     missed: Columns = {
-        **{"of": index_sorted(own, theirs), "node": missing.node[some]},
+        **{"of": arrays.index_sorted(own, theirs), "node": missing.node[some]},
         **{"parts": np.ones_like(some), "late": (missing.late[some] >= 0).astype(np.int64)},
     }
     if round.parts.sent > 1:
@@ -328,13 +304,13 @@ def _results(
         expected,
         np.where(spare < 0, 0, expected - without),
         late,
-        *(sums_at(of, copies, len(own)) for copies in (due.first_copies, due.duplicates)),
+        *(arrays.sums_at(of, copies, len(own)) for copies in (due.first_copies, due.duplicates)),
     )
 
 
 def _forget(state: ScribeState, due: np.ndarray) -> None:
     """Remove the publications that `due` marks, and what is stored about them."""
-    gone = distinct(state.publications.publication[due] >> SOURCE_BITS)
+    gone = arrays.distinct(state.publications.publication[due] >> SOURCE_BITS)
     state.publications = state.publications.take(np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS
     state.missing = state.missing.take(np.flatnonzero(~np.isin(first, gone)))
@@ -358,7 +334,7 @@ def _forget(state: ScribeState, due: np.ndarray) -> None:
 
 
 def out_of_order(
-    scribe: Scribe, sent: SentPublications, got: tuple[np.ndarray, np.ndarray, np.ndarray]
+    scribe: Scribe, sent: sources.SentPublications, got: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
     """Return which deliveries of a round are out of order; update the state for later rounds.
 
@@ -389,7 +365,7 @@ def out_of_order(
     wrong[order[1:]] = rank[1:] < highest[:-1]
     # 3. members that lack the newest publication now
     last = np.searchsorted(of[order], np.arange(len(pair)), side="right") - 1
-    by_rank = np.full(span, NONE)
+    by_rank = np.full(span, arrays.NONE)
     by_rank[ranks] = names
     has = by_rank[highest[last] - np.arange(len(pair)) * span]
     state.newest = newest
@@ -400,9 +376,12 @@ def out_of_order(
     return wrong[len(pair) :]
 
 
-def _newest(scribe: Scribe, taken: SentPublications) -> np.ndarray:
+def _newest(scribe: Scribe, taken: sources.SentPublications) -> np.ndarray:
     """Return each group's newest publication that a root has accepted: int64, shape (G,)."""
-    newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
+    newest, last = (
+        scribe.state.newest.copy(),
+        arrays.last_of_runs(taken.group),
+    )  # in the order of roots
     newest[taken.group[last]] = taken.publication[last]
     return newest
 
@@ -415,17 +394,17 @@ def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
     missed &= state.missing.publication >> SOURCE_BITS == scribe.number
     lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
     if not len(state.resent.group):
-        return distinct(lacks)
+        return arrays.distinct(lacks)
     # 2. of a publication that was sent again, all members may lack it
     resent = (state.resent.taken == scribe.number) & (
         state.resent.publication == newest[state.resent.group]
     )
     members = state.entries.key[state.entries.member]
     others = members[np.isin(members // size, state.resent.group[resent])]
-    return distinct(np.concatenate([lacks, others]))
+    return arrays.distinct(np.concatenate([lacks, others]))
 
 
-def _remember_resent(scribe: Scribe, taken: SentPublications) -> None:
+def _remember_resent(scribe: Scribe, taken: sources.SentPublications) -> None:
     """Record publications of earlier rounds (`taken`) that roots accepted only in this round."""
     late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
     new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
@@ -455,7 +434,7 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
     state = scribe.state
     newest = state.newest[pair // state.size]
     joined = state.entries.joined[state.entries.find(pair)]
-    had = np.where(_taken(scribe, pair // state.size, newest) >= joined, newest, NONE)
+    had = np.where(_taken(scribe, pair // state.size, newest) >= joined, newest, arrays.NONE)
     row = state.lacking.find(pair)
     had[row >= 0] = state.lacking.newest[row[row >= 0]]
     return had
@@ -464,14 +443,14 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """Return the rank of publications, given by id, in the order of acceptance, from 1."""
     keys = publication_keys(scribe, group, publication, 0)
-    each = distinct(np.append(keys, NONE))  # the first one is NONE
+    each = arrays.distinct(np.append(keys, arrays.NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])
     position = scribe.ring.positions(source_numbers(scribe, publication))
     turn = turns_of(publication, scribe.round.nodes)
     taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
     rank = np.zeros(len(each), dtype=np.int64)
     rank[1 + np.lexsort((position, turn, published, taken))] = np.arange(1, len(each))
-    return rank[index_sorted(each, keys)]
+    return rank[arrays.index_sorted(each, keys)]
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
@@ -481,6 +460,6 @@ def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
         return taken
     key = publication_keys(scribe, resent.group, resent.publication, 0)
     order = np.argsort(key)
-    row = find_sorted(key[order], publication_keys(scribe, group, publication, 0))
+    row = arrays.find_sorted(key[order], publication_keys(scribe, group, publication, 0))
     taken[row >= 0] = resent.taken[order[row[row >= 0]]]
     return taken

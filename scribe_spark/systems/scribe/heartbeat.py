@@ -14,19 +14,8 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
-from scribe_spark.systems.scribe.figures import LEAVE, leave_trees, left_trees, lose_parent
-from scribe_spark.systems.scribe.join import JOINS
-from scribe_spark.systems.scribe.multicast import ASK
-from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler, calls_of
-from scribe_spark.systems.scribe.root import (
-    CREATED,
-    PASSED_ON,
-    REPLICA_GOODBYE,
-    drop_far_copies,
-    receive_goodbyes,
-)
+from scribe_spark.systems.scribe import figures, join, multicast, program, root, state
 from scribe_spark.systems.scribe.scribe import Joins, Routing, Scribe, begin_routes, go_on
-from scribe_spark.systems.scribe.state import NOTHING, cause
 
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
 
@@ -57,7 +46,7 @@ def receive_refreshes(scribe: Scribe, came: Columns) -> None:
 def was_refused(scribe: Scribe, came: Columns) -> None:
     """Children whose refresh was refused lose their parent and join again."""
     scribe.refuse("refresh", len(came[AT]))
-    lose_parent(scribe, scribe.entry(came["group"], came[AT]), "refused")
+    figures.lose_parent(scribe, scribe.entry(came["group"], came[AT]), "refused")
 
 
 def expire(scribe: Scribe) -> None:
@@ -78,8 +67,8 @@ def suspect(scribe: Scribe) -> None:
     died = dead_roots.find(scribe.key(group, entries.parent[rows]))
     was_root = died >= 0
     was_root[was_root] = dead_roots.died[died[was_root]] > entries.heard[rows[was_root]]
-    lose_parent(scribe, rows, "parent failed")
-    entries.cause[rows[was_root]] = cause("root failed")
+    figures.lose_parent(scribe, rows, "parent failed")
+    entries.cause[rows[was_root]] = state.cause("root failed")
 
 
 def send_heartbeats(scribe: Scribe) -> None:
@@ -98,7 +87,7 @@ def send_heartbeats(scribe: Scribe) -> None:
 def _last_numbers(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
     """Return the numbers up to which nodes in trees have all messages (upcall `last_numbers`)."""
     pair, which = np.unique(scribe.key(group, node), return_inverse=True)
-    calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+    calls = program.calls_of(scribe, pair, scribe.state.entries.find(pair))
     return scribe.application.last_numbers(calls)[which]
 
 
@@ -112,13 +101,13 @@ def hear_parents(scribe: Scribe, came: Columns) -> None:
     group, node, last = (came[name][there] for name in ("group", AT, "last"))
     lacks = _last_numbers(scribe, group, node) < last
     row, of = row[lacks], (group[lacks], node[lacks], entries.number[row[lacks]])
-    no_data = np.full(len(row), NOTHING)
-    joins = Joins(*of, np.full(len(row), cause("ask"), dtype=np.int8), no_data)
-    joins = call_fault_handler(scribe, joins)
-    asks = joins.extra != NOTHING
+    no_data = np.full(len(row), state.NOTHING)
+    joins = Joins(*of, np.full(len(row), state.cause("ask"), dtype=np.int8), no_data)
+    joins = program.call_fault_handler(scribe, joins)
+    asks = joins.extra != state.NOTHING
     joins, row = joins.take(asks), row[asks]
-    scribe.note(JOINS, **joins.to_columns())
-    scribe.post(ASK, "JOIN", joins.source, entries.parent[row], **joins.to_columns())
+    scribe.note(join.JOINS, **joins.to_columns())
+    scribe.post(multicast.ASK, "JOIN", joins.source, entries.parent[row], **joins.to_columns())
 
 
 def keep_questions(scribe: Scribe, came: Columns) -> None:
@@ -140,23 +129,25 @@ def find_orphans(scribe: Scribe) -> np.ndarray:
 HERE = "scribe here"
 
 
-class Refresh(RoundProgram):
+class Refresh(program.RoundProgram):
     """Replicas that are no longer near drop their copies; then children refresh their entries."""
 
     writes = ("entries", "children", "copies", "replicas")
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if REPLICA_GOODBYE in inbox:
-            receive_goodbyes(scribe, inbox[REPLICA_GOODBYE])
+        if root.REPLICA_GOODBYE in inbox:
+            root.receive_goodbyes(scribe, inbox[root.REPLICA_GOODBYE])
         if REFRESH in inbox:
             receive_refreshes(scribe, inbox[REFRESH])
         if REFUSED in inbox:
             was_refused(scribe, inbox[REFUSED])
         if superstep:
             return
-        passed_on = tables[PASSED_ON]["pair"] if PASSED_ON in tables else np.empty(0, np.int64)
-        tables.pop(PASSED_ON, None)
-        drop_far_copies(scribe, passed_on)
+        passed_on = (
+            tables[root.PASSED_ON]["pair"] if root.PASSED_ON in tables else np.empty(0, np.int64)
+        )
+        tables.pop(root.PASSED_ON, None)
+        root.drop_far_copies(scribe, passed_on)
         here = np.zeros(len(scribe.groups), dtype=bool)
         here[scribe.state.copies.key // scribe.state.size] = True
         tables[HERE] = {"here": here, "created": scribe.state.created.copy()}
@@ -164,7 +155,7 @@ class Refresh(RoundProgram):
 
 
 @dataclass(frozen=True)
-class LeaveTrees(RoundProgram):
+class LeaveTrees(program.RoundProgram):
     """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed."""
 
     group: np.ndarray
@@ -173,17 +164,17 @@ class LeaveTrees(RoundProgram):
     settled_writes = ()
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if LEAVE in inbox:
-            left_trees(scribe, inbox[LEAVE])
+        if figures.LEAVE in inbox:
+            figures.left_trees(scribe, inbox[figures.LEAVE])
         if not superstep:
             if not scribe.settled:
                 expire(scribe)
                 suspect(scribe)
-                leave_trees(scribe)
+                figures.leave_trees(scribe)
             mine = scribe.is_own(self.creator)
             group, creator = self.group[mine], self.creator[mine]
             begin_routes(scribe, _CREATE, creator, group=group, creator=creator)
         go_on(scribe, _CREATE, inbox)
 
 
-_CREATE = Routing("CREATE", ends=CREATED)
+_CREATE = Routing("CREATE", ends=root.CREATED)

@@ -16,11 +16,8 @@ from scribe_spark.core.arrays import Rows, distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.figures import ANSWER, deliver_join, forward, on_path, take_answers
-from scribe_spark.systems.scribe.program import RoundProgram, call_fault_handler
-from scribe_spark.systems.scribe.root import become_root, receive_routed_creates
+from scribe_spark.systems.scribe import figures, program, root, state
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
-from scribe_spark.systems.scribe.state import FAILED, cause
 
 #: The kind of a JOIN message.
 JOIN = "JOIN"
@@ -64,13 +61,13 @@ def first_joins(scribe: Scribe) -> JoinRequests:
     """Let every waiting node send a JOIN; return the JOINs that travel on."""
     joins = note_joins(scribe, scribe.state.entries.waiting())
     # all JOINs take a hop; Pastry delivers some of them at their source
-    repairs = np.isin(joins.cause, FAILED)
+    repairs = np.isin(joins.cause, state.FAILED)
     scribe.note(REPAIRING, node=joins.source[repairs])
     moving, delivered = onward(scribe, JoinRequests.of(scribe, joins, repairs))
     pair = scribe.key(joins.group[delivered], joins.source[delivered])
     knows = scribe.state.copies.has(pair)
     scribe.refuse("no group", (~knows).sum())
-    become_root(scribe, pair[knows])
+    root.become_root(scribe, pair[knows])
     return moving
 
 
@@ -91,7 +88,7 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
     joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
     tried = np.flatnonzero(entries.tried[rows])
     extra = joins.extra.copy()
-    extra[tried] = call_fault_handler(scribe, joins.take(tried)).extra
+    extra[tried] = program.call_fault_handler(scribe, joins.take(tried)).extra
     joins = joins.with_extra(extra)
     remember(scribe, joins)
     return joins
@@ -99,7 +96,7 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
 
 def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
     """Return the JOINs of nodes ``pair[which]`` that enter the tree since `joins` visit them."""
-    own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
+    own = Joins.of(*scribe.split(pair), scribe.number, state.cause("forwarder"))
     if scribe.best_effort:
         return own
     return own.with_extra(scribe.application.common_extra(which, joins.extra, len(pair)))
@@ -136,7 +133,7 @@ def receive_joins(scribe: Scribe, moving: JoinRequests) -> JoinRequests:
     pair = scribe.key(joins.group, at)
     row = scribe.state.entries.find(pair)
     # 1. a JOIN travels on if its source is on the receiver's own path from the root
-    circular = np.flatnonzero(on_path(scribe, row, joins.source))
+    circular = np.flatnonzero(figures.on_path(scribe, row, joins.source))
     parts = [onward(scribe, moving.take(circular))[0]]
     # 2. nodes outside of the tree enter it and send JOINs of their own, unless Pastry delivers
     #    the JOIN there
@@ -155,24 +152,24 @@ def receive_joins(scribe: Scribe, moving: JoinRequests) -> JoinRequests:
 
     answered = ~ends
     answered[circular] = False
-    forward(scribe, at[answered], joins.take(answered), route)
+    figures.forward(scribe, at[answered], joins.take(answered), route)
     # 3. delivered JOINs: the node becomes the root if it has the group's state
     knows = ends & scribe.state.copies.has(pair)
     scribe.refuse("no group", (ends & ~knows).sum())
-    become_root(scribe, distinct(pair[knows]))
-    deliver_join(scribe, at[knows], joins.take(knows))
+    root.become_root(scribe, distinct(pair[knows]))
+    figures.deliver_join(scribe, at[knows], joins.take(knows))
     return JoinRequests.join(*parts)
 
 
-class JoinProgram(RoundProgram):
+class JoinProgram(program.RoundProgram):
     """The base of programs that route JOINs and handle answers."""
 
     writes = ("entries", "children", "copies", "paths", "created")
     settled_writes = ("entries", "children", "copies", "created")
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if ANSWER in inbox:
-            take_answers(scribe, inbox[ANSWER])
+        if figures.ANSWER in inbox:
+            figures.take_answers(scribe, inbox[figures.ANSWER])
         if JOIN in inbox:
             send_on(scribe, receive_joins(scribe, JoinRequests.from_columns(inbox[JOIN])))
 
@@ -183,7 +180,7 @@ class SendJoins(JoinProgram):
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         super().handle(scribe, tables, inbox, superstep)
         if not superstep:
-            receive_routed_creates(scribe, tables)
+            root.receive_routed_creates(scribe, tables)
             self.send(scribe)
 
     def send(self, scribe: Scribe) -> None:
@@ -196,7 +193,7 @@ class SendJoins(JoinProgram):
 _JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 
-class RefuseUnknownMembers(RoundProgram):
+class RefuseUnknownMembers(program.RoundProgram):
     """Route the JOINs of unknown members to the first tree node, which refuses them."""
 
     writes = ("unknown_members",)

@@ -13,33 +13,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    distinct,
-    expand,
-    index_sorted,
-    offsets_of,
-    turns,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.systems.scribe import figures, join, program, sources, state
 from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_numbers
-from scribe_spark.systems.scribe.figures import ADDED
-from scribe_spark.systems.scribe.join import JOINS
-from scribe_spark.systems.scribe.program import RoundProgram, calls_of, keep_values
 from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
 from scribe_spark.systems.scribe.scribe import Joins, Scribe
-from scribe_spark.systems.scribe.sources import (
-    FATE,
-    hear_fates,
-    receive_publications,
-    take_publications,
-)
-from scribe_spark.systems.scribe.state import Questions, cause
 from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted
 
 #: The message to the sender of a refused payload.
@@ -53,7 +35,7 @@ OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 
 @dataclass(frozen=True)
-class Payloads(Rows):
+class Payloads(arrays.Rows):
     """Messages on tree edges; a root that sends itself a message is both sender and receiver."""
 
     message: np.ndarray
@@ -161,7 +143,7 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
     """Tell the senders of refused messages to drop the receivers as children."""
     if not len(refused):
         return
-    edge = distinct(scribe.edge(refused.group, refused.sender, refused.node))
+    edge = arrays.distinct(scribe.edge(refused.group, refused.sender, refused.node))
     group, parent, child = scribe.ends(edge)
     scribe.post(DROP, "drop child", child, parent, group=group, child=child)
 
@@ -197,16 +179,16 @@ class MessageStore:
     Message i has ``lengths[i]`` contents, which begin at ``offsets[i]`` in the last two arrays.
     """
 
-    number: np.ndarray = field(default_factory=whole_numbers)
-    start: np.ndarray = field(default_factory=whole_numbers)
-    floor: np.ndarray = field(default_factory=whole_numbers)
-    since: np.ndarray = field(default_factory=whole_numbers)
-    lengths: np.ndarray = field(default_factory=whole_numbers)
-    numbers: np.ndarray = field(default_factory=whole_numbers)
-    publications: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
+    start: np.ndarray = field(default_factory=arrays.whole_numbers)
+    floor: np.ndarray = field(default_factory=arrays.whole_numbers)
+    since: np.ndarray = field(default_factory=arrays.whole_numbers)
+    lengths: np.ndarray = field(default_factory=arrays.whole_numbers)
+    numbers: np.ndarray = field(default_factory=arrays.whole_numbers)
+    publications: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     def __post_init__(self) -> None:
-        self.offsets = offsets_of(self.lengths)
+        self.offsets = arrays.offsets_of(self.lengths)
 
     @classmethod
     def read(cls, tables: Tables) -> MessageStore:
@@ -240,7 +222,7 @@ class MessageStore:
         for name, source in (("numbers", "number"), ("publications", "publication")):
             setattr(self, name, np.concatenate([getattr(self, name), contents[source][order]]))
         self.lengths = np.concatenate([self.lengths, np.bincount(of, minlength=n)])
-        self.offsets = offsets_of(self.lengths)
+        self.offsets = arrays.offsets_of(self.lengths)
         return index
 
     def add_publications(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
@@ -261,14 +243,14 @@ class MessageStore:
         names, first, which = np.unique(
             messages["origin"] * span + messages["message"], return_index=True, return_inverse=True
         )
-        of = index_sorted(names, contents["origin"] * span + contents["message"])
+        of = arrays.index_sorted(names, contents["origin"] * span + contents["message"])
         own = {name: messages[name][first] for name in _OWN}
         inside = {"message": of} | {name: contents[name] for name in ("number", "publication")}
         return self.add(own, inside)[which]
 
     def contents(self, index: np.ndarray) -> Columns:
         """Return the publications in messages: ``call`` (position in `index`), number, id."""
-        call, at = expand(self.offsets[index], self.offsets[index + 1])
+        call, at = arrays.expand(self.offsets[index], self.offsets[index + 1])
         return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
 
 
@@ -321,7 +303,7 @@ class Emitter:
             hear_payloads(self.scribe, row, payloads)
         # a node handles its messages one after the other
         pair = self.scribe.key(payloads.group, payloads.node)
-        for turn in turns(pair):
+        for turn in arrays.turns(pair):
             self._handle(payloads.take(turn), row[turn])
         refuse_payloads(self.scribe, refused)
 
@@ -339,14 +321,14 @@ class Emitter:
         """Handle one message at each node (Figure 4, lines 5 to 8); `row` are rows of `Entries`."""
         scribe, application = self.scribe, self.scribe.application
         pair, message = scribe.key(came.group, came.node), came.message
-        calls = calls_of(scribe, pair, row)
+        calls = program.calls_of(scribe, pair, row)
         messages, contents = self.messages.own_columns(message), self.messages.contents(message)
         group, node = scribe.split(pair)
         of = contents["call"]
         note_got(scribe, self.tables, group[of], node[of], contents["publication"])
         # (5, 6) for all children: send(msg, node); forwardHandler decides what is sent
         emitted = application.forward_handler(calls, messages, contents)
-        keep_values(scribe, pair, emitted.values)
+        program.keep_values(scribe, pair, emitted.values)
         self._emit(pair, emitted, came)
         # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         users = application.message_handler(calls, messages, contents)
@@ -406,7 +388,7 @@ class Emitter:
         inside = self.messages.contents(payloads.message)
         of, publication = inside["call"], inside["publication"]
         sent = times[of] > 0
-        found = np.full(int(times.sum()), NONE, dtype=np.int64)
+        found = np.full(int(times.sum()), arrays.NONE, dtype=np.int64)
         place = np.repeat(self.messages.lengths[payloads.message] > 0, times)
         sizes = sizes_of(self.scribe, payloads.group[of[sent]], publication[sent])
         assert sizes is not None
@@ -485,7 +467,7 @@ class Emitter:
         order = np.lexsort((joins.source, call))
         names = ("source", "number", "cause", "extra")
         table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+        calls = program.calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
         self._emit(pair, emitted)
         # a node sends one question, even if the application asks several
@@ -496,9 +478,9 @@ class Emitter:
         row = scribe.entry(group, node)
         parent = scribe.state.entries.parent[row]
         up = parent >= 0
-        why = np.full(len(row), cause("ask"), dtype=np.int8)
+        why = np.full(len(row), state.cause("ask"), dtype=np.int8)
         asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
-        scribe.note(JOINS, **asks.to_columns())
+        scribe.note(join.JOINS, **asks.to_columns())
         scribe.post(ASK, "JOIN", asks.source, parent[up], **asks.to_columns())
 
 
@@ -517,16 +499,16 @@ def _take_questions(scribe: Scribe) -> list[Columns]:
     if not len(questions):
         return []
     group, at, source = scribe.ends(questions.key)
-    why = np.full(len(at), cause("ask"), dtype=np.int8)
+    why = np.full(len(at), state.cause("ask"), dtype=np.int8)
     joins = Joins(group, source, questions.number, why, questions.extra)
-    scribe.state.questions = Questions()
+    scribe.state.questions = state.Questions()
     return [{"at": at, **joins.to_columns()}]
 
 
 # --- the programs that call joinHandler for new children, and that multicast publications
 
 
-class FinishTrees(RoundProgram):
+class FinishTrees(program.RoundProgram):
     """Call joinHandler for children added by the round's JOINs, and update replicas."""
 
     writes = ("entries", "children", "copies", "replicas", "values", "addresses", "questions")
@@ -538,17 +520,17 @@ class FinishTrees(RoundProgram):
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         receive_replicas(scribe, inbox)
-        if FATE in inbox:
-            hear_fates(scribe, tables, inbox[FATE])
+        if sources.FATE in inbox:
+            sources.hear_fates(scribe, tables, inbox[sources.FATE])
         if DROP in inbox:
             drop_children(scribe, inbox[DROP])
         added = []
         if not superstep:
-            receive_publications(scribe, tables)
+            sources.receive_publications(scribe, tables)
             replicate_changed(scribe, tables)
             added = _take_questions(scribe)
-            added += [tables.pop(ADDED)] if ADDED in tables else []
-            added += scribe.notes.pop(ADDED, [])
+            added += [tables.pop(figures.ADDED)] if figures.ADDED in tables else []
+            added += scribe.notes.pop(figures.ADDED, [])
         if scribe.best_effort or not (added or inbox):
             return
         emitter = Emitter(scribe, tables, RETRANSMISSION)
@@ -560,15 +542,15 @@ class FinishTrees(RoundProgram):
         emitter.close()
 
 
-class Disseminate(RoundProgram):
+class Disseminate(program.RoundProgram):
     """Roots accept publications and multicast them down the trees, one hop per superstep."""
 
     writes = ("entries", "children", "copies", "values", "addresses")
     settled_writes = ()
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if FATE in inbox:
-            hear_fates(scribe, tables, inbox[FATE])
+        if sources.FATE in inbox:
+            sources.hear_fates(scribe, tables, inbox[sources.FATE])
         if DROP in inbox:
             drop_children(scribe, inbox[DROP])
         if scribe.best_effort:
@@ -576,7 +558,7 @@ class Disseminate(RoundProgram):
             return
         emitter = Emitter(scribe, tables, PAYLOAD)
         if not superstep:
-            taken = take_publications(scribe, tables)
+            taken = sources.take_publications(scribe, tables)
             emitter.publish(taken["group"], taken["publication"], taken["root"])
         emitter.receive(inbox)
         emitter.close()
@@ -584,7 +566,7 @@ class Disseminate(RoundProgram):
     def _disseminate(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Play a superstep of best-effort delivery, which has no upcalls."""
         if not superstep:
-            taken = take_publications(scribe, tables)
+            taken = sources.take_publications(scribe, tables)
             root = taken["root"]
             payloads = Payloads.of(taken["publication"], taken["group"], root, root)
             if scribe.settled:  # payloads keep the hops and delay of the way to the root

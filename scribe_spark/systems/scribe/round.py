@@ -22,26 +22,14 @@ from scribe_spark.pastry.repair import close_phase
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, QUITTING, GroupEvents, Pairs, Publishing
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe import small_groups
-from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
+from scribe_spark.systems.scribe import bottleneck, figures, join, root, small_groups, sources
 from scribe_spark.systems.scribe.end_of_round import EndRound
-from scribe_spark.systems.scribe.figures import Gone, lose_parent, send_leave, take_away
 from scribe_spark.systems.scribe.heartbeat import LeaveTrees, Refresh
-from scribe_spark.systems.scribe.join import RefuseUnknownMembers, SendJoins
 from scribe_spark.systems.scribe.measures import FAILURES, CountRepairs, FindReached
 from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND, Disseminate, FinishTrees
 from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.root import (
-    Failover,
-    HandOver,
-    SentStates,
-    leaves_by_nearness,
-    receive_states,
-    tell_states,
-)
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.small_groups import collapse
-from scribe_spark.systems.scribe.sources import FindRoots
 from scribe_spark.systems.scribe.state import NOTHING, Repairs, table_of
 
 #: Messages that serve the measures and are not counted: a root died; a parent died.
@@ -73,12 +61,12 @@ class PlayEvents(RoundProgram):
         if GOODBYE in inbox:
             hear_goodbyes(scribe, inbox[GOODBYE])
         if HANDED_ON in inbox:
-            receive_states(scribe, SentStates.received(scribe, inbox[HANDED_ON]))
+            root.receive_states(scribe, root.SentStates.received(scribe, inbox[HANDED_ON]))
         if superstep:
             return
         _begin_round(scribe, tables)
         # 1. dead nodes, and the children that they had
-        gone = take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
+        gone = figures.take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
         self._measure(scribe, gone)
         say_goodbye(scribe, gone, self.events.leave)
         # 2. joins and quits
@@ -87,7 +75,7 @@ class PlayEvents(RoundProgram):
         entries = scribe.state.entries
         entries.member[scribe.entry(*events.quit)] = False
 
-    def _measure(self, scribe: Scribe, gone: Gone) -> None:
+    def _measure(self, scribe: Scribe, gone: figures.Gone) -> None:
         """Tell the children of dead nodes, and all buckets about dead roots, for measures."""
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
@@ -152,7 +140,7 @@ def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
 GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 
 
-def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
+def say_goodbye(scribe: Scribe, gone: figures.Gone, departing: np.ndarray) -> None:
     """Departing nodes send a LEAVE to each parent and a goodbye to each child.
 
     `gone` has the state of all nodes that died in this round.  The departing nodes count as dead,
@@ -164,30 +152,30 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     # 1. tell parents
     group, node = scribe.split(entries.key)
     up = saying[node] & (entries.parent >= 0)
-    send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
+    figures.send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
     # 2. tell children
     group, parent, child = scribe.ends(gone.children.key)
     told = saying[parent]
     group, parent, child = group[told], parent[told], child[told]
     scribe.post(GOODBYE, "tree goodbye", parent, child, group=group, parent=parent)
     # 3. roots hand over to the nearest live leaf; they try leaves in order of nearness
-    root = gone.copies.find(entries.key[entries.root])
-    root = root[saying[gone.copies.key[root] % state.size]]
-    _hand_on(scribe, gone, root)
+    own = gone.copies.find(entries.key[entries.root])
+    own = own[saying[gone.copies.key[own] % state.size]]
+    _hand_on(scribe, gone, own)
 
 
 def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
     """Remove departed parents of children, which send a JOIN in this round."""
     _, row = scribe.under(came["group"], came[AT], came["parent"])
-    lose_parent(scribe, row, "parent left")
+    figures.lose_parent(scribe, row, "parent left")
 
 
-def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
+def _hand_on(scribe: Scribe, gone: figures.Gone, rows: np.ndarray) -> None:
     """Send group states of departed roots (rows of `gone.copies`) to their nearest live leaves."""
     if not len(rows):
         return
     group, node = scribe.split(gone.copies.key[rows])
-    leaves = leaves_by_nearness(scribe, group, node)
+    leaves = root.leaves_by_nearness(scribe, group, node)
     alive = scribe.is_alive(leaves)
     first = np.where(alive.any(axis=1), alive.argmax(axis=1), (leaves >= 0).sum(axis=1))
     lost, arrived = first.sum(), alive.any(axis=1)
@@ -199,9 +187,9 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
     scribe.count("replica", lost + arrived.sum(), lost, between=between)
     rows, node, first = rows[arrived], node[arrived], first[arrived]
     to = leaves[arrived][np.arange(len(rows)), first]
-    states = SentStates.of(scribe, gone.copies, rows, to)
+    states = root.SentStates.of(scribe, gone.copies, rows, to)
     states = replace(states, root=node, incarnation=scribe.state.incarnation[node])
-    tell_states(scribe, HANDED_ON, states)
+    root.tell_states(scribe, HANDED_ON, states)
 
 
 # --- the order of programs
@@ -210,7 +198,7 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
 #: The variants that change the trees after the JOINs of a round.
 _VARIANTS = {
     "lazy": small_groups.grow_lazily,
-    "bottleneck": remove_bottlenecks,
+    "bottleneck": bottleneck.remove_bottlenecks,
     "collapse": collapse,
 }
 
@@ -227,7 +215,7 @@ def play_groups(
             play_in_turn(player, steps)
             steps = []
             change_trees(player, round)
-    refuse = RefuseUnknownMembers(environment, round)
+    refuse = join.RefuseUnknownMembers(environment, round)
     count_repairs = FindReached(environment, round), CountRepairs(environment, round)
     steps += [
         IfRows((table_of("unknown_members"),), (refuse,)),
@@ -249,10 +237,12 @@ def growing(
     environment = player.environment
     steps: list[Program | IfRows] = [PlayEvents(environment, round, events, of_groups)]
     if not round.settled:
-        steps += [program(environment, round) for program in (HandOver, Failover, Refresh)]
+        steps += [
+            program(environment, round) for program in (root.HandOver, root.Failover, Refresh)
+        ]
     steps += [LeaveTrees(environment, round, *of_groups.create)]
     # lazy growth sends JOINs in waves of its own
-    return steps if "lazy" in round.trees.variants else [*steps, SendJoins(environment, round)]
+    return steps if "lazy" in round.trees.variants else [*steps, join.SendJoins(environment, round)]
 
 
 def publishing(
@@ -260,7 +250,7 @@ def publishing(
 ) -> list[Program | IfRows]:
     """Return the programs that route the publications `publish` to roots, and down the trees."""
     environment = player.environment
-    steps: list[Program | IfRows] = [FindRoots(environment, round, publish)]
+    steps: list[Program | IfRows] = [sources.FindRoots(environment, round, publish)]
     if not round.settled:
         steps += [close_phase(environment)]
     return [*steps, FinishTrees(environment, round), Disseminate(environment, round)]

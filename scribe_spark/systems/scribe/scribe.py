@@ -12,11 +12,8 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Inbox, Tables, packing, player, program
 from scribe_spark.engine.losses import Jitter, Losses, jitter_keys, publication_keys
-from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.player import Shared
-from scribe_spark.engine.program import AT
 from scribe_spark.overlay.route import NextHop
 from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
 from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
@@ -97,7 +94,7 @@ class RoundOfGroups:
     groups: Groups
     rules: ScribeConfig
     trees: TreesConfig
-    incarnation: np.ndarray | Shared
+    incarnation: np.ndarray | player.Shared
     applications: Applications | None = None
     timed: bool = False
     lan_us: int = 0
@@ -107,7 +104,7 @@ class RoundOfGroups:
     roots: np.ndarray | None = None
     source: str = "root"
     nodes: int = 0
-    sizes: Shared | None = None
+    sizes: player.Shared | None = None
     parts: Parts = field(default_factory=Parts)
 
     @property
@@ -229,7 +226,7 @@ class Scribe:
 
     def note(self, table: str, **columns: np.ndarray) -> None:
         """Append rows, given as columns, to a table of the bucket."""
-        if count_rows(columns):
+        if packing.count_rows(columns):
             self.notes.setdefault(table, []).append(columns)
 
     def refuse(self, kind: str, count: int | np.integer) -> None:
@@ -287,28 +284,28 @@ class Scribe:
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
         """Queue messages to live nodes `at`, uncounted; they arrive in the next superstep."""
         if len(at):
-            self.sent.setdefault(kind, []).append({AT: at, **columns})
+            self.sent.setdefault(kind, []).append({program.AT: at, **columns})
 
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
     ) -> np.ndarray:
         """Send messages of a kind, counted as `counted`; return True for each that arrives."""
         arrives = self.send(counted, sender, to)
-        columns = {AT: to, **columns}
+        columns = {program.AT: to, **columns}
         if not arrives.all():
-            columns = take(columns, arrives)
-        self.tell(kind, columns.pop(AT), **columns)
+            columns = packing.take(columns, arrives)
+        self.tell(kind, columns.pop(program.AT), **columns)
         return arrives
 
     def tell_all(self, kind: str, **columns: np.ndarray) -> None:
         """Send rows to every bucket, uncounted; only measures use this."""
-        rows = count_rows(columns)
+        rows = packing.count_rows(columns)
         for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
             self.tell(kind, np.full(rows, at), **columns)
 
     def outbox(self) -> dict[str, Columns]:
         """Return the queued messages."""
-        return {kind: concatenate(parts) for kind, parts in self.sent.items()}
+        return {kind: packing.concatenate(parts) for kind, parts in self.sent.items()}
 
     def hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
@@ -396,12 +393,12 @@ def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np
     """Start routing messages at nodes of the bucket, with the hops and delays so far, if any."""
     zero = np.zeros(len(at), dtype=np.int64)
     began = {"hops": zero, "delay_us": zero}
-    _route(scribe, routing, unrouted({**began, **columns, AT: at}))
+    _route(scribe, routing, unrouted({**began, **columns, program.AT: at}))
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
     """Return the messages after one more hop, to the nodes `to`."""
-    return {**messages, **_ways(scribe, messages, to), AT: to}
+    return {**messages, **_ways(scribe, messages, to), program.AT: to}
 
 
 def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
@@ -415,14 +412,14 @@ def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
 
     def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
         sizes = messages.get("size")
-        onward = scribe.hop(routing.kind, messages[AT], messages["group"], sizes)
-        goes = (onward >= 0) & (onward != messages[AT])
+        onward = scribe.hop(routing.kind, messages[program.AT], messages["group"], sizes)
+        goes = (onward >= 0) & (onward != messages[program.AT])
         return onward, {**messages, **_ways(scribe, messages, onward, goes)}
 
     ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
     scribe.note(routing.ends, **ended)
     if leaving:
-        scribe.tell(routing.kind, leaving.pop(AT), **leaving)
+        scribe.tell(routing.kind, leaving.pop(program.AT), **leaving)
 
 
 def _ways(
@@ -431,5 +428,5 @@ def _ways(
     """Return the hops and delays (us) of messages after those that `goes` marks moved to `to`."""
     delay_us = messages["delay_us"]
     if scribe.timed:
-        delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)
+        delay_us = delay_us + np.where(goes, scribe.delay(messages[program.AT], to), 0)
     return {"hops": messages["hops"] + goes, "delay_us": delay_us}

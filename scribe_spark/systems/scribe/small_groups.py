@@ -22,26 +22,8 @@ from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.route import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe.figures import (
-    deliver_join,
-    forward,
-    lose_parent,
-    on_path,
-    send_leave,
-)
-from scribe_spark.systems.scribe.join import (
-    REPAIRING,
-    JoinProgram,
-    SendJoins,
-    note_joins,
-    own_joins,
-    remember,
-    send_directly,
-)
-from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.root import become_root
+from scribe_spark.systems.scribe import figures, join, program, root, state
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
-from scribe_spark.systems.scribe.state import FAILED
 
 # --- collapse
 
@@ -62,7 +44,7 @@ def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
             break
 
 
-class Collapse(JoinProgram):
+class Collapse(join.JoinProgram):
     """Let nodes that only forward to one child leave the tree, after the round's JOINs.
 
     Each such node asks its parent once.  The parent agrees unless the parent has asked to leave,
@@ -122,7 +104,7 @@ def _leave(scribe: Scribe, came: Columns) -> None:
     child = children.key[edge] % scribe.state.size
     entries.drop(row)
     children.drop(edge)
-    send_leave(scribe, group, node, parent, number)
+    figures.send_leave(scribe, group, node, parent, number)
     scribe.post(_LEAVES, "collapse", node, child, group=group, node=node, above=parent)
 
 
@@ -130,10 +112,10 @@ def _join_above(scribe: Scribe, came: Columns) -> None:
     """Let children of nodes that left send JOINs to their former grandparents."""
     told, row = scribe.under(came["group"], came[AT], came["node"])
     above = came["above"][told]
-    lose_parent(scribe, row, "collapse")
-    joins = note_joins(scribe, row)
+    figures.lose_parent(scribe, row, "collapse")
+    joins = join.note_joins(scribe, row)
     scribe.send("JOIN", joins.source, above)
-    send_directly(scribe, joins, above)
+    join.send_directly(scribe, joins, above)
 
 
 # --- lazy growth
@@ -178,7 +160,7 @@ def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
     return inside
 
 
-class DrawWaves(SendJoins):
+class DrawWaves(join.SendJoins):
     """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
 
     The order stands for that of users' joins, which no node knows: a node receives all joining
@@ -213,7 +195,7 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
 
 
 @dataclass(frozen=True)
-class AskTree(RoundProgram):
+class AskTree(program.RoundProgram):
     """Route the JOINs of a wave to the first tree node of earlier waves' tree."""
 
     wave: int = 0
@@ -235,10 +217,10 @@ class AskTree(RoundProgram):
         if not now.all():
             tables[WAVES] = take(waves, np.flatnonzero(~now))
         row = scribe.state.entries.find(np.sort(waves["pair"][now]))
-        joins = note_joins(scribe, row[scribe.state.entries.waits(row)])
+        joins = join.note_joins(scribe, row[scribe.state.entries.waits(row)])
         scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
         at, none = joins.source, np.zeros(len(joins), dtype=bool)
-        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
+        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, state.FAILED)}
         _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
 
 
@@ -247,10 +229,10 @@ def _route(scribe: Scribe, moving: Columns) -> None:
 
     def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
         at, group, source = here[AT], here["group"], here["source"]
-        scribe.note(REPAIRING, node=at[here["repairs"]])
+        scribe.note(join.REPAIRING, node=at[here["repairs"]])
         row = scribe.entry(group, at)
         inside = _in_tree(scribe, row)
-        circular = inside & on_path(scribe, row, source)
+        circular = inside & figures.on_path(scribe, row, source)
         goes = ~inside | circular
         onward = at.copy()
         onward[goes] = scribe.hop("JOIN", at[goes], group[goes])
@@ -274,7 +256,7 @@ def _route(scribe: Scribe, moving: Columns) -> None:
         scribe.tell(_JOIN, leaving.pop(AT), **leaving)
 
 
-class TakeIn(JoinProgram):
+class TakeIn(join.JoinProgram):
     """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
@@ -286,8 +268,8 @@ class TakeIn(JoinProgram):
             _adopt(scribe, inbox[_ADOPT], sent)
         if _OWN in inbox:
             came = inbox[_OWN]
-            scribe.note(REPAIRING, node=came[AT][came["repairs"]])
-            deliver_join(scribe, came[AT], Joins.from_columns(came))
+            scribe.note(join.REPAIRING, node=came[AT][came["repairs"]])
+            figures.deliver_join(scribe, came[AT], Joins.from_columns(came))
 
 
 def _answer(scribe: Scribe, asked: Columns) -> None:
@@ -296,15 +278,15 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
     # 1. nodes with the group's state at which JOINs are delivered become roots
     pair = scribe.key(asked["group"], asked["at"])
-    become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
+    root.become_root(scribe, distinct(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
     # 2. adopt sources up to the limit, and sources that no other node may adopt
     at, source, group = asked["at"], asked["source"], asked["group"]
     room = limits.of(number[at]) - load[at]
     taken = rank_at_node(at, group, number[source]) < room
     before = np.where(asked["alone"], source, asked["before"])
-    taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)
-    forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
+    taken |= (before == source) | figures.on_path(scribe, scribe.entry(group, at), before)
+    figures.forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
     # 3. the previous nodes on the routes adopt the others
     rest = take({**asked, "above": at}, np.flatnonzero(~taken))
     columns = Joins.from_columns(rest).to_columns()
@@ -321,14 +303,14 @@ def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
     pairs, first, which = np.unique(pair, return_index=True, return_inverse=True)
     entering = ~entries.has(pairs)
     joins = Joins.from_columns(came)
-    own = own_joins(scribe, pairs, which, joins).take(entering)
-    forward(scribe, came[AT], joins, lambda _: remember(scribe, own))
+    own = join.own_joins(scribe, pairs, which, joins).take(entering)
+    figures.forward(scribe, came[AT], joins, lambda _: join.remember(scribe, own))
     row = entries.find(pairs)
     again = ~entering & ~np.isin(pairs, sent) & entries.waits(row)
     asks = np.r_[np.flatnonzero(entering), np.flatnonzero(again)]
-    sends = Joins.join(own, note_joins(scribe, row[again]))
+    sends = Joins.join(own, join.note_joins(scribe, row[again]))
     to = came["above"][first[asks]]
     scribe.send("JOIN", sends.source, to)
     repairs = np.isin(asks, which[came["repairs"]])
-    scribe.note(REPAIRING, node=sends.source[repairs])
+    scribe.note(join.REPAIRING, node=sends.source[repairs])
     scribe.tell(_OWN, to, **sends.to_columns(), repairs=repairs)

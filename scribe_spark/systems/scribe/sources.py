@@ -17,17 +17,9 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS, Publishing, publication_ids
-from scribe_spark.systems.scribe.duplicates import (
-    publication_keys,
-    sizes_of,
-    source_numbers,
-    turns_of,
-)
-from scribe_spark.systems.scribe.figures import DIED_WITH_SOURCE
-from scribe_spark.systems.scribe.program import RoundProgram
+from scribe_spark.systems.scribe import duplicates, figures, program, state
 from scribe_spark.systems.scribe.root import become_root, has_replica
 from scribe_spark.systems.scribe.scribe import Routing, Scribe, begin_routes, go_on, one_hop_on
-from scribe_spark.systems.scribe.state import Unacknowledged
 
 #: The fates of a publication.  ``kept``: its source sends it again in the next round.  ``source
 #: died``: the source died while it kept the publication.
@@ -68,7 +60,7 @@ class SentPublications(Rows):
 
     def in_order(self, nodes: int = 0) -> SentPublications:
         """Sort by group, round, turn and nodeId; those whose source died come last."""
-        died, turn = self.fate == _SOURCE_DIED, turns_of(self.publication, nodes)
+        died, turn = self.fate == _SOURCE_DIED, duplicates.turns_of(self.publication, nodes)
         keys = (self.source, turn, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
 
@@ -78,7 +70,7 @@ class SentPublications(Rows):
 
 
 @dataclass(frozen=True)
-class FindRoots(RoundProgram):
+class FindRoots(program.RoundProgram):
     """Send MULTICASTs to the roots: those of this round, and those that sources kept.
 
     First, each message goes to the address that its source has cached.  Messages that do not reach
@@ -103,7 +95,7 @@ class FindRoots(RoundProgram):
         n = len(group)
         began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
         scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
-        sizes = sizes_of(scribe, group, sent["publication"])
+        sizes = duplicates.sizes_of(scribe, group, sent["publication"])
         sent |= began | ({} if sizes is None else {"size": sizes})
         at = _addresses(scribe, group, source)
         own = scribe.is_root(group, source)
@@ -161,7 +153,7 @@ def _under_way(scribe: Scribe, new: Publishing) -> dict[str, np.ndarray]:
     if scribe.settled:  # each group has one publication, which needs no id
         names = np.zeros_like(names)
     group, publication = np.r_[kept.group, new.group], np.r_[kept.publication, names]
-    source = np.r_[ring.positions(source_numbers(scribe, kept.publication)), new.node]
+    source = np.r_[ring.positions(duplicates.source_numbers(scribe, kept.publication)), new.node]
     sent = {"group": group, "source": source, "publication": publication}
     return take(sent, _in_order(sent, nodes))
 
@@ -178,7 +170,7 @@ def _addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndar
 
 def _in_order(sent: Columns, nodes: int) -> np.ndarray:
     """Return the indices that sort publications in the order in which roots accept them."""
-    publication, turn = sent["publication"], turns_of(sent["publication"], nodes)
+    publication, turn = sent["publication"], duplicates.turns_of(sent["publication"], nodes)
     return np.lexsort((sent["source"], turn, publication >> SOURCE_BITS, sent["group"]))
 
 
@@ -234,7 +226,7 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
 
 def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
     """Return a key for each publication that is unique in the world."""
-    return publication_keys(scribe, sent["group"], sent["publication"], 0)
+    return duplicates.publication_keys(scribe, sent["group"], sent["publication"], 0)
 
 
 # ---- what sources keep
@@ -280,14 +272,14 @@ def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
             young = (sent["publication"] >> SOURCE_BITS) + scribe.rules.deadline > scribe.number
             fate[young & (fate == _NO_ROOT)] = _KEPT
             parts = [{**sent, "fate": fate}]
-            scribe.state.kept = Unacknowledged.from_columns(sent).take(fate == _KEPT)
+            scribe.state.kept = state.Unacknowledged.from_columns(sent).take(fate == _KEPT)
         elif len(scribe.state.kept):
-            scribe.state.kept = Unacknowledged()
-    if DIED_WITH_SOURCE in tables:
-        died = tables[DIED_WITH_SOURCE]
+            scribe.state.kept = state.Unacknowledged()
+    if figures.DIED_WITH_SOURCE in tables:
+        died = tables[figures.DIED_WITH_SOURCE]
         n = len(died["group"])
-        source = scribe.ring.positions(source_numbers(scribe, died["publication"]))
-        del tables[DIED_WITH_SOURCE]
+        source = scribe.ring.positions(duplicates.source_numbers(scribe, died["publication"]))
+        del tables[figures.DIED_WITH_SOURCE]
         nowhere, fate = np.full(n, NONE), _all(n, _SOURCE_DIED)
         none = np.zeros(n, dtype=np.int64)
         way = {"hops": none, "delay_us": none}

@@ -18,28 +18,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import (
-    NONE,
-    depths,
-    distinct,
-    divided,
-    index_sorted,
-    numbered,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, in_task, packing, program, views
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
-from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import Player, play_in_turn, tables_called
-from scribe_spark.engine.program import AT
-from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import DELIVERIES, EDGES, FAILURES, failure_sums
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlay.route import NextHop
@@ -50,22 +38,19 @@ from scribe_spark.rounds.player import Environment, Observer, RoundPlayer
 from scribe_spark.runtime.batches import Batches, Table, rows_of
 from scribe_spark.runtime.blocks import read_partition, union_tables
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.systems.scribe import bottleneck, figures, state, upcalls
 from scribe_spark.systems.scribe import multicast as payloads
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
-from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.figures import deliver_create
 from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE, become_root
 from scribe_spark.systems.scribe.round import PlayEvents, growing, join_trees, publishing
 from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
-from scribe_spark.systems.scribe.state import table_of
-from scribe_spark.systems.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 SYSTEM = "scribe"
 
 # tables of a bucket
-ENTRIES, CHILDREN = table_of("entries"), table_of("children")
+ENTRIES, CHILDREN = state.table_of("entries"), state.table_of("children")
 # kinds of messages
 _ROOT, _PARENT, _CHILD = "root", "parent", "child"
 
@@ -110,7 +95,7 @@ class Trees:
             orchestrate(self.player, round)
             return
 
-        def play(engine: InTask) -> None:
+        def play(engine: in_task.InTask) -> None:
             orchestrate(RoundPlayer(engine, environment), round)
 
         self.engine.play_in_tasks(play, called)
@@ -137,16 +122,16 @@ class Trees:
         made, wanted = self.engine.gather(MADE).get(MADE), arrow_schema(_CREATED_ROWS)
         if made is None:
             return wanted.empty_table()
-        creator, root = made["creator"], made[AT]
+        creator, root = made["creator"], made[program.AT]
         direct_us = np.where(creator == root, 0, self._delays(creator, root))
         columns = {**made, "source": creator, "node": root, "direct_us": direct_us}
         return pa.Table.from_batches([self.names.batch(columns, wanted)])
 
     @property
-    def names(self) -> Names:
+    def names(self) -> views.Names:
         """The numbers of nodes and groups and the ids of routers, for views."""
         environment = self.player.environment
-        return Names(environment.facts, environment.kernel, self.number)
+        return views.Names(environment.facts, environment.kernel, self.number)
 
     @property
     def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -161,10 +146,10 @@ class Trees:
         return delays
 
     def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
-        return read_view(self.engine.tables.batches(table), self.names, schema, make)
+        return views.read_view(self.engine.tables.batches(table), self.names, schema, make)
 
     def anycast(
-        self, messages: DataFrame, application: Callable[[int], Application] | None = None
+        self, messages: DataFrame, application: Callable[[int], upcalls.Application] | None = None
     ) -> DataFrame:
         """Send anycasts through the trees; see `worlds.World.anycast`."""
         ring, groups = self.overlay.ring.facts.ring, self.round.groups
@@ -184,8 +169,8 @@ class Trees:
         """Return all members on the driver: indices of groups, and ring positions."""
         entries = self.engine.gather(ENTRIES).get(ENTRIES)
         if entries is None:
-            return whole_numbers(), whole_numbers()
-        return divided(entries["key"][entries["member"]], len(self.overlay.ring))
+            return arrays.whole_numbers(), arrays.whole_numbers()
+        return arrays.divided(entries["key"][entries["member"]], len(self.overlay.ring))
 
     def read_members(self) -> Batches:
         """Return ``group, node, router`` of all members, for further kernels; lazy."""
@@ -210,9 +195,9 @@ class Trees:
         """Return the JOINs of the bottleneck remover: `multicast.EDGES` and ``probes``."""
 
         def made(some: Columns) -> Columns:
-            return {**some, "parent": some[AT]}
+            return {**some, "parent": some[program.AT]}
 
-        return self._view(EXTRA_JOINS, EXTRA_JOINS_COLUMNS, made)
+        return self._view(bottleneck.EXTRA_JOINS, bottleneck.EXTRA_JOINS_COLUMNS, made)
 
     def release(self) -> None:
         """Free the tables of the trees."""
@@ -280,7 +265,7 @@ def _grow_in_task(
 ) -> None:
     """Fill the tables of the overlay's nodes, send members their joins, and grow the trees."""
     engine = player.engine
-    assert isinstance(engine, InTask)
+    assert isinstance(engine, in_task.InTask)
     if fill is not None:
         fill(engine.without_inbox())
         engine.put_away()
@@ -327,22 +312,22 @@ class Plant(RoundProgram):
         """Write the tables; nothing is sent."""
         entries = scribe.state.entries
         if _ROOT in inbox:
-            group, root = inbox[_ROOT]["group"], inbox[_ROOT][AT]
-            deliver_create(scribe, group, root, creator=root)
+            group, root = inbox[_ROOT]["group"], inbox[_ROOT][program.AT]
+            figures.deliver_create(scribe, group, root, creator=root)
             become_root(scribe, scribe.key(group, root))
         if _CHILD in inbox:
             below = inbox[_CHILD]
-            pair = scribe.key(below["group"], below[AT])
-            new = distinct(pair)
+            pair = scribe.key(below["group"], below[program.AT])
+            new = arrays.distinct(pair)
             entries.enter(new[~entries.has(new)], scribe.number, "own")
             entries.parent[entries.find(pair)] = below["parent"]
         if JOINING in inbox:
-            join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][AT])
+            join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][program.AT])
         if _PARENT in inbox:
             above = inbox[_PARENT]
-            edge = scribe.edge(above["group"], above[AT], above["child"])
+            edge = scribe.edge(above["group"], above[program.AT], above["child"])
             now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
-            scribe.state.children.insert(distinct(edge), **now)
+            scribe.state.children.insert(arrays.distinct(edge), **now)
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
 
 
@@ -357,9 +342,9 @@ def multicast(
     but the source; the caller must release the trees from which the rows are read.
     """
     listed = rows_of(groups, ["group", "root", "source"])
-    index = index_sorted(trees.number, listed.column("group").to_numpy())
+    index = arrays.index_sorted(trees.number, listed.column("group").to_numpy())
     facts = trees.overlay.ring.facts
-    roots, source_of = (np.full(len(trees.number), NONE, dtype=np.int64) for _ in range(2))
+    roots, source_of = (np.full(len(trees.number), arrays.NONE, dtype=np.int64) for _ in range(2))
     roots[index] = facts.positions(listed.column("root").to_numpy())
     source_of[index] = at = facts.positions(listed.column("source").to_numpy())
     round = replace(trees.round, source=source, roots=roots)
@@ -372,11 +357,11 @@ def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batch
     """Return the deliveries in an engine's tables, without those to groups' sources."""
 
     def members(some: Columns) -> Columns:
-        return take(some, some["node"] != source[some["group"]])
+        return packing.take(some, some["node"] != source[some["group"]])
 
     names = engine.tables.called(tables_called([payloads.DELIVERIES]).pattern)
     rows = engine.tables.batches(*names or [payloads.DELIVERIES])
-    return read_view(rows, trees.names, DELIVERIES, members)
+    return views.read_view(rows, trees.names, DELIVERIES, members)
 
 
 # --- a settled round: round 0 of a world in which no node fails, arrives or leaves
@@ -410,7 +395,7 @@ def settled_round(
     refuse_groups(len(number), size)
     groups = Groups(number, Keys(key_hi, key_lo), size)
     rules = ScribeConfig().for_tasks(), TreesConfig().for_tasks()
-    first = RoundOfGroups(0, groups, *rules, whole_numbers(), timed=True, lan_us=lan_us)
+    first = RoundOfGroups(0, groups, *rules, arrays.whole_numbers(), timed=True, lan_us=lan_us)
     return replace(first, settled=True, rule=rule)
 
 
@@ -427,7 +412,7 @@ def grow_trees(
     play_in_turn(player, growing(player, round, Events(), created))
     if publishes:
         roots = _positions_of_roots(player.engine, len(round.groups))
-        group = np.flatnonzero(roots != NONE)
+        group = np.flatnonzero(roots != arrays.NONE)
         publish(player, replace(round, source="root", roots=roots), group, roots[group])
         if then is not None:
             then(player.engine, roots)
@@ -435,9 +420,9 @@ def grow_trees(
 
 def _positions_of_roots(engine: Player, groups: int) -> np.ndarray:
     """Return the root's position of each group, NONE for a group that nobody has created."""
-    roots = np.full(groups, NONE, dtype=np.int64)
+    roots = np.full(groups, arrays.NONE, dtype=np.int64)
     if made := engine.gather(MADE).get(MADE):
-        roots[made["group"]] = made[AT]
+        roots[made["group"]] = made[program.AT]
     return roots
 
 
@@ -464,10 +449,12 @@ def _rejoin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return
     group, parent, child = (rows.column(n).to_numpy() for n in ("group", "parent", "child"))
     ends = np.stack([np.r_[group, group], np.r_[parent, child]])
-    number = numbered(*ends)
+    number = arrays.numbered(*ends)
     upper, lower = np.split(number, 2)
     above = np.full(number.max() + 1, -1)
     above[lower] = upper
     children = np.bincount(upper, minlength=len(above))
     below_root = (above >= 0).astype(np.int64)
-    yield failure_sums(depths(above), 2 * children + below_root, children + below_root, children)
+    yield failure_sums(
+        arrays.depths(above), 2 * children + below_root, children + below_root, children
+    )

@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    depths,
-    distinct,
-    divided,
-    find_sorted,
-    flags,
-    index_in_run,
-    index_sorted,
-    run_starts,
-    sums_at,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys
@@ -70,11 +58,11 @@ class ChannelNodes(GroupNodes):
     stripe's tree: positions; NONE: none.
     """
 
-    member: np.ndarray = field(default_factory=flags)
-    died: np.ndarray = field(default_factory=whole_numbers)
-    spare_parent: np.ndarray = field(default_factory=whole_numbers)
-    parent: np.ndarray = field(default_factory=whole_numbers)
-    ancestors: np.ndarray = field(default_factory=whole_numbers)
+    member: np.ndarray = field(default_factory=arrays.flags)
+    died: np.ndarray = field(default_factory=arrays.whole_numbers)
+    spare_parent: np.ndarray = field(default_factory=arrays.whole_numbers)
+    parent: np.ndarray = field(default_factory=arrays.whole_numbers)
+    ancestors: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     @classmethod
     def of(cls, state: Mapping[str, Columns], size: int, stripes: int) -> Self:
@@ -93,7 +81,9 @@ class ChannelNodes(GroupNodes):
         """Return the rows of the parents in each stripe's tree, or NONE: (n, S)."""
         keys = self.key[:, None] // size * size + self.parent
         return np.where(
-            self.parent < 0, NONE, find_sorted(self.key, keys.ravel()).reshape(keys.shape)
+            self.parent < 0,
+            arrays.NONE,
+            arrays.find_sorted(self.key, keys.ravel()).reshape(keys.shape),
         )
 
     def hold_roots(self, channels: Columns, size: int) -> np.ndarray:
@@ -136,33 +126,33 @@ class Channels:
         node, was_dead = nodes.key % size, nodes.died >= 0
         lives = alive[node]
         nodes.died = np.where(lives | was_dead, nodes.died, number)
-        left = ~lives & ~was_dead & (find_sorted(period.died, node) < 0)
+        left = ~lives & ~was_dead & (arrays.find_sorted(period.died, node) < 0)
         noticed = np.where(lives, was_dead, number - nodes.died >= NOTICE)  # dead or back
-        stays = nodes.member & ~left & ~noticed & (find_sorted(quits, nodes.key) < 0)
-        nodes.member = stays | (find_sorted(joins, nodes.key) >= 0)
+        stays = nodes.member & ~left & ~noticed & (arrays.find_sorted(quits, nodes.key) < 0)
+        nodes.member = stays | (arrays.find_sorted(joins, nodes.key) >= 0)
         # 2. the roots
-        self.group = distinct(np.r_[nodes.key[nodes.member], joins] // size)
+        self.group = arrays.distinct(np.r_[nodes.key[nodes.member], joins] // size)
         is_new = self._choose_roots()
-        roots = distinct((self.group[:, None] * size + self.root).ravel())
+        roots = arrays.distinct((self.group[:, None] * size + self.root).ravel())
         # 3. who goes
-        useless = lives & ~was_dead & ~nodes.member & (find_sorted(roots, nodes.key) < 0)
+        useless = lives & ~was_dead & ~nodes.member & (arrays.find_sorted(roots, nodes.key) < 0)
         gone = left | noticed | useless
         moved = nodes.key[gone] // size
         if gone.any():
             self._remove(gone, left | useless)
         # 4. who comes
-        new = distinct(np.r_[joins, roots])
+        new = arrays.distinct(np.r_[joins, roots])
         new = new[~nodes.has(new)]
-        nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), NONE)
-        nodes.insert(new, member=find_sorted(joins, new) >= 0, **nothing)
-        self.wave = np.full(len(nodes), NONE)
-        self.wave[nodes.find(new)] = self._waves(new, find_sorted(roots, new) >= 0)
+        nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), arrays.NONE)
+        nodes.insert(new, member=arrays.find_sorted(joins, new) >= 0, **nothing)
+        self.wave = np.full(len(nodes), arrays.NONE)
+        self.wave[nodes.find(new)] = self._waves(new, arrays.find_sorted(roots, new) >= 0)
         # 5. who has to ask for a parent
         self._take_office(is_new)
         lacks = (nodes.parent < 0) & ~self.roots_here()[:, : rules.stripes]
         lacks &= alive[nodes.key % size][:, None]
         waits = nodes.key[lacks.any(axis=1)] // size
-        self.played = distinct(np.r_[moved, waits, self.group[is_new.any(axis=1)]])
+        self.played = arrays.distinct(np.r_[moved, waits, self.group[is_new.any(axis=1)]])
 
     def roots_here(self) -> np.ndarray:
         """Return True for each node and id if the node is the root of the id: (n, width)."""
@@ -171,9 +161,9 @@ class Channels:
     def _choose_roots(self) -> np.ndarray:
         """Choose the roots of the ids of all channels; return the mask of new roots."""
         period, had = self.period, self._before
-        self.root = before = np.full((len(self.group), width_of(self.rules)), NONE)
+        self.root = before = np.full((len(self.group), width_of(self.rules)), arrays.NONE)
         if had:
-            row = find_sorted(had["group"], self.group)
+            row = arrays.find_sorted(had["group"], self.group)
             before[row >= 0] = had["root"][row[row >= 0]]
         live = np.flatnonzero(period.alive)
         if len(live):
@@ -184,29 +174,29 @@ class Channels:
     def _remove(self, gone: np.ndarray, told: np.ndarray) -> None:
         """Remove the nodes that `gone` marks; their children lose their parents."""
         nodes, size, sent = self.nodes, self.size, self.sent
-        group, node = divided(nodes.key, size)
+        group, node = arrays.divided(nodes.key, size)
         row, stripe = np.nonzero(nodes.parent >= 0)
         parent = nodes.parent[row, stripe]
-        above = index_sorted(nodes.key, group[row] * size + parent)
+        above = arrays.index_sorted(nodes.key, group[row] * size + parent)
         leaves, is_left = told[row], told[above]
         sent.note(LEAVE, group[row[leaves]], node[row[leaves]], parent[leaves])
         sent.note(DROP, group[row[is_left]], parent[is_left], node[row[is_left]])
         at, peer = np.r_[row, above], np.r_[above, row]
         some = (self.period.alive[node] & ~gone)[at] & (gone & ~told)[peer]
-        noticed = distinct(key_of([nodes.key[at[some]], node[peer[some]]], size))
-        self.period.give_up(*divided(noticed // size, size), noticed % size)
+        noticed = arrays.distinct(key_of([nodes.key[at[some]], node[peer[some]]], size))
+        self.period.give_up(*arrays.divided(noticed // size, size), noticed % size)
         nodes.parent = nodes.parent.copy()
-        nodes.parent[row[gone[above]], stripe[gone[above]]] = NONE
+        nodes.parent[row[gone[above]], stripe[gone[above]]] = arrays.NONE
         nodes.keep(~gone)
 
     def _waves(self, new: np.ndarray, is_root: np.ndarray) -> np.ndarray:
         """Return the wave of each newcomer (a key); roots are in the first: L10."""
-        group, node = divided(new, self.size)
+        group, node = arrays.divided(new, self.size)
         order = np.lexsort((node, self.period.draw("splitstream wave", group, node), group))
         order = order[~is_root[order]]
         group, wave = group[order], np.zeros(len(new), dtype=np.int64)
-        lengths = np.diff(run_starts(group), append=len(group))
-        wave[order] = index_in_run(group) * self.rules.waves // np.repeat(lengths, lengths)
+        lengths = np.diff(arrays.run_starts(group), append=len(group))
+        wave[order] = arrays.index_in_run(group) * self.rules.waves // np.repeat(lengths, lengths)
         return wave
 
     def _take_office(self, is_new: np.ndarray) -> None:
@@ -221,7 +211,7 @@ class Channels:
         has = parent >= 0
         self.sent.note(LEAVE, group[has], root[has], parent[has])
         nodes.parent = nodes.parent.copy()
-        nodes.parent[row, stripe] = NONE
+        nodes.parent[row, stripe] = arrays.NONE
 
     # --- the end of the period
 
@@ -244,8 +234,8 @@ class Channels:
         some, and the number of periods with some.
         """
         nodes, number, stripes = self.nodes, self.period.number, self.rules.stripes
-        group, node = divided(nodes.key, self.size)
-        of, lives = find_sorted(self.group, group), self.period.alive[node]
+        group, node = arrays.divided(nodes.key, self.size)
+        of, lives = arrays.find_sorted(self.group, group), self.period.alive[node]
         of[of < 0] = len(self.group)  # dead nodes, not noticed yet, of groups without members
         is_root, above = self.roots_here()[:, :stripes], nodes.above(self.size)
         pair, has = np.arange(is_root.size).reshape(is_root.shape), nodes.parent >= 0
@@ -253,8 +243,8 @@ class Channels:
         inner = np.zeros_like(has)
         inner.ravel()[up[has]] = True
         # a node without a way to the root is its own parent here, a circle
-        up = np.where(is_root, NONE, np.where(has & lives[:, None], up, pair))
-        lost = (depths(up.ravel(), circles=True) < 0).reshape(is_root.shape) & lives[:, None]
+        up = np.where(is_root, arrays.NONE, np.where(has & lives[:, None], up, pair))
+        lost = (arrays.depths(up.ravel(), circles=True) < 0).reshape(is_root.shape) & lives[:, None]
         of_nodes = {
             "members": lives,
             "at_most_one": lives & (inner.sum(axis=1) <= 1),
@@ -263,14 +253,16 @@ class Channels:
             "lost": lost.sum(axis=1),
             "hit": lost.any(axis=1),
         }
-        found = {n: sums_at(of, count, len(self.group) + 1)[:-1] for n, count in of_nodes.items()}
-        since = np.full(len(self.group), NONE)
+        found = {
+            n: arrays.sums_at(of, count, len(self.group) + 1)[:-1] for n, count in of_nodes.items()
+        }
+        since = np.full(len(self.group), arrays.NONE)
         if self._before:
-            row = find_sorted(self._before["group"], self.group)
-            since = np.append(self._before["since"], NONE)[row]
+            row = arrays.find_sorted(self._before["group"], self.group)
+            since = np.append(self._before["since"], arrays.NONE)[row]
         lacks = found["lost"] > 0
         whole = (since >= 0) & ~lacks
         found |= {"trees": np.full(len(lacks), stripes), "converging": lacks, "converged": whole}
         found["took"] = np.where(whole, number - since, 0)
-        found["since"] = np.where(lacks, np.where(since < 0, number, since), NONE)
+        found["since"] = np.where(lacks, np.where(since < 0, number, since), arrays.NONE)
         return {name: column.astype(np.int64) for name, column in found.items()}

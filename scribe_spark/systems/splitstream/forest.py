@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core import draws
+from scribe_spark.core import arrays, draws, errors, keys
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import NONE, children_in, divided, find_sorted
-from scribe_spark.core.errors import InputError
-from scribe_spark.core.keys import mixed_key
 from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES, SUBSCRIBE
 from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, ids_of, width_of
 from scribe_spark.systems.splitstream.routes import Routes
@@ -55,13 +52,13 @@ class Forest:
         self.rules, self.period, self.b, self.sent = begun.rules, begun.period, b, begun.sent
         self.hop, self.stripes, self.size, self._routes = 0, self.rules.stripes, begun.size, routes
         self._network, groups = self.period.network, begun.played
-        groups = groups[find_sorted(begun.group, groups) >= 0]
-        mine = find_sorted(groups, begun.nodes.key // self.size) >= 0
+        groups = groups[arrays.find_sorted(begun.group, groups) >= 0]
+        mine = arrays.find_sorted(groups, begun.nodes.key // self.size) >= 0
         self._resting, self._nodes = begun.nodes.take(~mine), begun.nodes.take(mine)
         self.key, self.channels = self._nodes.key, len(groups)
-        self.group, self.node = divided(self.key, self.size)
+        self.group, self.node = arrays.divided(self.key, self.size)
         self.of, self._ids = (
-            find_sorted(groups, self.group),
+            arrays.find_sorted(groups, self.group),
             ids_of(self.rules, self.period.keys(groups)),
         )
         self.alive, self.wave = self.period.alive[self.node], begun.wave[mine]
@@ -77,12 +74,12 @@ class Forest:
         self.spare_root = root[:, self.stripes :].any(axis=1)
         above = self._nodes.above(self.size)
         self.parent = np.where(
-            above < 0, NONE, above * self.stripes + np.arange(self.stripes)
+            above < 0, arrays.NONE, above * self.stripes + np.arange(self.stripes)
         ).ravel()
         self.holder = self.parent.copy()
         self.degree = np.bincount(above[above >= 0], minlength=len(self))
         lists = self._nodes.ancestors.reshape(len(self.parent), self._nodes.ancestors.shape[2])
-        self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
+        self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=arrays.NONE)
         self.spare_parent = self._nodes.spare_parent.copy()
 
     def _refuse_few_places(self) -> None:
@@ -92,7 +89,7 @@ class Forest:
         if (mean < least).any():
             remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
             few = f"{remedy}; not all would be placed"
-            raise InputError("mean of capacities", float(mean.min()), few)
+            raise errors.InputError("mean of capacities", float(mean.min()), few)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -100,7 +97,7 @@ class Forest:
     def nodes_after(self) -> ChannelNodes:
         """Return the nodes of all channels of the builder after the period, in order."""
         shape = len(self), self.stripes
-        holder = np.where(self.holder < 0, NONE, self.node[self.holder // self.stripes])
+        holder = np.where(self.holder < 0, arrays.NONE, self.node[self.holder // self.stripes])
         parent = holder.reshape(shape).astype(np.int32)
         known = self.spare_parent, parent, self.ancestors.reshape(*shape, self.ancestors.shape[1])
         played = ChannelNodes(self.key, self._nodes.member, self._nodes.died, *known)
@@ -128,12 +125,12 @@ class Forest:
         these routes count as SUBSCRIBEs.
         """
         at, group, here = self.node[rows], self.group[rows], self.entered & self.alive
-        entry, hops = np.full((2, len(rows)), NONE)
+        entry, hops = np.full((2, len(rows)), arrays.NONE)
         going, passed = np.arange(len(rows)), [np.empty((3, 0), dtype=np.int64)]
         to_root = np.broadcast_to(to_root, len(rows))
         width = width_of(self.rules)
         for count in range(1, _LONGEST):
-            key = mixed_key([group[going], at[going], stripe[going]], [self.size, width])
+            key = keys.mixed_key([group[going], at[going], stripe[going]], [self.size, width])
             onward = self._routes.onward(key)
             goes = (onward >= 0) & (onward != at[going])
             going, onward = going[goes], onward[goes]
@@ -141,7 +138,7 @@ class Forest:
                 break
             passed.append(np.stack([going, at[going], onward]))
             at[going] = onward
-            found = find_sorted(self.key, group[going] * self.size + onward)
+            found = arrays.find_sorted(self.key, group[going] * self.size + onward)
             enters = (found >= 0) & here[found] & (found != rows[going]) & (found != who[going])
             away = np.flatnonzero(enters & to_root[going])
             enters[away] = self.root[self.asked(stripe[going[away]], found[away])]
@@ -189,12 +186,12 @@ class Forest:
 
     def living_parent(self, pair: np.ndarray) -> np.ndarray:
         """Return the parents (rows) of pairs; NONE: the pair has no parent, or a dead one."""
-        parent = np.where(self.parent[pair] < 0, NONE, self.parent[pair] // self.stripes)
-        return np.where(self.alive[parent], parent, NONE)
+        parent = np.where(self.parent[pair] < 0, arrays.NONE, self.parent[pair] // self.stripes)
+        return np.where(self.alive[parent], parent, arrays.NONE)
 
     def children_of(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the children of pairs: index in `pairs`, and the child's row, ascending."""
-        row, child = children_in(self.holder, pairs)
+        row, child = arrays.children_in(self.holder, pairs)
         return row, child // self.stripes
 
     def hold(self, pair: np.ndarray, by: np.ndarray) -> None:
@@ -206,11 +203,11 @@ class Forest:
         """Remove each pair from the children of its parent; the pair may still know the parent."""
         pair = pair[self.holder[pair] >= 0]
         np.subtract.at(self.degree, self.holder[pair] // self.stripes, 1)
-        self.holder[pair] = NONE
+        self.holder[pair] = arrays.NONE
 
     def detach(self, pair: np.ndarray) -> None:
         """Let pairs forget their parents, which may still have them as children."""
-        self.parent[pair], self.ancestors[pair] = NONE, NONE
+        self.parent[pair], self.ancestors[pair] = arrays.NONE, arrays.NONE
 
     def paths_of(self, pair: np.ndarray) -> np.ndarray:
         """Return the lists that pairs tell their children: the node and its ancestors, (k, w)."""
@@ -220,4 +217,4 @@ class Forest:
     def keep_column_free(self, pair: np.ndarray) -> None:
         """Widen the array of ancestors if the ancestors of one of the pairs fill it."""
         if (self.ancestors[pair, -1] >= 0).any():
-            self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
+            self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=arrays.NONE)

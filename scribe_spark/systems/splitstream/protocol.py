@@ -15,20 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    children_in,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    index_in_run,
-    least_of,
-    offsets_of,
-    turns,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.systems.splitstream import (
@@ -54,7 +41,7 @@ BY_ROUTE, FROM_LIST, FINAL, SEEKING = range(4)
 
 
 @dataclass(frozen=True)
-class Requests(Rows):
+class Requests(arrays.Rows):
     """SUBSCRIBEs and anycasts under way: requests for a parent in a stripe."""
 
     pair: np.ndarray  # the subscriber and the stripe
@@ -70,14 +57,14 @@ class FullNodes:
     """The children of full nodes; each child is a *place* that a newcomer may take."""
 
     def __init__(self, forest: Forest, rows: np.ndarray) -> None:
-        self._rows = distinct(rows)
-        of, self.child = children_in(forest.holder // forest.stripes, self._rows)
-        self._offsets = offsets_of(np.bincount(of, minlength=len(self._rows)))
+        self._rows = arrays.distinct(rows)
+        of, self.child = arrays.children_in(forest.holder // forest.stripes, self._rows)
+        self._offsets = arrays.offsets_of(np.bincount(of, minlength=len(self._rows)))
 
     def places_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the places (children) of nodes: the index in `rows`, and the place."""
         at = np.searchsorted(self._rows, rows)
-        return expand(self._offsets[at], self._offsets[at + 1])
+        return arrays.expand(self._offsets[at], self._offsets[at + 1])
 
 
 class Turn:
@@ -91,9 +78,9 @@ class Turn:
         self.pair, self.at = asks.pair[some], asks.at[some]
         self.how, self.sender = asks.how[some], asks.sender[some]
         self.index, width = np.arange(len(self.pair)), forest.stripes
-        self.who, self.stripe = divided(self.pair, width)
+        self.who, self.stripe = arrays.divided(self.pair, width)
         self.row, self.place = full.places_of(self.at)
-        self.child, self.of = divided(full.child[self.place], width)
+        self.child, self.of = arrays.divided(full.child[self.place], width)
         cell = np.bincount(self.row * width + self.of, minlength=len(self.pair) * width)
         self.children = cell.reshape(-1, width)
         self.rooted = forest.root.reshape(-1, width)[self.at]
@@ -109,7 +96,7 @@ class FreePastry:
     def choose(self, turn: Turn) -> np.ndarray:
         """Return the child (a place) that makes room for each newcomer; NONE: the node refuses."""
         forest, final = self.forest, turn.how == FINAL
-        stripe, row, chosen = turn.stripe, turn.row, np.full(len(final), NONE)
+        stripe, row, chosen = turn.stripe, turn.row, np.full(len(final), arrays.NONE)
         mine = turn.index, stripe
         takes = np.where(final, turn.rooted[mine], turn.own[mine])
         # 1. a child of this stripe that matches in fewer digits, or one of another stripe
@@ -120,7 +107,7 @@ class FreePastry:
         worse = forest.match(turn.child[some], of_stripe) < forest.match(who, of_stripe)
         some = some[worse | ~same[row[some]]]
         drawn = forest.draw("drop", turn.pair, row[some], forest.number(turn.child[some]))
-        some = some[least_of(row[some], drawn)]
+        some = some[arrays.least_of(row[some], drawn)]
         chosen[row[some]] = turn.place[some]
         # 2. the child that has sent a final request
         swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
@@ -132,9 +119,9 @@ class FreePastry:
         """Return the stripe of which a node that `frees` a place drops a child, or NONE."""
         children = np.where(frees[:, None], turn.children, 0)
         children[turn.index, turn.stripe] = 0
-        found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), NONE)
+        found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), arrays.NONE)
         row, stripe = np.nonzero((children > 0) & ~turn.own)
-        first = least_of(row, self.forest.draw("stripe", turn.pair, row, stripe))
+        first = arrays.least_of(row, self.forest.draw("stripe", turn.pair, row, stripe))
         found[row[first]] = stripe[first]
         return found
 
@@ -164,7 +151,7 @@ class FreePastry:
         """Return the node that must take a subscriber that all refuse: parent, root or NONE."""
         mine = self.forest.asked(asks.pair, asks.at)
         parent = self.forest.living_parent(mine)
-        parent[parent == asks.pair // self.forest.stripes] = NONE
+        parent[parent == asks.pair // self.forest.stripes] = arrays.NONE
         return np.where(self.forest.root[mine], asks.at, parent)
 
 
@@ -178,7 +165,10 @@ class SpareCapacity:
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        self.inside, self.parent = np.zeros(len(forest), dtype=bool), np.full(len(forest), NONE)
+        self.inside, self.parent = (
+            np.zeros(len(forest), dtype=bool),
+            np.full(len(forest), arrays.NONE),
+        )
         primary = forest.primary[:, None] == np.arange(forest.stripes)
         self._in_primary = (primary & forest.alive[:, None]).ravel()
 
@@ -192,32 +182,35 @@ class SpareCapacity:
         others, crowd = (children > 0) & ~own, np.where(own & (children > 1), children, 0)
         is_other = others.any(axis=1)
         gives = cyclic[index, np.where(is_other, others.argmax(axis=1), crowd.argmax(axis=1))]
-        gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = NONE  # itself
+        gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = arrays.NONE  # itself
         # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
         here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
         by, child = np.r_[row[here], with_new], np.r_[turn.child[here], turn.who[with_new]]
-        place = np.r_[turn.place[here], np.full(len(with_new), NONE)]
+        place = np.r_[turn.place[here], np.full(len(with_new), arrays.NONE)]
         drawn = forest.draw("drop", turn.pair, by, forest.number(child))
         worst = (~is_other & (gives == forest.primary[turn.at]))[by]
         match = forest.match(child[worst], gives[by[worst]])
         drawn[worst] = match << 32 | child[worst]  # the least node of equals
         order = np.argsort(by, kind="stable")
-        first, chosen = order[least_of(by[order], drawn[order])], np.full(len(index), NONE)
+        first, chosen = (
+            order[arrays.least_of(by[order], drawn[order])],
+            np.full(len(index), arrays.NONE),
+        )
         chosen[by[first]] = place[first]
         return chosen
 
     def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
         """Return a sibling (row or NONE) in its primary stripe, for pairs that `by` has dropped."""
-        forest, found = self.forest, np.full(len(pair), NONE)
-        row, child = children_in(np.where(self._in_primary, forest.holder, NONE), by)
+        forest, found = self.forest, np.full(len(pair), arrays.NONE)
+        row, child = arrays.children_in(np.where(self._in_primary, forest.holder, arrays.NONE), by)
         child //= forest.stripes
-        first = least_of(row, forest.draw("sibling", pair, row, forest.number(child)))
+        first = arrays.least_of(row, forest.draw("sibling", pair, row, forest.number(child)))
         found[row[first]] = child[first]
         return found
 
     def decider(self, asks: Requests) -> np.ndarray:
         """Return NONE for each request: if an anycast finds nobody, it fails."""
-        return np.full(len(asks), NONE)
+        return np.full(len(asks), arrays.NONE)
 
     # --- the tree of the spare group
 
@@ -236,11 +229,11 @@ class SpareCapacity:
         below = np.flatnonzero(here & (forest.degree < forest.bound))
         while len(below):
             inside[below] = True
-            above = distinct(self.parent[below])
+            above = arrays.distinct(self.parent[below])
             above = above[above >= 0]
             below = above[~inside[above]]
         self.inside = inside
-        to = np.where(inside & (self.parent >= 0), forest.node[self.parent], NONE)
+        to = np.where(inside & (self.parent >= 0), forest.node[self.parent], arrays.NONE)
         row = np.flatnonzero(here & (to != forest.spare_parent))
         for kind, parent in ((SPARE_LEAVE, forest.spare_parent[row]), (SPARE_JOIN, to[row])):
             some = row[parent >= 0]
@@ -260,7 +253,7 @@ class SpareCapacity:
         """
         forest, count, inside = self.forest, len(asks), self.inside[asks.at]
         who, parent = asks.pair // forest.stripes, self.parent[asks.at]
-        row, child = children_in(np.where(self.inside, self.parent, NONE), asks.at)
+        row, child = arrays.children_in(np.where(self.inside, self.parent, arrays.NONE), asks.at)
         good = inside[row] & (child != who[row])
         row, child = row[good], child[good]
         drawn = forest.draw("anycast", asks.pair, row, forest.number(child))
@@ -269,7 +262,7 @@ class SpareCapacity:
         above = np.flatnonzero((parent >= 0) & (parent != who) & climbs)
         front = Lists.of(row[order], child[order], count)
         back = Lists.of(above, parent[above], count)
-        return np.where(inside, asks.at, NONE), front, back
+        return np.where(inside, asks.at, arrays.NONE), front, back
 
 
 # --- the hops
@@ -291,7 +284,7 @@ _ROOTWARDS, _ANYBODY = -1, -2
 
 
 @dataclass(frozen=True)
-class Replies(Rows):
+class Replies(arrays.Rows):
     """Messages that are no requests: kind (in `CONTROL`), and pairs of receiver and sender.
 
     ``next`` is the sibling that a DROP names, a row, or NONE.
@@ -313,9 +306,9 @@ class Hops:
         self.forest = forest
         self.spare = SpareCapacity(forest) if forest.rules.policy == SPARE else None
         self.policy = self.spare or FreePastry(forest)
-        self._requests, self._replies = list[Requests](), [Replies(*[whole_numbers()] * 4)]
+        self._requests, self._replies = list[Requests](), [Replies(*[arrays.whole_numbers()] * 4)]
         #: by pair: the hop in which it asks, or NONE, and whom: a row, or one of the values above
-        self._due, self._whom = np.full((2, len(forest.parent)), NONE)
+        self._due, self._whom = np.full((2, len(forest.parent)), arrays.NONE)
         self._fails = np.zeros(len(forest.parent), dtype=np.int64)
         self._last_hop = np.zeros(forest.channels, dtype=np.int64)
         self.counts = {"orphans": 0, "anycasts": 0, "cycles": 0}
@@ -355,8 +348,8 @@ class Hops:
         self._last_hop[busy] = forest.hop + 1
         outside = np.flatnonzero(~forest.entered & ~busy[forest.of])
         if len(outside):
-            first = outside[least_of(forest.of[outside], forest.wave[outside])]
-            wave = np.full(forest.channels, NONE)
+            first = outside[arrays.least_of(forest.of[outside], forest.wave[outside])]
+            wave = np.full(forest.channels, arrays.NONE)
             wave[forest.of[first]] = forest.wave[first]
             self._enter(~forest.entered & (forest.wave == wave[forest.of]), forest.hop + 1)
         return bool(len(outside) or busy.any())
@@ -364,7 +357,7 @@ class Hops:
     # --- messages
 
     def _send(
-        self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = NONE
+        self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = arrays.NONE
     ) -> None:
         """Send replies of a kind to pairs, from the pairs `by` of the same stripes."""
         self.forest.note(kind, by // self.forest.stripes, to // self.forest.stripes)
@@ -413,7 +406,7 @@ class Hops:
             rows.take(forest.alive[rows.to // forest.stripes]) for rows in others
         )
         told, changed = (forest.paths_of(one.by) for one in (acks, paths))
-        heard = distinct(np.r_[acks.to, drops.to, paths.to])
+        heard = arrays.distinct(np.r_[acks.to, drops.to, paths.to])
         before = forest.ancestors[heard]
         forest.parent[acks.to], forest.ancestors[acks.to], self._fails[acks.to] = acks.by, told, 0
         self.on_drop(drops)
@@ -429,8 +422,8 @@ class Hops:
         """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
         forest = self.forest
         # one that has left the sender, as the least node of a ring, asks already
-        asks = distinct(np.concatenate([one.pair for one in self._requests]))
-        lost = (forest.parent[drops.to] < 0) & (find_sorted(asks, drops.to) < 0)
+        asks = arrays.distinct(np.concatenate([one.pair for one in self._requests]))
+        lost = (forest.parent[drops.to] < 0) & (arrays.find_sorted(asks, drops.to) < 0)
         drops = drops.take(lost | (forest.parent[drops.to] == drops.by))
         forest.detach(drops.to)
         self.counts["orphans"] += len(drops)
@@ -452,7 +445,7 @@ class Hops:
         some = np.flatnonzero(found.any(axis=1))
         pairs, own, lists = pairs[some], own[some], lists[some]
         ring = np.arange(lists.shape[1]) <= found[some].argmax(axis=1)[:, None]
-        forest.ancestors[pairs] = np.where(ring, lists, NONE)
+        forest.ancestors[pairs] = np.where(ring, lists, arrays.NONE)
         least = np.where(ring, lists, np.iinfo(np.int32).max).min(axis=1) == own
         pairs = pairs[least]
         self._send(LEAVE, forest.parent[pairs], pairs)
@@ -488,7 +481,7 @@ class Hops:
         if self.spare:
             able |= ~is_below & seeks & self.spare.may_adopt(came)
         at, accepted = came.at[able], np.zeros(len(came), dtype=bool)
-        accepted[able] = index_in_run(at) < (forest.bound - forest.degree)[at]
+        accepted[able] = arrays.index_in_run(at) < (forest.bound - forest.degree)[at]
         forest.hold(came.pair[accepted], mine[accepted])
         self._reply(ACK, came.take(accepted))
         # 2. a full node answers as the policy says; one below the subscriber refuses
@@ -505,7 +498,7 @@ class Hops:
         """Let newcomers take the places of children at full nodes; return what goes on."""
         forest, full = self.forest, FullNodes(self.forest, asks.at)
         placed, lost, by = np.zeros(len(asks), dtype=bool), [asks.pair[:0]], [asks.at[:0]]
-        for some in turns(asks.at):
+        for some in arrays.turns(asks.at):
             turn = Turn(forest, full, asks, some)
             place = self.policy.choose(turn)
             placed[some] = takes = place >= 0
@@ -520,7 +513,7 @@ class Hops:
             lost, by = [*lost, others.pair], [*by, others.at]
         pair = np.concatenate(lost)
         at = forest.asked(pair, np.concatenate(by))
-        self._send(DROP, pair, at, self.spare.sibling(pair, at) if self.spare else NONE)
+        self._send(DROP, pair, at, self.spare.sibling(pair, at) if self.spare else arrays.NONE)
         return others.take(slice(0)) if self.spare else others
 
     # --- 4. refused requests
@@ -544,7 +537,7 @@ class Hops:
     def ask(self) -> None:
         """Let nodes whose hop has come ask for a parent: by route, a sibling, or by anycast."""
         pair = np.flatnonzero(self._due == self.forest.hop)
-        self._due[pair] = NONE
+        self._due[pair] = arrays.NONE
         pair = pair[: len(pair) * (self.forest.hop < MOST_HOPS)]
         whom, who = self._whom[pair], pair // self.forest.stripes
         by_route, direct, seeks = whom == _ROOTWARDS, whom >= 0, whom == _ANYBODY

@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    SortedTable,
-    distinct,
-    divided,
-    find_sorted,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import mixed_key
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
@@ -38,18 +31,18 @@ _VISITED = "visited"
 
 
 @dataclass
-class Routes(SortedTable):
+class Routes(arrays.SortedTable):
     """The next hops (positions) of nodes towards ids, by key (group, node, id).
 
     Where a route ends, the next hop is the node itself or NONE.
     """
 
-    next: np.ndarray = field(default_factory=whole_numbers)
+    next: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     @classmethod
     def of(cls, handed: Columns, size: int, width: int) -> Routes:
         """Return routes from the table :data:`ROUTES`, with `width` ids of each group."""
-        *parts, onward = (handed.get(name, whole_numbers()) for name in _ROUTE)
+        *parts, onward = (handed.get(name, arrays.whole_numbers()) for name in _ROUTE)
         routes = cls()
         routes.insert(mixed_key(parts, [size, width]), next=onward)
         return routes
@@ -57,7 +50,7 @@ class Routes(SortedTable):
     def onward(self, key: np.ndarray) -> np.ndarray:
         """Return the next hop of each key; NONE also if the key has none."""
         row = self.find(key)
-        return np.where(row < 0, NONE, self.next[row]) if len(self) else row
+        return np.where(row < 0, arrays.NONE, self.next[row]) if len(self) else row
 
 
 @dataclass(frozen=True)
@@ -77,11 +70,11 @@ class FindRoutes(BuilderProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Follow routes to the edge of the bucket."""
         if not superstep:
-            tables[_VISITED] = {"key": whole_numbers()}
+            tables[_VISITED] = {"key": arrays.whole_numbers()}
             return self._ask_for_routes(tables)
         if _NEXT in inbox:
             append(tables, ROUTES, {name: inbox[_NEXT][name] for name in _ROUTE})
-        visits = [whole_numbers()]
+        visits = [arrays.whole_numbers()]
         if _ASKS in inbox:
             group, at = (inbox[_ASKS][name][:, None] for name in ("group", AT))
             visits.append(self._key(group, at, np.arange(width_of(self._rules))).ravel())
@@ -95,8 +88,8 @@ class FindRoutes(BuilderProgram):
         round = self.round
         state = round.system.state_of(tables, np.arange(len(round.number)))
         begun = Channels(self._rules, state, self.period(tables, {}))
-        group, node = divided(begun.nodes.key, round.size)
-        asks = round.lives.alive[node] & (find_sorted(begun.played, group) >= 0)
+        group, node = arrays.divided(begun.nodes.key, round.size)
+        asks = round.lives.alive[node] & (arrays.find_sorted(begun.played, group) >= 0)
         return {_ASKS: {AT: node[asks], "group": group[asks]}} if asks.any() else {}
 
     def _follow(self, bucket: int, tables: Tables, visits: np.ndarray) -> Outbox:
@@ -105,10 +98,10 @@ class FindRoutes(BuilderProgram):
         every = np.arange(len(round.number))
         ids = ids_of(self._rules, self.period(Tables(), {}).keys(every))
         states = States.of_tables(round.facts.ring, first, tables)
-        seen, found, leaving = tables[_VISITED]["key"], list[Columns](), [whole_numbers()]
+        seen, found, leaving = tables[_VISITED]["key"], list[Columns](), [arrays.whole_numbers()]
         while len(visits):
-            visits = distinct(visits)
-            visits = visits[find_sorted(seen, visits) < 0]
+            visits = arrays.distinct(visits)
+            visits = visits[arrays.find_sorted(seen, visits) < 0]
             seen = np.sort(np.r_[seen, visits], kind="stable")
             group, at, stripe = self._parts(visits)
             keys = ids.take(group * width_of(self._rules) + stripe)
@@ -121,7 +114,7 @@ class FindRoutes(BuilderProgram):
             visits = key[inside]
         tables[_VISITED] = {"key": seen}
         told = concatenate(found)
-        group, at, stripe = self._parts(distinct(np.concatenate(leaving)))
+        group, at, stripe = self._parts(arrays.distinct(np.concatenate(leaving)))
         away = {_VISIT: {AT: at, "group": group, "stripe": stripe}} if len(at) else {}
         return {_NEXT: {AT: round.builders(told["group"]), **told}, **away}
 
@@ -131,5 +124,5 @@ class FindRoutes(BuilderProgram):
 
     def _parts(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the group, the node's position and the index of the id of visits (keys)."""
-        place, stripe = divided(key, width_of(self._rules))
-        return *divided(place, self.round.size), stripe
+        place, stripe = arrays.divided(key, width_of(self._rules))
+        return *arrays.divided(place, self.round.size), stripe

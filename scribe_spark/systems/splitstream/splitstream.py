@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import (
-    NONE,
-    divided,
-    find_sorted,
-    index_in_run,
-    rank_in_group,
-    run_starts,
-    whole_numbers,
-)
+from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import take
@@ -87,17 +79,17 @@ class SplitStream(GrownOverlays):
         """Return the stripes of publications: a group's sources take them in turn (L11)."""
         stripes = self.rules.stripes
         of_source = key_of([group, source], 1 + int(source.max(initial=0)))
-        way = of_source * stripes + rank_in_group(of_source) % stripes
+        way = of_source * stripes + arrays.rank_in_group(of_source) % stripes
         _, first, of = np.unique(way, return_index=True, return_inverse=True)
-        return (number + index_in_run(group[first])[of]) % stripes
+        return (number + arrays.index_in_run(group[first])[of]) % stripes
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the stripe down which each publication goes."""
         nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
         if not channels:
-            return {name: whole_numbers() for name in ("publication", "node", "peer")}
-        row, stripe = find_sorted(channels["group"], overlays.of), overlays.tree
-        root = np.where(row < 0, NONE, channels["root"][row, stripe].astype(np.int64))
+            return {name: arrays.whole_numbers() for name in ("publication", "node", "peer")}
+        row, stripe = arrays.find_sorted(channels["group"], overlays.of), overlays.tree
+        root = np.where(row < 0, arrays.NONE, channels["root"][row, stripe].astype(np.int64))
         rows = {"group": nodes["group"], "row": np.arange(len(nodes["node"]))}
         each = overlays.each_publication(rows)
         publication, at = each["publication"], each["row"]
@@ -111,7 +103,7 @@ class SplitStream(GrownOverlays):
         ``waiting`` are the stripes without a parent, of which the node is not the root.
         """
         of = ChannelNodes.from_state(state, NODES, size := len(network.ring))
-        group, node = divided(of.key, size)
+        group, node = arrays.divided(of.key, size)
         above, spare_above = of.above(size), of.find(group * size + of.spare_parent)
         waits = (of.parent < 0) & ~of.hold_roots(state[CHANNELS], size)[:, : self.rules.stripes]
         counts = (
@@ -138,8 +130,8 @@ class SplitStream(GrownOverlays):
         stripes, children = np.diff(first, append=len(inner)), np.add.reduceat(children, first)
         worth = np.where(stripes > 4, 0, stripes)
         node = node[np.lexsort((-children, -worth, node // len(network.ring)))]
-        node = node[run_starts(node // len(network.ring))]
-        down, up = (find_sorted(node, end) >= 0 for end in (above, below))
+        node = node[arrays.run_starts(node // len(network.ring))]
+        down, up = (arrays.find_sorted(node, end) >= 0 for end in (above, below))
         return {
             "group": np.r_[nodes["group"][row[up]], nodes["group"][row[down]]],
             "parent": np.r_[ends[1][up], ends[0][down]],
