@@ -136,10 +136,7 @@ NETWORK = Measure(
             "network",
             "IV.A",
             {
-                "topology.core_delay.mean": (
-                    "ms",
-                    "Mean delay of a directed link between two routers.",
-                )
+                "topology.core_delay.mean": ("ms", _CORE_DELAY),
             },
         ),
         Metric(
