@@ -187,7 +187,10 @@ class _OnLostLinks(Lost):
 def _write_times(
     begun: Begun, at_us: np.ndarray, nodes: int, deliveries: str, tables: Tables
 ) -> None:
-    """Write the times and hops of first copies into the table of deliveries."""
+    """Write the times and hops of first copies into the table of deliveries.
+
+    A delivery without a copy in this round stays: its node got the publication in another way.
+    """
     came = tables.pop(ARRIVALS)
     if not tables.has_rows(deliveries):
         return
@@ -212,7 +215,10 @@ def _write_all(
     recoded: bool,
     tables: Tables,
 ) -> None:
-    """Write the tables of deliveries and of copies of all publications."""
+    """Write the tables of deliveries and of copies of all publications.
+
+    Hops and times of copies count from the source, those of deliveries from the root.
+    """
     came = tables.pop(ARRIVALS)
     came = take(came, came["room"] % ROOMS != 1)
     # 1. a node's first copy, of all trees
@@ -233,9 +239,11 @@ def _write_all(
     sent = tables.pop(COPIES)
     p = sent["publication"]
     first = arrays.find_sorted(key, key_of([p, sent["node"]], nodes))
-    same = came["room"][first] == sent["room"], came["sender"][first] == sent["sender"]
-    is_first = (first >= 0) & same[0] & same[1]
-    if recoded:
+    is_first = first >= 0
+    there = np.flatnonzero(is_first)  # none if all copies to the nodes of this bucket are lost
+    for name in ("room", "sender"):
+        is_first[there] &= came[name][first[there]] == sent[name][there]
+    if recoded:  # copies have numbers of their senders, so the clock says which ones are first
         is_first = sent["first"]
     if "lost" in sent:
         is_first &= ~sent["lost"]

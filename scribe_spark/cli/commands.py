@@ -1,4 +1,7 @@
-"""The commands: each reads its flags and its file, then makes one call."""
+"""The commands: each reads its flags and its file, then makes one call.
+
+Functions import Spark, pandas and numpy, so that ``--help`` and bad input do not wait for these.
+"""
 
 from __future__ import annotations
 

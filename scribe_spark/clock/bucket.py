@@ -43,7 +43,7 @@ from scribe_spark.engine.program import AT, Tables
 
 
 class Slots:
-    """The neighbours of places (nodes in rooms), in arrays (places, slots); a slot has one or none.
+    """The neighbours of places (nodes in rooms) in arrays (places, slots); a slot may be free.
 
     What a node knows of its neighbours are `flags`, by name; a new neighbour has 0.
     """

@@ -201,7 +201,7 @@ class BandwidthConfig(Section):
         return units.parse_size(self.idontwant_size) if self.has_sizes else 0
 
     def in_words(self, alone: bool = False) -> str:
-        """Return a description of sizes and shared links for reports."""
+        """Return a description of sizes and links; publications that are `alone` share no links."""
         if not self.has_sizes:
             return "messages without a size"
         if alone:

@@ -72,7 +72,10 @@ Quorum = Annotated[str, section.TakenAs("share"), BeforeValidator(_quorum)]
 
 
 class CoverageConfig(section.Section):
-    """The questions about publications: which share arrives in time, and which nodes answer."""
+    """The questions about publications: which share arrives in time, and which nodes answer.
+
+    Rules: docs/rules.md, X1 to X6.
+    """
 
     about: ClassVar[str] = (
         "Questions about publications: how many expected receivers have them within a time, by "

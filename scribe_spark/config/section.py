@@ -467,10 +467,17 @@ class Section(BaseModel):
         """Refuse settings that do not fit to the config of a run or world that plays the system."""
 
     def check_groups(self, config: Any, groups: int, memberships: int, members: str | None) -> None:
-        """Refuse more groups, or more members of all groups, than the system can number."""
+        """Refuse more groups, or more members of all groups, than the system can number.
+
+        `members` is the path of the table from which the groups come, or None.
+        """
 
     def check_network(self, source: str, routers: int, has_rates: bool) -> None:
-        """Refuse settings that do not fit to the network of a run or world."""
+        """Refuse settings that do not fit to the network of a run or world.
+
+        The network has so many routers from a `source` (generated, or a kind of file); `has_rates`
+        is True if the rates of its links are known.
+        """
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values, which are checked again."""

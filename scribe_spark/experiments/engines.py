@@ -91,7 +91,11 @@ def buckets_of(config: WorldConfig, spark: SparkSession, engine: str = "auto") -
 
 
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
-    """Return the number of buckets for some nodes, all cores, and a machine's memory (bytes)."""
+    """Return the number of buckets for some nodes, all cores, and a machine's memory (bytes).
+
+    It is one, unless a bucket for each core is faster, or the nodes do not fit into one bucket.
+    Then the nodes of as many buckets as are played at a time fit into memory.
+    """
     room = _SHARE * memory
     is_faster = cores > 1 and costs.floor + costs.each * nodes / cores < costs.one * nodes
     if nodes * costs.bytes <= room and not is_faster:

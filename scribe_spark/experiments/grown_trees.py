@@ -374,7 +374,7 @@ class RoundsOfRun(Rounds):
 
     @property
     def plays_silent(self) -> bool:
-        return False
+        return False  # the world plays Scribe only
 
     @property
     def joined(self) -> DataFrame:

@@ -67,7 +67,10 @@ class Run:
         self.close()
 
     def table(self, name: str) -> DataFrame:
-        """Return a table of the run, for example ``deliveries``."""
+        """Return a table of the run, for example ``deliveries``.
+
+        docs/tables.md lists all tables with their columns and units.
+        """
         with self._folder() as folder:
             return folder.read_table(name)
 

@@ -71,7 +71,9 @@ class ReadsTables(Protocol):
 class RunTables:
     """The saved tables of a run with its size and systems; measures read them."""
 
-    tables: Mapping[str, DataFrame]  # by name, see `schemas`
+    #: Tables by name (docs/tables.md).  ``extra_joins`` and ``overloaded`` exist only in runs with
+    #: variants; ``copies``, ``system_state`` and ``control`` only with systems that report them.
+    tables: Mapping[str, DataFrame]
     systems: tuple[System, ...]
     nodes: int  # N
     b: int  # Pastry's digits are base 2**b

@@ -119,10 +119,7 @@ NETWORK = measure.Measure(
             "network",
             "IV.A",
             {
-                "topology.core_delay.mean": (
-                    "ms",
-                    "Mean delay of a directed link between two routers.",
-                )
+                "topology.core_delay.mean": ("ms", _CORE_DELAY),
             },
         ),
         measure.Metric(

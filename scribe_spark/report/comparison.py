@@ -334,7 +334,7 @@ def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> 
 
 
 def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
-    """Return the height of a curve at each `x`, which contain all values of the curve."""
+    """Return the height of a curve at each `x`; `x` contains all values of the curve."""
     if cumulative:
         return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
     heights = np.zeros(len(x))

@@ -84,8 +84,8 @@ def ring_picture(
         drawing.marks("node", *np.transpose([*at.values()]))
         keys.append(("node", "node"))
         for (words, some), colour in zip((marked or {}).items(), cycle(_COLOURS), strict=False):
-            places = np.transpose([at[node] for node in some])
-            drawing.marks("member", *places, width=5.2, facecolor=colour)
+            places = np.reshape([at[node] for node in some], (-1, 2))  # perhaps none
+            drawing.marks("member", *places.T, width=5.2, facecolor=colour)
             keys.append((colour, words))
         if key is not None:
             drawing.marks("key", *_point(key % 2**64 / 2.0**64))

@@ -299,8 +299,8 @@ def _by_class(by_class: pd.DataFrame, direction: str) -> pd.DataFrame:
             "most": payload["max"],
         }
     ).reset_index()
-    rank = {name: place for place, name in enumerate(in_order(bars["system"]))}
-    return bars.sort_values(["system", "part"], key=lambda of: of.map(rank).fillna(of))
+    rank = bars["system"].map(in_order(bars["system"]).index)
+    return bars.iloc[np.lexsort((bars["part"], rank))]
 
 
 def _bars(direction: str, does: str, bars: pd.DataFrame) -> PageFigure:
@@ -317,7 +317,8 @@ def _bars(direction: str, does: str, bars: pd.DataFrame) -> PageFigure:
         f"{of.most}."
         for label, of in zip(labels, texts.itertuples(), strict=True)
     )
-    colours = [system_styles([system])[system]["color"] for system in bars["system"]]
+    styles = system_styles(bars["system"])
+    colours = [styles[system]["color"] for system in bars["system"]]
     gaps = (bars["system"] != bars["system"].shift()).cumsum().to_numpy() - 1
     at = np.arange(len(bars)) * _ROW + gaps * _GAP * has_parts
     mean, p95 = (bars["payload"] + bars["control"]).to_numpy(), bars["p95"].to_numpy()

@@ -57,7 +57,8 @@ class Hosts:
     ) -> NodeRates:
         """Return the rates of nodes (numbers) at routers (indices).
 
-        The first counts that has a rate: class, nodes file, setting (0: none), router.
+        The first rate counts: of the class, the nodes file, the setting (`up`, `down` in bit/s; 0:
+        none), or the router.
         """
         ups, downs = (
             rate if rate or of_routers is None else of_routers[routers]

@@ -43,7 +43,8 @@ class Flows:
     def bandwidth(self, child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the bandwidths (bit/s) and hops that children would have from parents: rule E5.
 
-        A child's own flow, if it has one, goes over the route. Without links, it is infinite.
+        A child's own flow, if it has one, goes over the route. The bandwidth of a route without
+        links is infinite.
         """
         found, hops = np.empty(len(child)), np.empty(len(child), dtype=np.int64)
         for first in range(0, len(child), _ROUTES):

@@ -41,6 +41,8 @@ def _check_hops(routers: np.ndarray, ends: np.ndarray, hop_us: int) -> None:
     """Refuse a network of equal links whose longest routes take too long."""
     src, dst = (index_sorted(routers, end) for end in ends.T)
     graph = csr_array((np.ones(len(src)), (src, dst)), shape=(len(routers), len(routers)))
+    # No route is longer than two routes from one router.  So all routes take less than 2**32
+    # microseconds, which kernels can store, if those from this router are not refused.
     one_end = int(_hops(graph, 0).argmax())
     dijkstra.refuse_long(routers, np.array([one_end]), _hops(graph, one_end)[None] * hop_us)
 

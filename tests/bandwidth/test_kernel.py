@@ -17,6 +17,7 @@ from seeds import seeds
 from scribe_spark import experiments
 from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.queues import Calendar
+from scribe_spark.bandwidth.rounds import Begun, _write_all
 from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_in_few_tasks, play_windows
 from scribe_spark.config import Execution, RunConfig
@@ -377,6 +378,18 @@ BETWEEN = np.array(
     [[90, 112, 94, 76, 58], [112, 72, 94, 76, 58], [94, 94, 54, 76, 58], [76, 76, 76, 40, 58],
      [58, 58, 58, 58, 40]]
 )  # fmt: skip
+
+
+def test_a_bucket_writes_its_copies_if_all_are_lost():
+    one = np.array([1])
+    begun = Begun(0 * one, 0 * one, 0 * one, 0 * one, 0 * one, 0 * one, 0 * one, 0 * one, one)
+    none, names = np.empty(0, dtype=np.int64), ("publication", "room", "node", "sender", "hops")
+    copy = {**dict.fromkeys(names, 0 * one), "node": one, "sent_us": one, "first": one < 0}
+    tables = Tables.of({ARRIVALS: dict.fromkeys((*names, "at_us"), none), COPIES: copy})
+    _write_all(begun, 0 * one, 2, ("copies", "deliveries"), False, tables)
+    assert tables["copies"]["to"].tolist() == [1]
+    assert tables["copies"]["first"].tolist() == [False]
+    assert not len(tables["deliveries"]["node"])
 
 
 def test_idontwant_saves_in_the_published_setting():
