@@ -76,21 +76,45 @@ class Multicast:
     Each group gets one message, or several in a run with a schedule (`scheduled`).  A table is a
     DataFrame of Spark, `Batches` (Arrow batches), or a function without arguments that returns one
     of these; delays are in microseconds.
+
+    Attributes
+    ----------
+    system : str
+        The name of the system: ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
+    tree_edges : DataFrame, Batches, callable or None
+        One row for each copy from node to node: ``group, parent, child, parent_router,
+        child_router``.  Other columns are ignored.  None if copies form no trees.
+    delivered : DataFrame, Batches or callable
+        One row for each member but the source: ``group, node, hops, delay_us``.
+    merged : bool
+        True if routers duplicate packets: the routes of a group's edges, all from one source, are
+        merged, each link carries one packet per group, and nodes keep no children tables.
+    copies : DataFrame, Batches, callable or None
+        One row for each copy of a system whose copies form no trees: ``group, sender, receiver,
+        sender_router, receiver_router, kind, hop, sent_us, first``.
+    state : DataFrame, Batches, callable or None
+        The number of entries that nodes keep: ``group, node, kind, entries``.  None for a tree
+        whose nodes keep only their children.
+    control : DataFrame, Batches, callable or None
+        The number of control messages while members join: ``group, sender, receiver,
+        sender_router, receiver_router, kind, messages``.  None if joining is not modelled, or
+        follows from the trees (`System.joins_by_edges`).
+    picture : DataFrame, Batches, callable or None
+        The edges of the system's picture, of one group: ``group, parent, child, parent_router,
+        child_router, rank, value``.  None without a picture (`System.picture`).
+    scheduled : bool
+        True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
+        systems with trees have `copies`, too.
     """
 
     system: str
-    tree_edges: Made | None  # :data:`EDGES`; None if copies form no trees
-    delivered: Made  # :data:`DELIVERIES`
-    #: True if routers duplicate packets: the routes of a group's edges, all from one source, are
-    #: merged, each link carries one packet per group, and nodes keep no children tables.
+    tree_edges: Made | None
+    delivered: Made
     merged: bool = False
-    copies: Made | None = None  # :data:`COPIES`; None for trees
-    state: Made | None = None  # :data:`STATE`; None for a tree whose nodes keep only children
-    #: :data:`CONTROL`; None if joining is not modelled, or follows from `System.joins_by_edges`.
+    copies: Made | None = None
+    state: Made | None = None
     control: Made | None = None
-    picture: Made | None = None  # :data:`PICTURE`
-    #: True in a run with a schedule: `delivered` and `copies` have a column ``publication``, and
-    #: systems with trees have `copies`, too.
+    picture: Made | None = None
     scheduled: bool = False
 
     @cached_property

@@ -69,22 +69,44 @@ class ReadsTables(Protocol):
 
 @dataclass(frozen=True)
 class RunTables:
-    """The saved tables of a run with its size and systems; measures read them."""
+    """The saved tables of a run with its size and systems; measures read them.
 
-    #: Tables by name (docs/tables.md).  ``extra_joins`` and ``overloaded`` exist only in runs with
-    #: variants; ``copies``, ``system_state`` and ``control`` only with systems that report them.
+    Attributes
+    ----------
+    tables : mapping of str to DataFrame
+        Tables by name (see `schemas`).  ``extra_joins`` and ``overloaded`` exist only in runs with
+        variants; ``copies``, ``system_state`` and ``control`` only with systems that report them.
+    systems : tuple of System
+        The multicast systems of the run.
+    nodes : int
+        N, the number of nodes.
+    b : int
+        Pastry's digits are base 2**b.
+    underlay : Underlay
+        Routes between routers.
+    seed : int
+        The seed of random draws in measures.
+    config : RunConfig, optional
+        The config of the run, which may affect systems.
+    buckets : int
+        The number of buckets in which kernels count.
+    saved : SavedTables, optional
+        The same tables in the folder of the run, which kernels and the driver read without Spark's
+        SQL where that is possible.
+    asked : Asked, optional
+        The questions about coverage.
+    """
+
     tables: Mapping[str, DataFrame]
     systems: tuple[System, ...]
-    nodes: int  # N
-    b: int  # Pastry's digits are base 2**b
+    nodes: int
+    b: int
     underlay: Underlay | None = None
     seed: int = 0
     config: RunConfig | None = None
-    buckets: int = 1  # the number of buckets in which kernels count
-    #: The same tables in the folder of the run, which kernels and the driver read without Spark's
-    #: SQL where that is possible.
+    buckets: int = 1
     saved: ReadsTables | None = None
-    asked: Asked | None = None  # the questions about coverage
+    asked: Asked | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
@@ -115,13 +137,23 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Found:
-    """The histograms and collected results from which metrics are computed, on the driver."""
+    """The histograms and collected results from which metrics are computed, on the driver.
+
+    Attributes
+    ----------
+    size : Size
+    b : int
+        Pastry's digits are base 2**b; 0 in a round, whose measures do not need it.
+    histograms : mapping
+        (system, measure) -> Histogram; missing if there are no values.
+    collected : mapping of str to Any
+        The name of a measure -> the result of its ``collect``.
+    """
 
     size: Size
-    b: int = 0  # Pastry's digits are base 2**b; 0 in a round
-    #: (system, measure) -> Histogram; missing if there are no values.
+    b: int = 0
     histograms: Mapping[tuple[str, str], Histogram] = field(default_factory=dict)
-    collected: Mapping[str, Any] = field(default_factory=dict)  # by the name of the measure
+    collected: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: The function of a metric; it takes `Found`, and for a system's metric also the system's name.

@@ -83,21 +83,38 @@ WEIGHT_DECIMALS = 6
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A router graph on the driver; its size depends on the number of routers, not on the nodes."""
+    """A router graph on the driver; its size depends on the number of routers, not on the nodes.
 
-    #: ``id`` (int64), ``kind`` (``transit``, ``stub`` or None), ``domain`` (Int64, NA if unknown),
-    #: ``x``, ``y`` (float64, NaN if unknown), ascending by id.
+    Attributes
+    ----------
+    vertices : pandas.DataFrame, shape (R, 5)
+        ``id`` (int64), ``kind`` (``transit``, ``stub`` or None), ``domain`` (Int64, NA if unknown),
+        ``x``, ``y`` (float64, NaN if unknown), ascending by id.
+    edges : pandas.DataFrame, shape (links, 4 or 5)
+        ``src``, ``dst`` (int64), ``delay_ms`` (float64, milliseconds, whole microseconds),
+        ``weight`` (float64, for the choice of routes) and perhaps ``rate`` (float64, bits per
+        second), one row per direction, ascending by (src, dst).
+    source : str
+        The origin of the graph, for messages.
+    hosts : Hosts
+        Shares, rates and regions of the nodes at the routers.
+    losses : DataFrame or None
+        ``src, dst, loss``: the share of packets that a link loses and, from a router to itself,
+        that is lost between two of its nodes; None if no packets are lost.
+    notes : tuple of str
+        Lines about assumptions that were made, for the user.
+    pairs : PairDelay or None
+        The distribution of delays of pairs of nodes, in a network without links: each node is its
+        own router.
+    """
+
     vertices: pd.DataFrame
-    #: ``src``, ``dst`` (int64), ``delay_ms`` (whole microseconds), ``weight`` (for the choice of
-    #: routes) and perhaps ``rate`` (bit/s), one row per direction, ascending by (src, dst).
     edges: pd.DataFrame
-    source: str = "graph"  # for messages
+    source: str = "graph"
     hosts: Hosts = NO_HOSTS
-    #: ``src, dst, loss``: the share of packets that a link loses and, from a router to itself,
-    #: that is lost between two of its nodes.
     losses: pd.DataFrame | None = None
-    notes: tuple[str, ...] = ()  # lines about assumptions, for the user
-    pairs: PairDelay | None = None  # a network without links: each node is its own router
+    notes: tuple[str, ...] = ()
+    pairs: PairDelay | None = None
 
 
 def router_frame(ids: Any, kind: Any = None, domain: Any = None, x: Any = np.nan, y: Any = np.nan):
