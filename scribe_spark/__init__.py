@@ -128,7 +128,7 @@ def run(
         terminal, else lines on stderr.
     application : callable, optional
         ``application(nodes)`` returns your own Scribe application
-        (`scribe_spark.systems.scribe.upcalls.Application`) for a number of nodes.  It must be
+        (`scribe_spark.systems.scribe.upcalls.ScribeApplication`) for a number of nodes.  It must be
         picklable.
 
     Returns

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from scribe_spark import Simulation, session
 from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
-from scribe_spark.systems.scribe.upcalls import Application, Calls
+from scribe_spark.systems.scribe.upcalls import Calls, ScribeApplication
 from scribe_spark.underlay.protocol import node_delays
 
 ORIGINS = 100
@@ -38,14 +38,14 @@ REFERENCE = {
 }
 
 
-class Chosen(Application):
+class Chosen(ScribeApplication):
     """Members that accept: an array of numbers of nodes, for each number of an anycast."""
 
     def __init__(self, chosen: np.ndarray, nodes: int) -> None:
         self._chosen = chosen
 
     def accept(self, calls: Calls, asked) -> np.ndarray:
-        """See `Application.accept`."""
+        """See `ScribeApplication.accept`."""
         return (self._chosen[asked["number"]] == asked["node"][:, None]).any(axis=1)
 
 

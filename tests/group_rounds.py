@@ -38,7 +38,7 @@ from scribe_spark.systems.scribe.scribe import (
     RoundOfGroups,
 )
 from scribe_spark.systems.scribe.state import PARTS, STATE_TABLES, ScribeState
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.underlay.protocol import Kernel
 
 #: Tables with a row for every JOIN, delivery and so on, and counts.
@@ -53,12 +53,12 @@ _TAKEN = (
 class Kept:
     """One application for the only bucket, in place of `Applications`."""
 
-    application: Application
+    application: ScribeApplication
 
-    def of(self, tables: Tables) -> Application:
+    def of(self, tables: Tables) -> ScribeApplication:
         return self.application
 
-    def put_back(self, application: Application, tables: Tables) -> None: ...
+    def put_back(self, application: ScribeApplication, tables: Tables) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ScribeResult:
         return PublicationResults.sum_of(self.tables.get(DUE, {}))
 
 
-def application_of(rules: ScribeConfig, nodes: int) -> Application | None:
+def application_of(rules: ScribeConfig, nodes: int) -> ScribeApplication | None:
     """Return the application for the rules; None for best effort."""
     return Reliable(rules.buffer, nodes) if rules.reliable else None
 
@@ -202,7 +202,7 @@ def play_round(
     overlay: OverlayState,
     state: ScribeState,
     given: RoundInputs,
-    application: Application | None = None,
+    application: ScribeApplication | None = None,
 ) -> tuple[RoundResult, ScribeResult]:
     """Play one round on one bucket; writes into `overlay` and `state`."""
     kept = None if application is None else Kept(application)

@@ -56,7 +56,7 @@ from scribe_spark.systems.scribe.root import MADE
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
 from scribe_spark.systems.scribe.sources import FATES, SentPublications
 from scribe_spark.systems.scribe.state import CAUSES, ScribeState
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 #: What all rounds leave besides: counts of groups, and all trees.
 MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
@@ -90,7 +90,7 @@ class World:
     groups: Groups
     overlay: OverlayState
     state: ScribeState
-    application: Application | None = None
+    application: ScribeApplication | None = None
     results: list[ScribeResult] = field(default_factory=list)
     traffic: Traffic | None = None
     lan_us: int | None = None

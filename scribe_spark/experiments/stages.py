@@ -30,7 +30,7 @@ from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.registry import System, systems_of_run
 from scribe_spark.systems.scribe import groups as scribe_groups
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.topology.checks import MOST_ROUTERS, link_rates, refuse_network
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.kinds import jitter_of
@@ -43,7 +43,7 @@ from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds.save import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
-MakeApplication = Callable[[int], Application]
+MakeApplication = Callable[[int], ScribeApplication]
 
 
 def on_driver(table: DataFrame | pa.Table) -> pa.Table:

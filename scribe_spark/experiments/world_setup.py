@@ -37,7 +37,7 @@ from scribe_spark.systems.registry import (
 from scribe_spark.systems.scribe.groups import limits_by_number, read_capacities
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.worlds.events import check_world, extent_of, world_events
 from scribe_spark.worlds.groups import RIGHTS, group_keys, world_groups
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
@@ -123,7 +123,7 @@ def _with_application(
         if scribe.rules.reliable:
             remedy = "is an application itself; your application needs best-effort delivery"
             raise InputError("delivery", config.scribe.delivery, remedy)
-        if not isinstance(application(config.overlay.nodes), Application):
+        if not isinstance(application(config.overlay.nodes), ScribeApplication):
             remedy = "must be an application of Scribe (systems.scribe.upcalls), which is played"
             raise InputError("application", getattr(application, "__name__", "made"), remedy)
         systems[SCRIBE] = replace(scribe, application=application)

@@ -40,7 +40,7 @@ from scribe_spark.worlds.save import Start
 from scribe_spark.worlds.world_state import Protocols, WorldState
 
 #: Makes the application of anycasts for a number of nodes.
-Application = Callable[[int], upcalls.Application]
+MakeApplication = Callable[[int], upcalls.ScribeApplication]
 
 #: The time limit in seconds of a job of rounds whose tasks cannot report rounds to the driver.
 _UNHEARD = 1.0
@@ -72,7 +72,7 @@ class _Driver:
         return self._ask(route, "routes")
 
     def anycast(
-        self, number: int, messages: pa.Table, application: Application | None
+        self, number: int, messages: pa.Table, application: MakeApplication | None
     ) -> DataFrame:
         """Send anycasts ``group, node, number`` after a round: `schemas.ANYCASTS`."""
         return self._ask(lambda state: state.anycast(number, messages, application), "anycasts")

@@ -26,7 +26,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.systems.registry import SCRIBE
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds import drivers, played, save, views, world_state
 
@@ -486,7 +486,7 @@ class World:
         return self._driver.route(messages.select("node", "key_hi", "key_lo").toArrow())
 
     def anycast(
-        self, messages: DataFrame, application: Callable[[int], Application] | None = None
+        self, messages: DataFrame, application: Callable[[int], ScribeApplication] | None = None
     ) -> DataFrame:
         """Send each message to one member of its group that accepts it, by the present trees.
 

@@ -29,7 +29,7 @@ from scribe_spark.systems.reference_tree.live import LiveTree, find_live_tree, l
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.live import LiveScribe
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds import live_systems, save, traffic
 from scribe_spark.worlds.played import EventsByRound, Played
@@ -220,7 +220,10 @@ class WorldState:
         return PlayedRound(result, measures | played.measures, played.tables(), played.multicasts)
 
     def anycast(
-        self, number: int, messages: pa.Table, application: Callable[[int], Application] | None
+        self,
+        number: int,
+        messages: pa.Table,
+        application: Callable[[int], ScribeApplication] | None,
     ) -> pa.Table:
         """Send anycasts through the trees that the round `number` left; see `World.anycast`."""
         live, groups, systems = self._protocols.groups, self._groups, self._protocols.systems

@@ -19,7 +19,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.progress import Silent
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import Simulation
-from scribe_spark.systems.scribe.upcalls import Application, Emitted
+from scribe_spark.systems.scribe.upcalls import Emitted, ScribeApplication
 from scribe_spark.worlds.system_tables import deliveries, other_tables, tree_edges
 from scribe_spark.worlds.world import World
 
@@ -315,7 +315,7 @@ def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path):
 def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
     """Half of the children get nothing: the members below are not reached."""
 
-    class Half(Application):
+    class Half(ScribeApplication):
         def __init__(self, nodes: int) -> None:
             self.nodes = nodes
 

@@ -26,7 +26,7 @@ from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Lives
 from scribe_spark.systems.scribe import anycast
 from scribe_spark.systems.scribe.trees import settled_environment, settled_round
-from scribe_spark.systems.scribe.upcalls import CAUSES, Application
+from scribe_spark.systems.scribe.upcalls import CAUSES, ScribeApplication
 
 SLOW = pytest.mark.slow
 
@@ -44,7 +44,7 @@ class _Routes:
 
 
 @dataclass(frozen=True)
-class _Asks(Application):
+class _Asks(ScribeApplication):
     """Some members accept; their numbers."""
 
     accepts: frozenset[int]
@@ -111,7 +111,7 @@ def test_long_walks_go_on_in_a_further_play_and_too_long_ones_are_refused(monkey
 # --- on Spark
 
 
-class Few(Application):
+class Few(ScribeApplication):
     """Of the members of a group, those with a number that seven divides accept."""
 
     def __init__(self, nodes: int) -> None:

@@ -10,13 +10,13 @@ from oracle.scribe_living.world import differences
 
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.systems.scribe import upcalls
-from scribe_spark.systems.scribe.upcalls import NOTHING, Application, Calls, Emitted
+from scribe_spark.systems.scribe.upcalls import NOTHING, Calls, Emitted, ScribeApplication
 from tools.package_size import lines_of
 
 HERE = Path(upcalls.__file__).parent
 
 
-def played(seed: int, application: type[Application], **given) -> World:
+def played(seed: int, application: type[ScribeApplication], **given) -> World:
     """The kernels alone play a world with an application."""
     case = replace(random_world(seed, **given), buffer=None)
     world = world_of(case)
@@ -44,7 +44,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
     assert lines_of(HERE / "reliable.py")["code"] <= 160
 
 
-class Half(Application):
+class Half(ScribeApplication):
     """Messages go to children with even positions alone; JOINs that repair carry 7."""
 
     def __init__(self, nodes: int) -> None:
@@ -78,7 +78,7 @@ def test_upcalls_may_change_what_is_sent() -> None:
 def test_an_application_without_rules_is_best_effort() -> None:
     case = replace(random_world(7, most=40, rounds=14), buffer=None)
     plain, with_upcalls = world_of(case), world_of(case)
-    with_upcalls.application = Application()
+    with_upcalls.application = ScribeApplication()
     for number in range(case.rounds):
         events = events_of(plain, number)
         assert differences(plain.play(number, events), with_upcalls.play(number, events)) == []

@@ -19,7 +19,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation
 from scribe_spark.runtime import settings
 from scribe_spark.systems.registry import all_systems, living_systems
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 
@@ -86,10 +86,10 @@ PLAIN = ("perfect", "root", "best-effort", "")
 EVENTFUL = ("perfect", "root", "best-effort", "events")
 
 
-def own_application() -> type[Application]:
+def own_application() -> type[ScribeApplication]:
     """An application of one's own, which executors get as it is: it does what Scribe does."""
 
-    class Own(Application):
+    class Own(ScribeApplication):
         def __init__(self, nodes: int) -> None:
             del nodes
 
@@ -230,7 +230,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(
 
 
 def metrics_of(
-    spark: Any, config: RunConfig, out: str, application: type[Application] | None
+    spark: Any, config: RunConfig, out: str, application: type[ScribeApplication] | None
 ) -> Mapping[str, Any]:
     """The metrics of a run."""
     how = Execution(out=str(Path(out).resolve()), engine="tasks")

@@ -13,7 +13,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation, run_world
 from scribe_spark.measures.multicasts import BASELINES, multicast_units
 from scribe_spark.systems.registry import SCRIBE
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 MULTICAST_MEASURES = multicast_units(SCRIBE, BASELINES)
 
@@ -73,7 +73,7 @@ def test_a_round_is_measured_as_a_run(spark, tmp_path, source, measured_in):
 
 def test_an_application_of_ones_own_delivers_itself(simulation):
     with pytest.raises(InputError, match="delivery = 'reliable': is an application itself"):
-        experiments.make_world(simulation, CONFIG, application=Application)
+        experiments.make_world(simulation, CONFIG, application=ScribeApplication)
 
 
 def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:

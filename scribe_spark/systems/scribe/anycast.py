@@ -35,7 +35,7 @@ from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.scribe.program import RoundProgram, calls_of
 from scribe_spark.systems.scribe.scribe import Scribe
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 #: The kind of the message.
 ANYCAST = "ANYCAST"
@@ -171,7 +171,7 @@ class Anycast(RoundProgram):
             **{"node": node[asks[AT]], "origin": node[asks["origin"]]},
         }
         applications = self.round.applications
-        application = Application() if applications is None else applications.of(tables)
+        application = ScribeApplication() if applications is None else applications.of(tables)
         calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
         accepts[accepts] = application.accept(calls, asked)
         return accepts

@@ -52,7 +52,7 @@ class LiveScribe(system.SystemOnBuckets):
 
     rules: ScribeConfig
     trees: TreesConfig
-    application: Callable[[int], upcalls.Application] | None = None
+    application: Callable[[int], upcalls.ScribeApplication] | None = None
 
     kept_in_buckets: ClassVar[Mapping[str, int]] = {}
     kept: ClassVar[tuple[str, ...]] = ()
@@ -142,7 +142,7 @@ class LiveScribe(system.SystemOnBuckets):
         number: int,
         groups: Groups,
         lan_us: int,
-        application: Callable[[int], upcalls.Application] | None = None,
+        application: Callable[[int], upcalls.ScribeApplication] | None = None,
     ) -> scribe.RoundOfGroups:
         """Return parameters for programs that change nothing after a round."""
         make = application or self.application

@@ -24,7 +24,7 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.packing import Columns, Lent, overlay
-from scribe_spark.systems.scribe.upcalls import Application, Calls
+from scribe_spark.systems.scribe.upcalls import Calls, ScribeApplication
 
 _NODE = ("group", "node")
 
@@ -37,7 +37,7 @@ class AtNodes(SortedTable):
     ring: np.ndarray = field(default_factory=whole_numbers)
 
 
-class Remembering(Application):
+class Remembering(ScribeApplication):
     """An application with memory; new rows of its tables have NONE in all columns.
 
     `at_nodes`, a table by (group, node), and `at_edges`, one by (group, node, child), are empty at

@@ -22,7 +22,7 @@ from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
 from scribe_spark.rounds.player import Between, Environment, Sizes
 from scribe_spark.systems.scribe.state import NOTHING, ScribeState
-from scribe_spark.systems.scribe.upcalls import Application
+from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
@@ -159,7 +159,7 @@ class Scribe:
         return self.round.applications is None
 
     @functools.cached_property
-    def application(self) -> Application:
+    def application(self) -> ScribeApplication:
         """The application of the bucket's nodes."""
         assert self.round.applications is not None
         return self.round.applications.of(self.tables)

@@ -149,7 +149,9 @@ class Trees:
         return views.read_view(self.engine.tables.batches(table), self.names, schema, make)
 
     def anycast(
-        self, messages: DataFrame, application: Callable[[int], upcalls.Application] | None = None
+        self,
+        messages: DataFrame,
+        application: Callable[[int], upcalls.ScribeApplication] | None = None,
     ) -> DataFrame:
         """Send anycasts through the trees; see `worlds.World.anycast`."""
         ring, groups = self.overlay.ring.facts.ring, self.round.groups

@@ -103,7 +103,7 @@ class Emitted:
         )
 
 
-class Application(WorldApplication):
+class ScribeApplication(WorldApplication):
     """The interface of applications of Scribe; this base class delivers with best effort.
 
     It forwards messages unchanged, adds nothing to JOINs, and delivers every message to members.
