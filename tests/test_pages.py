@@ -156,7 +156,7 @@ def networks() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", results.PAGES)
-def test_commands_of_experiments_are_understood(name, networks, monkeypatch, capsys):
+def test_commands_of_experiments_are_understood(name, networks, monkeypatch, capsys, tmp_path):
     """Of seeds, one; some of another size.  Most have the same network."""
     monkeypatch.chdir(ROOT)  # their configs are the checkout's
     load = checks.load
@@ -175,7 +175,7 @@ def test_commands_of_experiments_are_understood(name, networks, monkeypatch, cap
         command = page.command(experiment, ["600", "9"] if experiment.endswith("_can") else None)
         is_first = "--seed" not in command or command[command.index("--seed") + 1] == "1"
         if command and is_first:
-            code = exit_code([*command, "--dry-run"])
+            code = exit_code([*command, "--out", str(tmp_path / "out"), "--dry-run"])
             assert code == 0, (experiment, capsys.readouterr().err)
 
 

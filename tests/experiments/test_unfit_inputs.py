@@ -155,7 +155,7 @@ def test_an_index_of_another_length_is_refused(tmp_path):
 )
 def test_the_most_bytes_of_each_input(refused, tmp_path, monkeypatch, command, text):
     """The bound, here of 200 bytes, is that of the content of a compressed file."""
-    for module in ("core.inputs", "topology.regions", "topology.graph_files"):
+    for module in ("core.paths", "topology.regions", "topology.graph_files"):
         bounded = lambda file, most=0: read_packed(file, 200)  # noqa: E731
         monkeypatch.setattr(f"scribe_spark.{module}.read_packed", bounded)
     file = tmp_path / "given.csv.gz"
