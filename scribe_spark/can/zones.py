@@ -216,7 +216,7 @@ class Zones:
         return np.searchsorted(self.key, asked, side="right") - 1
 
     def of_node(self, can: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the zone (an index) that each node owns in a CAN; it must exist: int64."""
+        """Return the index of the zone of each `node` in its `can`; each must own a zone: int64."""
         return self.by_place[index_sorted(self.place, key_of([can, node], self.size))]
 
     def of_bucket(self, first: int, last: int) -> np.ndarray:

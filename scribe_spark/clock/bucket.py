@@ -43,9 +43,9 @@ from scribe_spark.engine.program import AT, Tables
 
 
 class Slots:
-    """The neighbours of places (nodes in rooms) in arrays (places, slots); a slot may be free.
+    """The neighbours of each place (a node in a room): arrays (places, slots), with free slots.
 
-    What a node knows of its neighbours are `flags`, by name; a new neighbour has 0.
+    What a place knows of each neighbour are the `flags`, by name; those of a new neighbour are 0.
     """
 
     def __init__(self, shape: tuple[int, int], **flags: DTypeLike) -> None:
@@ -429,7 +429,11 @@ class BucketClock:
     # --- bandwidth
 
     def _pass_uplinks(self, window: int, rows: np.ndarray, wires: Wires) -> np.ndarray:
-        """Return the messages that start in a window; copies wait for their uplinks first (K6)."""
+        """Return the messages in `rows` without payload, and the copies that are due in a window.
+
+        Copies in `rows` are queued first.  A returned copy has the time at which its uplink starts
+        to transmit the copy, and the duration of the transmission (K6).
+        """
         copy = self._kinds.payload[rows[:, KIND]]
         copies = rows[copy]
         self._leaving.add(self.window_of(copies), copies)

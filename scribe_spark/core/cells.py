@@ -227,7 +227,7 @@ def without_comments(data: bytes) -> bytes:
 
 
 def header_of(data: bytes, wanted: Collection[str]) -> Header:
-    """Return the header of a text, by the separator that gives most of the wanted names."""
+    """Return the first line of a text, split by the separator that gives most `wanted` names."""
     first = _LINE.search(data)
     if first is None:
         raise ValueError("it is empty")

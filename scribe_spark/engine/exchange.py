@@ -70,7 +70,10 @@ def count_in_buckets(
 
 
 def play_lazily(program: Program, first: Batches, supersteps: int) -> Batches:
-    """Return the result of supersteps of a program without tables, played from messages; lazy."""
+    """Return the rows (tables, messages) after supersteps of a program; lazy.
+
+    The program starts without tables; `first` are the messages of the first superstep.
+    """
     rows = first
     for number in range(supersteps):
         rows = _met(rows, len(program.bounds) - 1, play_superstep(program, number))

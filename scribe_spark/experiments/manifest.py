@@ -170,7 +170,7 @@ class Records(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A command that writes folders: what it writes, and what its manifest records."""
+    """A command that writes folders: the files in its folder, and how to read its manifest."""
 
     #: The result of the command, for messages.
     noun: str

@@ -88,7 +88,7 @@ class Work:
         return {**manifest, "seconds": {**manifest.get("seconds", {}), **spent}}
 
     def save(self, manifest: Manifest) -> None:
-        """Write the manifest if it has changed; keep it in the form that its readers get."""
+        """Write a changed manifest, without secrets, and keep the written values in `manifest`."""
         text: dict[str, Any] = redacted(json.loads(json.dumps(manifest)))
         if text != self.manifest:
             self.lock.check()

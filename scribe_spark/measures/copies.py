@@ -262,7 +262,7 @@ def numbers_of_parts(counted: Columns) -> dict[str, float]:
 
 
 def _collect_parts(run: measure.RunTables) -> dict[str, dict[str, float]]:
-    """Return, by system and metric, the parts that nodes get beyond those that they need."""
+    """Return, by system, the metrics of parts beyond those needed (:func:`numbers_of_parts`)."""
     published = measure.publications_of(run)
     assert published is not None
     assert run.config is not None

@@ -87,7 +87,10 @@ def _sum(numbers: np.ndarray) -> float:
 
 
 def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
-    """Return RAD, RMD and the numbers of RDP of a single group."""
+    """Return RAD, RMD, and mean, median and shares of RDP, of a single group, by name.
+
+    `sums` has one row of :func:`delay_sums`; `ratio` are the members' RDPs (:func:`rdp_ratios`).
+    """
     of_group = ratios_of_groups(sums)
     return {name: float(of) for name, (of,) in of_group.items()} | ratio_numbers(ratio)
 

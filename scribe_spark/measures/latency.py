@@ -254,7 +254,7 @@ def _of_deliveries(
     latency: np.ndarray,
     node: np.ndarray,
 ) -> Columns:
-    """Return the columns of deliveries that `Asked.of_deliveries` adds."""
+    """Return weight, node and time of the reply of each delivery, as far as `asked` needs these."""
     if sources is None or asked.replies is None or asked.replies.router_of is None:
         return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
     source, router_of = sources.of(publication), asked.replies.router_of

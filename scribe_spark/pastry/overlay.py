@@ -99,7 +99,7 @@ def router_index(
     shares: np.ndarray | None = None,
     places: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the index of each node's router in `routers`: int64; see :func:`draw_nodes`."""
+    """Return the index (below `routers`) of each node's router: int64; see :func:`draw_nodes`."""
     if places is not None:
         return places[node].astype(np.int64)
     bits = draws.bits_np(seed, "router", node)

@@ -60,8 +60,10 @@ class Groups:
         known: Ring,
         lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None,
     ) -> Groups:
-        """Return groups; an operation's `lists` have the listed groups, and group and node of each
-        entry.
+        """Return groups, sorted by number; `known` gives the positions of nodes on access lists.
+
+        The `lists` of an operation are three arrays of numbers: the groups with an access list,
+        and the group and the node of each entry.
         """
         order = np.argsort(number)
         number, size = number[order], len(known)

@@ -436,7 +436,7 @@ def _write(tables: Mapping[Path, Batches | pa.Table]) -> Iterator[dict[str, Any]
 
 
 def _publish(folder: Path, listed: list[dict[str, Any]], schema: pa.Schema) -> None:
-    """Move the files of a table whose names are `listed` into the table's folder."""
+    """Move the files in `listed` (key ``file``) to a table's folder; mark the table complete."""
     if not listed:  # an empty table needs a file with its columns
         pq.write_table(schema.empty_table(), folder / _name(0), **_format(schema))
     for one in listed:

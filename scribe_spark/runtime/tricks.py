@@ -180,7 +180,7 @@ def enabled(name: str) -> bool:
 
 
 def check_tricks() -> None:
-    """Refuse an environment variable with an unknown trick."""
+    """Raise an InputError if the environment variable :data:`VARIABLE` has an unknown trick."""
     _chosen(os.environ.get(VARIABLE, ""))
 
 

@@ -238,7 +238,7 @@ class JoinMessages(WaveProgram):
 
 
 def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
-    """Let arriving nodes use the answers that they received; return the bucket's states."""
+    """Fill the tables of arriving nodes from the answers received; return the bucket's states."""
     if _LEAF_SETS not in tables:  # no node arrives in this bucket
         return program.states(bucket, tables)
     states = program.states(bucket, tables, LEAVES, CELLS)

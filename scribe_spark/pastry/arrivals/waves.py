@@ -64,7 +64,7 @@ class Wave:
         return self.arrays["contact"][self.first : self.last]
 
     def arrived(self, nodes: int) -> np.ndarray:
-        """Return the nodes of this wave and of earlier ones, ascending."""
+        """Return the positions of the nodes of this and earlier waves, ascending; `nodes` is K."""
         there = np.zeros(nodes, dtype=bool)
         there[self.arrays["arriving"][: self.last]] = True
         return np.flatnonzero(there)
@@ -109,7 +109,7 @@ class WaveProgram(NodeProgram):
 
     @functools.cached_property
     def place(self) -> np.ndarray:
-        """The rank of each node in the order of arrival, else `LATER`: int64, shape (K,)."""
+        """The rank of arrival of the wave's nodes; `LATER` for other nodes: int64, shape (K,)."""
         place = np.full(len(self.environment.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place

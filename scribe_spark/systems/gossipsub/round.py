@@ -429,7 +429,7 @@ def _by_message(
 
 @dataclass(frozen=True)
 class Go(mesh.TopicsProgram):
-    """Nodes die or leave, and quit and join topics, in the state before the round; G17 and G18."""
+    """A program: nodes die, leave, or quit and join topics, when a heartbeat begins (G17, G18)."""
 
     #: The number of the heartbeat, and the round of the world.
     number: int

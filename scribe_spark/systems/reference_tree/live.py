@@ -144,7 +144,10 @@ class FindParents(_OfHosts):
 
 
 def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the link of each child and parent twice: for the child, and for the parent."""
+    """Return two rows for each link of a tree: at the child, and at the parent.
+
+    The columns are `AT`, ``neighbour``, and ``up``, which is True if the neighbour is the parent.
+    """
     up = np.repeat([True, False], len(child))
     return {AT: np.r_[child, parent], "neighbour": np.r_[parent, child], "up": up}
 

@@ -42,7 +42,7 @@ class SentStates(Rows):
     incarnation: np.ndarray
 
     def of_copies(self) -> dict[str, np.ndarray]:
-        """Return the states without group, sender and receiver: columns of the table `Copies`."""
+        """Return the columns of the table `Copies`: all except group, sender and receiver."""
         way = ("group", "sender", "to")
         return {name: one for name, one in self.to_columns().items() if name not in way}
 

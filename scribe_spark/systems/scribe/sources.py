@@ -175,7 +175,7 @@ def _in_order(sent: Columns, nodes: int) -> np.ndarray:
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
-    """Check publications at the nodes that they reached, and answer sources."""
+    """Let nodes accept or refuse the publications that reached them, and tell sources the fates."""
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
     if routed is not None:

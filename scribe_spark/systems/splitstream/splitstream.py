@@ -59,7 +59,7 @@ class SplitStream(GrownOverlays):
     rounds_before: ClassVar[int] = 0  # members join before the publications
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
-        """Find the routes of channels that are not at rest, for the period's SUBSCRIBEs."""
+        """Find the Pastry routes of SUBSCRIBEs for the builders, except in channels at rest."""
         player.play(FindRoutes(*of_period))
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
