@@ -416,7 +416,8 @@ def arrow_table(rows: Any, schema: StructType) -> pa.Table:
 
 def joined_columns(parts: Iterable[Mapping[str, Any]], schema: StructType) -> pa.Table:
     """Return the rows of several parts, by columns; a text or None is the value of all rows."""
-    kinds, tables = to_arrow_schema(schema), [to_arrow_schema(schema).empty_table()]
+    kinds = to_arrow_schema(schema)
+    tables = [kinds.empty_table()]
     for part in parts:
         count = len(next(column for column in part.values() if not isinstance(column, str | None)))
         arrays = [

@@ -406,12 +406,8 @@ def _of_draws(
     facts: Facts, kernel: Kernel, seed: int, group: np.ndarray, source: np.ndarray
 ) -> tuple[Lost | None, Late | None]:
     """Return losses and jitter of copies; a publication's rank in its group keys draws."""
-    losses, jitter, rank = (
-        Losses.of(facts, kernel),
-        Jitter.of(facts, kernel),
-        arrays.rank_in_group(group),
-    )
-    lost, late = None, None
+    rank, lost, late = arrays.rank_in_group(group), None, None
+    losses, jitter = Losses.of(facts, kernel), Jitter.of(facts, kernel)
     if losses is not None:
         lost = losses.of_publications(publication_keys(seed, group, rank), source)
     if jitter is not None:
@@ -428,10 +424,16 @@ def _play_trees(
     keeps: bool,
     player: PlaysPrograms,
 ) -> None:
-    facts, bounds, kernel = network
+    facts, bounds, _ = network
     player.play(runs.Change(bounds, _store))
     time_round(
-        *(player, links, facts, bounds, kernel, begun, (_SENT, _DELIVERED), False, True),
+        player,
+        links,
+        *network,
+        begun,
+        (_SENT, _DELIVERED),
+        merged=False,
+        in_run=True,
         late=late,
         lost=lost,
         keeps=keeps,

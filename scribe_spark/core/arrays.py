@@ -193,9 +193,7 @@ def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
     """Return an index for each turn: the r-th holds the r-th occurrence of each key."""
     if (keys[1:] > keys[:-1]).all():
         return [slice(None)] if len(keys) else []  # all keys are different
-    order = np.argsort(keys, kind="stable")
-    turn = np.empty(len(keys), dtype=np.int64)
-    turn[order] = index_in_run(keys[order])
+    turn = rank_in_group(keys)
     in_turn = np.argsort(turn, kind="stable")
     return np.split(in_turn, np.cumsum(np.bincount(turn))[:-1])
 

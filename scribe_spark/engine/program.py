@@ -108,7 +108,7 @@ class Program(Protocol):
         """
 
 
-class Silent:
+class SilentProgram:
     """The base class of programs that send nothing; a subclass defines :meth:`change`."""
 
     silent: ClassVar[bool] = True

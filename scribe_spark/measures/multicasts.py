@@ -29,7 +29,7 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, Silent, append
+from scribe_spark.engine.program import AT, SilentProgram, append
 from scribe_spark.measures import delay, latency, stress
 from scribe_spark.measures.copies import (
     DUPLICATES,
@@ -449,7 +449,7 @@ SEEN = "digest of multicasts"
 
 
 @dataclass(frozen=True)
-class SeeMulticasts(Silent, NodeProgram):
+class SeeMulticasts(SilentProgram, NodeProgram):
     """Write the table :data:`SEEN`: the digest of the rows that are measured (`InBucket.digest`).
 
     If the digests of all buckets are those of an earlier round, so are the measured tables.
@@ -458,7 +458,7 @@ class SeeMulticasts(Silent, NodeProgram):
     of: SystemTables
 
     def change(self, bucket: int, tables: Tables) -> None:
-        """See `engine.program.Silent`."""
+        """See `engine.program.SilentProgram`."""
         mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
         alive = self.environment.is_alive(np.arange(*self.bounds[bucket : bucket + 2]))
         tables[SEEN] = {"byte": np.frombuffer(mine.digest(alive), np.uint8)}

@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import expand, run_starts
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player, Shared
+from scribe_spark.engine.program import SilentProgram
 from scribe_spark.pastry.states import NONE, States, ring_leaves
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
@@ -301,11 +301,10 @@ class PerfectTables:
 
 
 @dataclass(frozen=True)
-class _PerfectProgram:
+class _PerfectProgram(SilentProgram):
     """A program that makes perfect tables."""
 
     plan: PerfectTables
-    silent: ClassVar[bool] = True
 
     @property
     def bounds(self) -> np.ndarray:
@@ -316,7 +315,7 @@ class _PerfectProgram:
 class Summarise(_PerfectProgram):
     """Summarise each prefix in the bucket of its first node: the table `SUMMARIES`."""
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         of, (_, live, first) = self.plan, self.plan.live
         rows = [
             summarise_bucket(
@@ -328,7 +327,6 @@ class Summarise(_PerfectProgram):
         ]
         if rows:
             tables[SUMMARIES] = concatenate(rows)
-        return {}
 
 
 @dataclass(frozen=True)
@@ -337,7 +335,7 @@ class Fill(_PerfectProgram):
 
     nearest: Shared
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         of, (positions, live, first) = self.plan, self.plan.live
         levels = tuple(self.nearest[f"{level}"] for level in range(of.digits))
         summaries = Summaries(of.b, of.digits, levels)
@@ -351,7 +349,6 @@ class Fill(_PerfectProgram):
             empty = States.empty(of.facts.ring, own, of.leaf_set, of.b)
             states = _among_all(states, positions, empty)
         tables.update(states.tables())
-        return {}
 
 
 def _whole_prefixes(

@@ -13,7 +13,6 @@ entry of the cell, then those of the next row.  Maintenance: NGC 2001, Section 2
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from scribe_spark.core.arrays import distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT, append
+from scribe_spark.engine.program import AT, SilentProgram, append
 from scribe_spark.pastry.arrivals.offers import (
     SIDES,
     cells_in_rows,
@@ -70,13 +69,12 @@ def repair_leaf_sets(environment: Environment, number: int) -> list[Program | If
 
 
 @dataclass(frozen=True)
-class _Detect(NodeProgram):
+class _Detect(SilentProgram, NodeProgram):
     """Live nodes exchange keep-alives with leaves, and drop those that are detected as dead."""
 
     number: int
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         lives, states = self.environment.in_round, self.states(bucket, tables)
         live = self.live(bucket)
         leaves = states.distinct_leaves(live - states.first)
@@ -87,7 +85,6 @@ class _Detect(NodeProgram):
         known_dead = lives.known_dead(self.number)
         if known_dead.any():
             self._drop(bucket, tables, live, known_dead)
-        return {}
 
     def _drop(self, bucket: int, tables: Tables, live: np.ndarray, known_dead: np.ndarray) -> None:
         """Remove leaves in `known_dead` from the leaf sets of live nodes, and close the gaps."""
@@ -390,18 +387,15 @@ class AskRows(WaveProgram):
 
 
 @dataclass(frozen=True)
-class TakeRows(WaveProgram):
+class TakeRows(SilentProgram, WaveProgram):
     """Offer the stored entries (of `AskRows`) to the routing tables of the nodes that asked."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         if _OFFERS in tables:
             states, offers = self.states(bucket, tables, CELLS), tables[_OFFERS]
             index = offers[AT] - states.first
             take_cells(states, self.environment.kernel, index, offers["entry"], offers["cell"])
             del tables[_OFFERS]
-        return {}
 
 
 def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:
@@ -536,13 +530,12 @@ class RepairTables(NodeProgram):
 
 
 @dataclass(frozen=True)
-class FindDead(NodeProgram):
+class FindDead(SilentProgram, NodeProgram):
     """Record entries whose nodes died, one round after their detection (repair rule ``eager``)."""
 
     number: int
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         lives = self.environment.in_round
         states, old = self.states(bucket, tables), lives.known_dead(self.number - 1)
         live = self.live(bucket)
@@ -552,4 +545,3 @@ class FindDead(NodeProgram):
             at, row, column = np.nonzero((cells >= 0) & old[cells])
             dead = cells[at, row, column].astype(np.int64)
             self.environment.observer.meet(tables, some[at], dead)
-        return {}

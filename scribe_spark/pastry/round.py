@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.program import AT, Together, in_bucket
+from scribe_spark.engine.program import AT, SilentProgram, Together, in_bucket
 from scribe_spark.pastry.arrivals.announcements import GAINED, Announce, ExchangeLeafSets, Introduce
 from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
 from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
@@ -88,14 +87,11 @@ def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
 
 
 @dataclass(frozen=True)
-class _Forget(WaveProgram):
+class _Forget(SilentProgram, WaveProgram):
     """Clear the tables of arriving nodes, if the overlay has no live node."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         forget(self, bucket, tables)
-        return {}
 
 
 # --- lookups
@@ -202,18 +198,16 @@ def play_events(player: RoundPlayer, number: int, events: Events) -> None:
 
 
 @dataclass(frozen=True)
-class _SayGoodbye(NodeProgram):
+class _SayGoodbye(SilentProgram, NodeProgram):
     """Departing nodes tell their leaves, which then know at once that these nodes are gone."""
 
     leaving: np.ndarray
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
         leaving, states = self.leaving[first:last], self.states(bucket, tables)
         sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
         self.environment.observer.send(tables, "goodbye", self.environment.is_alive(to), sender, to)
-        return {}
 
 
 # --- recoveries
@@ -340,13 +334,12 @@ def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
 
 
 @dataclass(frozen=True)
-class _CompareLeafSets(NodeProgram):
+class _CompareLeafSets(SilentProgram, NodeProgram):
     """Record the live nodes whose leaf set has other nodes than before the round."""
 
     entered: np.ndarray
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         first, last = (int(bound) for bound in self.bounds[bucket : bucket + 2])
         alive = self.environment.in_round.alive[first:last]
         changed = np.zeros(last - first, dtype=bool)
@@ -358,7 +351,6 @@ class _CompareLeafSets(NodeProgram):
         tables.pop(NEW_LEAFS, None)
         if (new := np.flatnonzero(changed & alive)).size:
             tables[NEW_LEAFS] = {"node": new + first}
-        return {}
 
 
 def end_round(

@@ -82,7 +82,7 @@ class GroupTree:
 
     @property
     def root_name(self) -> str:
-        """What the node without a parent is."""
+        """The name of the node without a parent, such as ``root`` or ``top leader``."""
         return "root" if self.picture is None else self.picture.root
 
     def style(self, level: int) -> tuple[str, float]:

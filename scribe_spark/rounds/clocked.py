@@ -48,7 +48,7 @@ from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
-from scribe_spark.engine.program import Silent, Tables, append, in_bucket
+from scribe_spark.engine.program import SilentProgram, Tables, append, in_bucket
 from scribe_spark.rounds import pending
 from scribe_spark.rounds.player import Observer
 from scribe_spark.rounds.system import (
@@ -328,7 +328,7 @@ def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 @dataclass(frozen=True)
-class _ClockedProgram(Silent):
+class _ClockedProgram(SilentProgram):
     """A program of a round of a clocked system; it sends no messages."""
 
     round: _ClockedRound

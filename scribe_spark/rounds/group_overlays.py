@@ -521,7 +521,7 @@ class Build(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountOverlayCopies(program.Silent, OverlayProgram):
+class CountOverlayCopies(program.SilentProgram, OverlayProgram):
     """Buckets count copies and expected receivers (O4, O5), and note copies for measures."""
 
     measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
@@ -615,7 +615,7 @@ class CountOverlayCopies(program.Silent, OverlayProgram):
 
 
 @dataclass(frozen=True)
-class CountDue(program.Silent, OverlayProgram):
+class CountDue(program.SilentProgram, OverlayProgram):
     """Buckets count the publications that are due: rule O5."""
 
     last: int  # the last round whose publications are due

@@ -393,7 +393,7 @@ class BuilderProgram(OverlayProgram):
 
 
 @dataclass(frozen=True)
-class _PlayPeriod(program.Silent, BuilderProgram):
+class _PlayPeriod(program.SilentProgram, BuilderProgram):
     """Let builders play the rules of the system for one period: rule O11."""
 
     system: GrownOverlays

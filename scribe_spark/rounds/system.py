@@ -28,7 +28,7 @@ from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
-from scribe_spark.engine.program import Prefixed, Program, Silent, Tables, prefixed
+from scribe_spark.engine.program import Prefixed, Program, SilentProgram, Tables, prefixed
 from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
 from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
@@ -566,7 +566,7 @@ class SystemPlayer:
 
 
 @dataclass(frozen=True)
-class _PutTables(Silent):
+class _PutTables(SilentProgram):
     """The program by which the first bucket keeps the orchestrator's tables."""
 
     bounds: np.ndarray

@@ -16,10 +16,10 @@ import numpy as np
 from scribe_spark.core.arrays import distinct, expand
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.losses import Lost
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import in_bucket
+from scribe_spark.engine.program import SilentProgram, in_bucket
 from scribe_spark.rounds.group_overlays import (
     MEMBERS,
     SILENT,
@@ -66,7 +66,7 @@ class LiveIpMulticast(LiveUnicast):
 
 
 @dataclass(frozen=True)
-class _ReachMembers(OverlayProgram):
+class _ReachMembers(SilentProgram, OverlayProgram):
     """The program by which buckets note the copies that sources send to their nodes.
 
     A bucket knows all that the delay of a copy depends on, so no message is needed.
@@ -74,9 +74,8 @@ class _ReachMembers(OverlayProgram):
 
     lost: Lost | None
     in_run: bool
-    silent: ClassVar[bool] = True
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         """Write `dissemination.ARRIVALS` and `dissemination.ARRIVED_COPIES`; send nothing."""
         round = self.round
         starts = np.flatnonzero(in_bucket(round.bounds, bucket, round.source))
@@ -101,4 +100,3 @@ class _ReachMembers(OverlayProgram):
         tables[ARRIVED_COPIES] = {**copies, "first": first}
         reached = take(copies, first)
         tables[ARRIVALS] = {name: np.r_[reached[name], own] for name, own in at_start.items()}
-        return {}

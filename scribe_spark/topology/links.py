@@ -86,15 +86,8 @@ def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
     with one direction gets its reverse with the same delay and weight; a link with both keeps both.
     Delays are rounded to the microsecond, weights to a millionth.
     """
-    rounded = edges.assign(
-        delay_ms=edges["delay_ms"].round(DELAY_DECIMALS),
-        weight=edges["weight"].round(WEIGHT_DECIMALS),
-        given=0,
-    )
-    reverse = rounded.assign(src=edges["dst"], dst=edges["src"], given=1)
-    order = ["src", "dst", "given", "weight", "delay_ms"]
-    both = pd.concat([rounded, reverse], ignore_index=True).sort_values(order)
-    kept = both.loc[~both.duplicated(["src", "dst"])]
+    rounded = edges.round({"delay_ms": DELAY_DECIMALS, "weight": WEIGHT_DECIMALS})
+    kept = _directed(rounded, ["weight", "delay_ms"])
     names = ["src", "dst", "delay_ms", "weight", *(["rate"] if "rate" in edges else [])]
     return kept[names].reset_index(drop=True)
 
@@ -104,11 +97,19 @@ def lossy_links(links: pd.DataFrame) -> pd.DataFrame:
 
     If a pair has two links, each direction has its own loss.
     """
-    there = links.assign(given=0)
-    back = there.rename(columns={"src": "dst", "dst": "src"}).assign(given=1)
-    every = pd.concat([there, back]).sort_values(["src", "dst", "given", "delay_ms", "loss"])
-    kept = every.drop_duplicates(["src", "dst"])
+    kept = _directed(links, ["delay_ms", "loss"])
     return kept.loc[kept["loss"] > 0, ["src", "dst", "loss"]].reset_index(drop=True)
+
+
+def _directed(links: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    """Return links and their reverses, one row per direction, ascending by (src, dst).
+
+    Of parallel links, the first one by the columns `order` is kept; a reverse counts only where no
+    link has its direction.
+    """
+    reverse = links.assign(src=links["dst"], dst=links["src"], given=1)
+    both = pd.concat([links.assign(given=0), reverse], ignore_index=True)
+    return both.sort_values(["src", "dst", "given", *order]).drop_duplicates(["src", "dst"])
 
 
 # --- graphs as DataFrames

@@ -76,7 +76,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class MeasureNodes(program.Silent, NodeProgram):
+class MeasureNodes(program.SilentProgram, NodeProgram):
     """Sum properties of the tables of a bucket's live nodes: the table :data:`MEASURED`.
 
     ``right``: leaf sets that are correct for the ring.  ``filled``, ``alive``: table entries, and

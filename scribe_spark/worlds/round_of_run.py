@@ -169,7 +169,7 @@ def _first_of_trees(
 
 
 @dataclass(frozen=True)
-class _WriteViews(program.Silent):
+class _WriteViews(program.SilentProgram):
     """The program by which buckets write the tables that views read, and drop all others."""
 
     bounds: np.ndarray

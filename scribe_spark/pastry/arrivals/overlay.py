@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from scribe_spark import schemas
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.player import Player
+from scribe_spark.engine.program import SilentProgram
 from scribe_spark.pastry.arrivals.waves import Wave, WavePlan
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.round import arrive
@@ -116,16 +117,13 @@ def play_waves(player: Player, environment: Environment, waves: Iterable[Wave]) 
 
 
 @dataclass(frozen=True)
-class Begin(NodeProgram):
+class Begin(SilentProgram, NodeProgram):
     """Give all nodes empty tables."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         ring, rules = self.environment.facts.ring, self.environment.rules
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         tables.update(States.empty(ring, nodes, rules.leaf_set, rules.b).tables())
-        return {}
 
 
 def _environment(ring: BucketRing, rules: OverlayConfig, kernel: Kernel, seed: int) -> Environment:

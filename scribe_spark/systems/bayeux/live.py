@@ -38,7 +38,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, Silent, append, in_bucket, take_tables
+from scribe_spark.engine.program import AT, SilentProgram, append, in_bucket, take_tables
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.pastry.next_hop import Met
 from scribe_spark.pastry.route import route_to_edge, unrouted
@@ -229,7 +229,7 @@ class MemberLists(arrays.SortedTable):
 
 
 @dataclass(frozen=True)
-class ForgetDead(Silent, SessionProgram):
+class ForgetDead(SilentProgram, SessionProgram):
     """Clear the tables of dead nodes, and restart sessions: rules B12 and B13."""
 
     dead: np.ndarray  # bool, (K,)
@@ -250,7 +250,7 @@ class ForgetDead(Silent, SessionProgram):
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
 
 
-class Record(Silent, SessionProgram):
+class Record(SilentProgram, SessionProgram):
     """Write the list entries of TREEs that arrived; their members stop waiting."""
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -290,7 +290,7 @@ def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists
 
 
 @dataclass(frozen=True)
-class NextHops(Silent, SessionProgram):
+class NextHops(SilentProgram, SessionProgram):
     """Find the distinct next hops to which each node sends copies: rules B7 and B17."""
 
     wanted: np.ndarray | None = None  # bool: True for sessions to include; by default all
@@ -557,7 +557,7 @@ _BROKEN, TRIED = "broken", "tried"
 
 
 @dataclass(frozen=True)
-class Repair(Silent, SessionProgram):
+class Repair(SilentProgram, SessionProgram):
     """Find lost copies, and the members below them, for whom TREEs are sent (rule B18)."""
 
     #: (G,): the number of publications that each root accepted, which is also the number of lost
@@ -604,7 +604,7 @@ class Repair(Silent, SessionProgram):
 
 
 @dataclass(frozen=True)
-class GiveUp(Silent, SessionProgram):
+class GiveUp(SilentProgram, SessionProgram):
     """Record the next hops in TREEs that arrived; drop members that no TREE of the node reached."""
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -778,7 +778,7 @@ class CountHeard(SessionProgram):
 
 
 @dataclass(frozen=True)
-class CountSessions(Silent, SessionProgram):
+class CountSessions(SilentProgram, SessionProgram):
     """Count the outcomes of due publications, and the list entries of nodes: rules B19 and B20."""
 
     last: int  # the last round whose publications are due

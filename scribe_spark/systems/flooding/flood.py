@@ -26,7 +26,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, Silent, in_bucket, take_tables
+from scribe_spark.engine.program import AT, SilentProgram, in_bucket, take_tables
 from scribe_spark.pastry.perfect_tables import nearest_entries
 from scribe_spark.pastry.states import CELLS, LEAVES, States, ring_leaves
 from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
@@ -449,7 +449,7 @@ class FloodedOverlay(GroupOverlays):
 
 
 @dataclass(frozen=True)
-class _Write(Silent):
+class _Write(SilentProgram):
     """Write the copies of :class:`Flood` in the form of dissemination; in a run, count entries.
 
     These are the entries that nodes have in their tables.

@@ -19,7 +19,7 @@ import numpy as np
 from scribe_spark.core import arrays, draws
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
-from scribe_spark.engine.program import AT, Inbox, Outbox, Silent, Tables, append
+from scribe_spark.engine.program import AT, Inbox, Outbox, SilentProgram, Tables, append
 from scribe_spark.rounds.events import KnowsLives
 from scribe_spark.rounds.player import Observer
 from scribe_spark.systems.gossipsub.router import (
@@ -335,7 +335,7 @@ _MEET_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
-class Meet(Silent, TopicsProgram):
+class Meet(SilentProgram, TopicsProgram):
     """Connect nodes of the graph that subscribe to the same topic; rule G3."""
 
     def change(self, bucket: int, tables: Tables) -> None:

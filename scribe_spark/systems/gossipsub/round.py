@@ -36,7 +36,7 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.engine.losses import jitter_keys
 from scribe_spark.engine.packing import Columns, take
-from scribe_spark.engine.program import Inbox, Outbox, Silent, Tables, append
+from scribe_spark.engine.program import Inbox, Outbox, SilentProgram, Tables, append
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds.group_events import keys_sent, to_nodes
 from scribe_spark.rounds.system import (
@@ -66,7 +66,7 @@ MESH_SIZES, BY_MESSAGE, COUNTED = "mesh sizes", "counted by message", "counted"
 
 
 @dataclass(frozen=True)
-class CountCopies(Silent, publication.PublicationProgram):
+class CountCopies(SilentProgram, publication.PublicationProgram):
     """Record the messages that nodes hold; count payloads and duplicates (rule G22).
 
     Measured multicasts are recorded in the tables `rounds.system.DELIVERED` and
@@ -526,7 +526,7 @@ class Go(mesh.TopicsProgram):
 
 
 @dataclass(frozen=True)
-class NoteState(Silent, mesh.TopicsProgram):
+class NoteState(SilentProgram, mesh.TopicsProgram):
     """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
     heartbeat: int
@@ -547,7 +547,7 @@ def _drop_back_off(tables: Tables, heartbeat: int) -> None:
 
 
 @dataclass(frozen=True)
-class CountRound(Silent, publication.PublicationProgram):
+class CountRound(SilentProgram, publication.PublicationProgram):
     """Count links of meshes, and the receivers of publications, after a round: rule G22."""
 
     published: np.ndarray  # (M,): the heartbeat of each message
@@ -592,7 +592,7 @@ class CountRound(Silent, publication.PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Renumber(Silent, mesh.TopicsProgram):
+class Renumber(SilentProgram, mesh.TopicsProgram):
     """Give publications new indices, and delete those that no node announces any more."""
 
     index: np.ndarray  # (M,): the new index of each message; :data:`NONE` for deleted ones

@@ -159,8 +159,15 @@ class Meshes:
     @cached_property
     def squares(self) -> list[Squares]:
         """The groups with equal numbers of entries, for each number."""
-        of_width = ((width, self.width == width) for width in arrays.distinct(self.width).tolist())
-        return [Squares(self, np.flatnonzero(some), width) for width, some in of_width]
+        order = np.argsort(self.width, kind="stable")
+        starts = arrays.run_starts(self.width[order])
+        some = np.split(order, starts[1:]) if len(order) else []
+        return [Squares(self, e, int(self.width[e[0]])) for e in some]
+
+    @cached_property
+    def rank(self) -> np.ndarray:
+        """The row of each entry in the square of its group's number of entries."""
+        return arrays.rank_in_group(self.width)
 
     # --- entries
 
@@ -198,21 +205,18 @@ class Squares:
         self._cells: Any = slice(None)
         if len(e) < len(meshes.node):
             self._cells = (meshes.start[e][:, None] + np.arange(width)).ravel()
-        self._row = np.full(len(meshes.node), arrays.NONE)
-        self._row[e] = np.arange(len(e))
 
     def slots(self, readers: np.ndarray) -> list[np.ndarray]:
         """Return the first link of each entry that `readers` marks, the second link, and so on."""
         e = self.e[readers[self.e]]
         first, end = (np.searchsorted(self._meshes.a, e, side) for side in ("left", "right"))
         of, links = arrays.expand(first, end)
-        slot = links - first[of]
-        order = np.argsort(slot, kind="stable")
-        return np.split(links[order], np.cumsum(np.bincount(slot))[:-1]) if len(links) else []
+        return [links[turn] for turn in arrays.turns(of)]
 
     def rows(self, e: np.ndarray) -> np.ndarray:
         """Return the rows of entries, or NONE."""
-        return self._row[e]
+        is_here = self._meshes.width[e] == self._width
+        return np.where(is_here, self._meshes.rank[e], arrays.NONE)
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """Return values by entry, in each row those of the columns."""

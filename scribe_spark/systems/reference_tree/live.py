@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.player import counted, most_supersteps
-from scribe_spark.engine.program import AT, Together, in_bucket, take_tables
+from scribe_spark.engine.program import AT, SilentProgram, Together, in_bucket, take_tables
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.reference_tree.hash_table import KEYSETS, PASTRY, HashTable
 from scribe_spark.systems.reference_tree.reconfiguration import (
@@ -161,21 +160,18 @@ def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
 
 
 @dataclass(frozen=True)
-class StoreLinks(_OfHosts):
+class StoreLinks(SilentProgram, _OfHosts):
     """A program: store the links of the tree computed from nothing as the links that hosts know."""
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         if not self.is_empty(bucket):
             host, neighbour, _ = _from_nothing(tables)
             links = HostLinks.of(host, neighbour, int(self.bounds[-1]))
             tables[LINKS] = {"pair": links.pairs}
-        return {}
 
 
 @dataclass(frozen=True)
-class MeasureTree(_OfHosts):
+class MeasureTree(SilentProgram, _OfHosts):
     """A program: count the reconfiguration and the tree after it, in :data:`TREE_MEASURED`.
 
     Columns: ``hosts``, the hosts that computed anew, in ``rounds`` rounds; ``removed`` and
@@ -192,11 +188,9 @@ class MeasureTree(_OfHosts):
     tree has levels.  :func:`depths_of_fragments` combines both tables.
     """
 
-    silent: ClassVar[bool] = True
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def change(self, bucket: int, tables: Tables) -> None:
         if self.is_empty(bucket):
-            return {}
+            return
         # 1. the links that hosts know, and the links of the tree computed from nothing
         done = Reconfigured.take(tables, self.hosts)
         links, (host, neighbour, up) = done.links, _from_nothing(tables)
@@ -225,7 +219,6 @@ class MeasureTree(_OfHosts):
         hanging = host[up & ~in_bucket(self.bounds, bucket, neighbour)]
         children = HostLinks.of(host[~up], neighbour[~up], links.hosts)
         self._descend(bucket, tables, children, np.concatenate([roots, hanging]))
-        return {}
 
     def _descend(self, bucket: int, tables: Tables, children: HostLinks, top: np.ndarray) -> None:
         """Measure a bucket's fragments, level by level from their tops."""
