@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from types import SimpleNamespace
-from typing import ClassVar, Self
+from typing import Self
 
 import pyarrow as pa
 from in_memory import InMemory
@@ -91,20 +91,16 @@ class TablesInTasks(BucketTables):
         _delete(self._files - made.files)
         self._files = made.files
 
-    def _discard(self, made: _Made) -> None:
-        _delete(made.files - self._files)
-
 
 class EngineInTasks(OnSpark):
     """Plays programs as tasks; the tables of nodes are written into the state after each program.
 
-    `state` are the tables of the buckets, of which those of nodes are views of the state's arrays;
-    `idle` are programs that have sent nothing, remembered from round to round.
+    `state` are the tables of the buckets, of which those of nodes are views of the state's arrays.
     """
 
-    def __init__(self, state: list[Tables], idle: set) -> None:
+    def __init__(self, state: list[Tables]) -> None:
         super().__init__(TablesInTasks(state))
-        self._state, self._idle = state, idle
+        self._state = state
 
     def share(self, **arrays):
         """See `Player.share`; programs are pickled with them."""
@@ -166,18 +162,11 @@ class Jobs(OnSpark):
 
 
 class InTasks(InMemory):
-    """Plays as tasks; which programs send nothing is remembered from round to round."""
-
-    idle: ClassVar[set] = set()
-
-    @classmethod
-    def remembering(cls) -> type[InTasks]:
-        """A class of players that remember together."""
-        return type("InTasks", (cls,), {"idle": set()})
+    """Plays as tasks."""
 
     @classmethod
     def of(cls, *args, **given) -> Self:
         """As `InMemory.of`."""
         player = super().of(*args, **given)
-        player.engine = EngineInTasks(player.engine.tables, cls.idle)
+        player.engine = EngineInTasks(player.engine.tables)
         return player

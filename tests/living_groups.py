@@ -112,7 +112,7 @@ class World:
 
     def in_tasks(self, count: int) -> World:
         """The same, played as Spark's tasks do."""
-        return self._in(count, InTasks.remembering())
+        return self._in(count, InTasks)
 
     def with_losses(self, withholds: bool = False) -> World:
         """The same in a network that loses copies (N1); and perhaps nodes forward nothing (N6)."""

@@ -11,7 +11,7 @@ import pytest
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local, read_table, typed
-from scribe_spark.runtime.remote_inputs import collect_remote, read_remote, refuse_unreadable
+from scribe_spark.runtime.remote_inputs import read_remote
 
 COLUMNS = {"group": "int", "share": "float"}
 
@@ -193,36 +193,6 @@ def test_a_column_that_is_there_twice(tmp_path):
         typed(frame, "members", "a frame", COLUMNS)
 
 
-# By Spark
-
-
-def test_read_remote(spark, tmp_path):
-    csv = written(tmp_path, "share,group,x\n0.5, 1,a\nz,1.5,b\n,,\n")
-    table = read_remote(spark, csv, "members", COLUMNS)
-    assert table.dtypes == [("group", "bigint"), ("share", "double")]
-    assert [tuple(row) for row in table.collect()] == [(1, 0.5), (None, None), (None, None)]
-    texts = read_remote(spark, csv, "members", {"x": "str", "group": "int"})
-    assert [tuple(row) for row in texts.collect()] == [("a", 1), ("b", None), (None, None)]
-    frame = pd.DataFrame({"share": ["7", "8"], "group": [1.0, 1.5]})
-    frame.to_parquet(tmp_path / "x.parquet")
-    table = read_remote(spark, str(tmp_path / "x.parquet"), "members", COLUMNS)
-    assert [tuple(row) for row in table.collect()] == [(1, 7.0), (None, 8.0)]
-
-
-def test_remote_tables_that_cannot_be_read(spark, tmp_path):
-    def refused(path: str, columns=COLUMNS) -> str:
-        with pytest.raises(InputError) as error:
-            read_remote(spark, path, "members", columns)
-        assert "\n" not in str(error.value)
-        return str(error.value)
-
-    assert "members = " in refused(str(tmp_path / "none.parquet"))
-    assert "cannot be read by Spark: " in refused(str(tmp_path / "none.csv.gz"))
-    assert "no column 'share'" in refused(written(tmp_path, "group\n1\n"))
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
-    assert "cannot be read by Spark: " in refused(str(tmp_path / "b.parquet"))
-
-
 # What people have
 
 HEADER = {"group": "int", "share": "float", "rank": "optional int"}
@@ -322,38 +292,34 @@ def test_messages_are_bounded(tmp_path):
 @pytest.mark.parametrize("case", ["comments", "Windows", "others"])
 def test_remote_rows_are_the_local_ones(spark, tmp_path, case):
     path = written(tmp_path, WRITTEN[case])
-    rows = read_remote(spark, path, "members", HEADER).collect()
-    assert sorted(map(tuple, rows)) == ROWS
-    assert rows_of(collect_remote(spark, path, "members", HEADER)) == ROWS
+    assert rows_of(read_remote(spark, path, "members", HEADER)) == ROWS
 
 
-@pytest.mark.parametrize("column", ["share", "rank"])
-@pytest.mark.parametrize("case", ["durations", "by Spark"])
-def test_remote_units_are_not_left_out(spark, tmp_path, case, column):
-    path = str(tmp_path / "x.parquet")
-    if case == "by Spark":
-        cells = [f"{'interval 1 second' if n == column else 1} {n}" for n in HEADER]
-        spark.sql(f"select {', '.join(cells)}").write.parquet(path)
-    else:
-        numbers = {name: pa.array([1]) for name in HEADER}
-        pq.write_table(pa.table({**numbers, column: UNITS[case]}), path)
-    for read in (read_remote, collect_remote):
-        with pytest.raises(InputError, match=f"column '{column}' must be .* but its type is "):
-            read(spark, path, "members", HEADER)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_folder_that_spark_has_written(spark, tmp_path, kind):
+    frame = spark.createDataFrame(
+        [(g, s, r) for g, s, r in ROWS], "group int, share double, rank long"
+    )
+    folder = str(tmp_path / f"x.{kind}")
+    getattr(frame.repartition(2).write.option("header", "true"), kind)(folder)
+    assert sorted(rows_of(read_remote(spark, folder, "members", HEADER))) == ROWS
 
 
-def test_remote_tables_on_the_driver(spark, tmp_path):
-    path = written(tmp_path, "group,share\n1,2\n2,3\n")
-    with pytest.raises(InputError, match="has more than 1 rows"):
-        collect_remote(spark, path, "members", COLUMNS, most=1)
-    path = written(tmp_path, "group,share\n1,soon\n")
-    with pytest.raises(InputError, match=r"'share' must be a finite number: row 1 \(share='soon'"):
-        collect_remote(spark, path, "members", COLUMNS)
-    path = written(tmp_path, "group,share\n1,2,3\n")
-    with pytest.raises(InputError, match="more cells than its header"):
-        collect_remote(spark, path, "members", COLUMNS)
-    with (
-        pytest.raises(InputError, match="more cells than its header"),
-        refuse_unreadable("members", path),
+def test_remote_tables_that_cannot_be_read(spark, tmp_path, monkeypatch):
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
+    for path, why in (
+        (str(tmp_path / "none.csv.gz"), "cannot be read by Spark: "),
+        (str(tmp_path / "b.parquet"), "cannot be read as a CSV or Parquet table: "),
+        (
+            written(tmp_path, "group,share\n1,soon\n"),
+            "must be a finite number: row 1 (share='soon'",
+        ),
     ):
-        read_remote(spark, path, "members", COLUMNS).collect()
+        with pytest.raises(InputError) as caught:
+            read_remote(spark, path, "members", COLUMNS)
+        assert str(caught.value).startswith(f"members = {path!r}: ")
+        assert why in str(caught.value)
+        assert "\n" not in str(caught.value)
+    monkeypatch.setattr("scribe_spark.core.paths.check_size.__defaults__", (5,))
+    with pytest.raises(InputError, match="has more than 5 bytes"):
+        read_remote(spark, path, "members", COLUMNS)

@@ -15,9 +15,9 @@ from scribe_spark.config.bandwidth import MOST_PUBLICATIONS, BandwidthConfig
 from scribe_spark.core import draws, units
 from scribe_spark.core.arrays import NONE, Rows
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.core.inputs import Kind, first_rows
 from scribe_spark.core.keys import order_of
-from scribe_spark.runtime.remote_inputs import collect_remote
+from scribe_spark.runtime.remote_inputs import read_input
 
 _COLUMNS: dict[str, Kind] = {"time": "quantity", "group": "int", "node": "int", "size": "quantity"}
 
@@ -43,20 +43,14 @@ class Schedule(Rows):
 # --- from a table
 
 
-def check_schedule(path: str, nodes: int, usual: int) -> Schedule:
-    """Read and check a local table of publications, of the size `usual` by default."""
-    return _checked(read_table(path, "schedule", _COLUMNS, ("size",)), path, nodes, usual)
+def check_schedule(
+    path: str, nodes: int, usual: int, spark: SparkSession | None = None
+) -> Schedule:
+    """Read and check a table of publications, of the size `usual` by default.
 
-
-def read_schedule(spark: SparkSession, path: str, nodes: int, usual: int) -> Schedule:
-    """Return the publications in a table after checks; parameters as in :func:`check_schedule`."""
-    if is_local(path):
-        return check_schedule(path, nodes, usual)
-    columns = path, "schedule", _COLUMNS, ("size",), MOST_PUBLICATIONS
-    return _checked(collect_remote(spark, *columns), path, nodes, usual)
-
-
-def _checked(frame: pd.DataFrame, path: str, nodes: int, usual: int) -> Schedule:
+    A session (`spark`) also reads tables that are not on this machine.
+    """
+    frame = read_input(spark, path, "schedule", _COLUMNS, ("size",))
     if len(frame) > MOST_PUBLICATIONS:
         raise InputError("schedule", path, f"has more than {MOST_PUBLICATIONS:,} rows; give fewer")
     unknown = ~frame["node"].between(0, nodes - 1).to_numpy()

@@ -158,12 +158,7 @@ def check_each_node(node: np.ndarray, nodes: int, field: str, path: str) -> None
         what = f"node={times.argmin()} is left out"
     else:
         return
-    raise not_each_node(what, nodes, field, path)
-
-
-def not_each_node(what: str, nodes: int, field: str, path: str) -> InputError:
-    """Return the error of a table that has not exactly one row for each node."""
-    return InputError(field, path, f"{what}; give one row for each node, 0 to {nodes - 1}")
+    raise InputError(field, path, f"{what}; give one row for each node, 0 to {nodes - 1}")
 
 
 def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:

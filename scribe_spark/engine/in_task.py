@@ -15,10 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from scribe_spark.engine.between_tasks import Exchange
-from scribe_spark.engine.in_turn import IfRows, Steps, step_of
 from scribe_spark.engine.packing import Columns, count_rows, of_frame, to_frame
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
-from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.engine.program import (
+    Outbox,
+    Program,
+    Tables,
+    deliver,
+    merge_inbox,
+    step_of,
+)
 from scribe_spark.runtime.memory import return_freed_memory
 
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
@@ -147,12 +153,6 @@ class InTask:
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         sent, self._inbox = {**self._inbox, **(first or {})}, {}
         return sum(play(program, self._own, sent, len(self._own), self.exchange))
-
-    def play_some(self, programs: Steps) -> int:
-        first = programs[0]
-        assert not isinstance(first, IfRows)
-        self.play(first)
-        return 1
 
     def keep(self, orchestrate: Callable[[InTask], None], called: str) -> None:
         orchestrate(self)

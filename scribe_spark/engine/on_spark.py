@@ -9,12 +9,11 @@ disk, the name of a file that tasks map into memory.
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -29,10 +28,9 @@ from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.engine.barrier import run_in_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Row, pack_rows, packed_in, read_rows
 from scribe_spark.engine.player import counted, most_supersteps
-from scribe_spark.engine.program import Inbox, Program, Tables, deliver, merge_inbox
+from scribe_spark.engine.program import Inbox, InTurn, Program, Tables, deliver, merge_inbox
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
@@ -116,48 +114,22 @@ class BucketTables:
         name: str,
         progress: Progress | None = None,
         first: DataFrame | None = None,
-        superstep: int = 0,
+        before: Sequence[Program] = (),
     ) -> list[int]:
-        """Play a program until no node sends; return the number of messages of each superstep."""
+        """Play a program until no node sends; return the number of messages of each superstep.
+
+        Silent programs `before` it are played in its superstep 0, see `InTurn` for the messages
+        `first`.
+        """
         counts = list[int]()
-        supersteps = counted(name, most_supersteps(int(program.bounds[-1])))
-        for number in itertools.islice(supersteps, superstep, None):
-            made = self._compute(program, number, name, progress, None if number else first)
+        for number in counted(name, most_supersteps(int(program.bounds[-1]))):
+            step = InTurn((*before, program)) if before and not number else program
+            made = self._compute(step, number, name, progress, None if number else first)
             self._accept(made)
             counts.append(made.messages)
             if not made.messages:
                 break
         return counts
-
-    def play_in_turn(
-        self,
-        programs: Steps,
-        name: str,
-        progress: Progress | None = None,
-        first: DataFrame | None = None,
-    ) -> tuple[int, int]:
-        """Play programs up to the first that sends, and play that program to its end.
-
-        The kinds of messages in `first` begin with the index of the program.  The last program is
-        no `IfRows`. Return the index of the program that sent, of the last one, or of an `IfRows`
-        that has rows and was not played; and the number of messages.
-        """
-        turn = tuple(programs)
-        while True:
-            made = self._compute(InTurn(turn), 0, name, progress, first)
-            stopped = stopped_at(made.held)
-            at = min(stopped, default=len(turn) - 1)
-            if len(stopped) <= 1:
-                break
-            self._discard(made)  # some buckets went too far: others sent messages before
-            turn = turn[: at + 1]
-        self._accept(made)
-        self._forget(stopped.values())
-        if not made.messages:
-            return at, 0
-        program = turn[at]
-        assert not isinstance(program, IfRows)
-        return at, made.messages + sum(self.play(program, name, progress, superstep=1))
 
     def fork(self, *read_only: str, constant: bool = True) -> BucketTables:
         """Return tables that start as a copy, in which `read_only` are constant; release them."""
@@ -325,10 +297,6 @@ class BucketTables:
         self._files = made.files
         if before is not None:
             release(before)
-
-    def _discard(self, made: _Made) -> None:
-        _delete(made.files - self._files - self._borrowed)
-        release(made.rows)
 
 
 @dataclass(frozen=True)

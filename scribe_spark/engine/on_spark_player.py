@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.in_turn import IfRows, Steps, are_silent, is_silent, name_of, trimmed
 from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.engine.packing import Columns, pack_rows
-from scribe_spark.engine.player import Shared, join_tables, play_in_turn, tables_called
-from scribe_spark.engine.program import Prefixed, Program, deliver
+from scribe_spark.engine.player import Shared, join_tables, tables_called
+from scribe_spark.engine.program import Prefixed, Program, deliver, is_silent, name_of
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
@@ -67,13 +65,8 @@ class OnSpark:
         self._shared: list[SharedInFiles] = []
         self._round = called
         self._first: dict[type, DataFrame] = {}
-        # (program, turn) pairs that sent nothing when last played, and each program's turns in this
-        # round
-        self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
-        # tables that had no rows when last seen
-        self._empty = set[str]()
         # silent programs that have not been played yet, and the messages to each
-        self._waiting: list[tuple[Program | IfRows, DataFrame | None]] = []
+        self._waiting: list[tuple[Program, DataFrame | None]] = []
 
     @property
     def tables(self) -> BucketTables:
@@ -81,21 +74,21 @@ class OnSpark:
         self._play_waiting()
         return self._tables
 
-    def _play_waiting(self) -> None:
+    def _play_waiting(self) -> int:
+        """Play all programs that wait; return the number of messages of the last one."""
         if not self._waiting:
-            return
-        some = trimmed([program for program, _ in self._waiting])
-        later = [program for program, _ in self._waiting[len(some) :]]
-        last, messages = self._waiting[len(some) - 1]
-        del self._waiting[len(some) - 1 :]
-        assert not isinstance(last, IfRows)
-        self._play_now(last, messages)
-        play_in_turn(self, later)
+            return 0
+        waiting, self._waiting = self._waiting, []
+        (program, first), *others = reversed(waiting)
+        before, name = [one for one, _ in waiting[:-1]], self._round + name_of(program)
+        if others:
+            first = _numbered_together([frame for _, frame in waiting])
+            name = f"{self._round}{name_of(before[0])} to {name_of(program)}"
+        return sum(self._tables.play(program, name, self.progress, first, before))
 
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`; the costs start at zero."""
         self._first.clear()
-        self._turns.clear()
         self._round = f"round {number}, "
         self.tables.costs = Costs()
 
@@ -133,12 +126,8 @@ class OnSpark:
         """Set the messages (`ROWS`, lazy) for superstep 0 of the next program of a type."""
         self._first[program] = messages
 
-    def _take_first(self, program: Program) -> DataFrame | None:
-        """Return the messages that were set for a program, and forget them."""
-        return self._first.pop(_type_of(program), None)
-
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        messages = self._take_first(program)
+        messages = self._first.pop(_type_of(program), None)
         if first:
             rows = [
                 row
@@ -146,88 +135,11 @@ class OnSpark:
                 for row in pack_rows(to, -1, False, kind, columns)
             ]
             messages = local_frame(self._tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
-        if is_silent(program):
-            self._waiting.append((program, messages))
-            return 0
-        return self._play_now(program, messages)
-
-    def _play_now(self, program: Program, messages: DataFrame | None) -> int:
-        """Play all waiting programs, then `program`; return the number of its messages."""
-        if self._waiting:
-            return self._play_in_turn([program], messages)[1]
-        name = self._round + name_of(program)
-        return sum(self._tables.play(program, name, self.progress, first=messages))
-
-    def _play_in_turn(self, programs: Steps, messages: DataFrame | None) -> tuple[int, int]:
-        """Play all waiting programs, then `programs`; see `BucketTables.play_in_turn`."""
-        waiting, self._waiting = self._waiting, []
-        turn: list[Program | IfRows] = [*(program for program, _ in waiting), *programs]
-        first = _numbered_together([*(frame for _, frame in waiting), messages])
-        names = [name_of(one) for one in turn if not isinstance(one, IfRows)]
-        called = f"{self._round}{names[0]} to {names[-1]}"
-        at, count = self._tables.play_in_turn(turn, called, self.progress, first)
-        stopped = turn[at]
-        if at >= len(waiting) or not isinstance(stopped, IfRows):
-            return at - len(waiting), count
-        self._empty -= set(stopped.tables)
-        play_in_turn(self, stopped.programs)
-        self._waiting += waiting[at + 1 :]
-        return self._play_in_turn(programs, messages)
-
-    def play_some(self, programs: Steps) -> int:
-        """Play in one job the first program and all that are not expected to send messages."""
-        expected = programs[: self._expected(programs)]
-        if are_silent(expected):
-            for count, program in enumerate(expected):
-                if isinstance(program, IfRows) and not self._empty.issuperset(program.tables):
-                    return count
-                messages = None if isinstance(program, IfRows) else self._take_first(program)
-                self._waiting.append((program, messages))
-                self._note(program, 0)
-            return len(expected)
-        some, first = trimmed(expected), programs[0]
-        assert not isinstance(first, IfRows)
-        if len(some) == 1:
-            self._note(first, self.play(first))
-            return 1
-        at, sent = self._play_in_turn(some, self._take_first(first))
-        for program in some[:at]:
-            self._note(program, 0)
-        if isinstance(some[at], IfRows):
-            return at
-        self._note(some[at], sent)
-        return at + 1
-
-    def _expected(self, programs: Steps) -> int:
-        """Return how many of the programs are played in one job: only the last may send."""
-        turns = self._turns.copy()
-        for count, program in enumerate(programs, 1):
-            if isinstance(program, IfRows):
-                continue
-            key = name_of(program)
-            if count > 1 and _type_of(program) in self._first:
-                return count - 1
-            if not (is_silent(program) or (key, turns[key]) in self._idle):
-                return count
-            turns[key] += 1
-        return len(programs)
-
-    def _note(self, program: Program | IfRows, sent: int) -> None:
-        """Record that a program sent messages or not, for the prediction in the next round."""
-        if isinstance(program, IfRows):
-            return
-        key = name_of(program)
-        turn = key, self._turns[key]
-        self._turns[key] += 1
-        if sent:
-            self._idle.discard(turn)
-        else:
-            self._idle.add(turn)
+        self._waiting.append((program, messages))
+        return 0 if is_silent(program) else self._play_waiting()
 
     def has(self, name: str) -> bool:
-        found = self.tables.has(name)
-        self._empty.discard(name) if found else self._empty.add(name)
-        return found
+        return self.tables.has(name)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         found = self.tables.take(tables_called(names).pattern)

@@ -12,13 +12,13 @@ example because delays are negative, or because nodes answer each other: :func:`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from scribe_spark.core.errors import RunError
-from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import Program
 
@@ -50,20 +50,16 @@ Shared = Mapping[str, np.ndarray]
 
 
 class PlaysSteps(Protocol):
-    """The type of objects that play several programs one after the other."""
+    """The type of objects that play programs one after the other (:func:`play_in_turn`)."""
 
-    def play_some(self, programs: Steps) -> int:
-        """Play the first of several programs, and as many of the next ones as is efficient.
-
-        Return how many were played.  The first element is a program.  An `IfRows` whose tables have
-        no rows is skipped; one whose tables have rows is left to the caller.
-        """
+    def play(self, program: Program) -> int:
+        """Play a program; return the number of messages sent."""
 
     def has(self, name: str) -> bool:
         """Return True if a table has rows in any bucket."""
 
 
-class PlaysPrograms(Protocol):
+class PlaysPrograms(PlaysSteps, Protocol):
     """The type of objects that play programs on the tables of a protocol."""
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
@@ -72,11 +68,8 @@ class PlaysPrograms(Protocol):
     def keep(self, orchestrate: Callable[[Any], None], called: str) -> None:
         """Let an orchestrator (picklable) play on a player that keeps its buckets in a process."""
 
-    def has(self, name: str) -> bool:
-        """Return True if a table has rows in any bucket."""
 
-
-class Player(PlaysSteps, PlaysPrograms, Protocol):
+class Player(PlaysPrograms, Protocol):
     """The type of objects that hold the tables of all buckets and play programs on them."""
 
     def begin_round(self, number: int) -> None:
@@ -105,17 +98,25 @@ class Player(PlaysSteps, PlaysPrograms, Protocol):
         """Free the tables of all buckets; the player cannot be used any more."""
 
 
+@dataclass(frozen=True)
+class IfRows:
+    """Programs that are played only if one of the named `tables` has rows in any bucket."""
+
+    tables: tuple[str, ...]
+    programs: tuple[Program, ...]
+
+
+#: Programs to be played one after the other.
+Steps = Sequence[Program | IfRows]
+
+
 def play_in_turn(player: PlaysSteps, programs: Steps) -> None:
     """Play programs one after the other, each until no node sends."""
-    waiting = list(programs)
-    while waiting:
-        first = waiting[0]
-        if not isinstance(first, IfRows):
-            del waiting[: player.play_some(waiting)]
-        elif any(player.has(name) for name in first.tables):
-            waiting[:1] = first.programs
-        else:
-            del waiting[0]
+    for one in programs:
+        if not isinstance(one, IfRows):
+            player.play(one)
+        elif any(map(player.has, one.tables)):
+            play_in_turn(player, one.programs)
 
 
 def tables_called(names: Iterable[str]) -> re.Pattern[str]:

@@ -142,6 +142,28 @@ class Together:
         return outbox
 
 
+@dataclass(frozen=True)
+class InTurn:
+    """A program that plays superstep 0 of several programs; all but the last one are silent.
+
+    The kinds of messages to a program begin with the program's index.
+    """
+
+    programs: tuple[Program, ...]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.programs[0].bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        outbox: Outbox = {}
+        for index, program in enumerate(self.programs):
+            outbox = program.step(bucket, tables, messages_to(index, inbox), 0)
+            if is_silent(program) and any(map(count_rows, outbox.values())):
+                raise RuntimeError(f"{name_of(program)} is declared silent, and sends")
+        return outbox
+
+
 def messages_to(index: int, inbox: Inbox) -> Inbox:
     """Return the messages to the program with an index: kinds that begin with it, without it."""
     prefix = f"{index} "
@@ -211,6 +233,33 @@ class Prefixed:
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         own = PrefixedTables(tables, self.prefix, self.reads, self.shares)
         return self.program.step(bucket, own, inbox, superstep)
+
+
+def is_silent(program: Program) -> bool:
+    """Return True if a program declares by an attribute `silent` that it never sends."""
+    if isinstance(program, Prefixed):
+        return is_silent(program.program)
+    if isinstance(program, Together):
+        return all(map(is_silent, program.programs))
+    return getattr(program, "silent", False)
+
+
+def name_of(program: Program) -> str:
+    """Return the name of a program for progress lines: ``EndRound, LiveRoute`` if together."""
+    if isinstance(program, Prefixed):
+        return program.prefix + name_of(program.program)
+    if isinstance(program, Together):
+        return ", ".join(name_of(one) for one in program.programs)
+    return type(program).__name__.strip("_")
+
+
+def step_of(program: Program) -> str:
+    """Return the name of a program with that of its system, or of its package, for errors."""
+    if isinstance(program, Prefixed):  # the prefix is that of the system
+        return name_of(program)
+    one = program.programs[0] if isinstance(program, Together) else program
+    package = type(one).__module__.removeprefix("scribe_spark.").partition(".")[0]
+    return f"{package} {name_of(program)}"
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.bandwidth.rounds import Ways, replayed
-from scribe_spark.bandwidth.schedule import Schedule, draw_schedule, read_schedule
+from scribe_spark.bandwidth.schedule import Schedule, check_schedule, draw_schedule
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import index_sorted
@@ -52,7 +52,8 @@ def _publications(run: Stages) -> Schedule:
         drawn = draw_schedule(config, run.config.seed, group, source, _members(run))
         # the sources of groups have been chosen by their rights
         return drawn if config.published_by == "source" else run.grown.possible(drawn)
-    found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
+    nodes = run.config.overlay.nodes
+    found = check_schedule(config.schedule, nodes, config.size, run.spark)
     refuse_unknown_groups(config.schedule, found, run.grown.group_numbers())
     refuse_slow(run.config, found, run.graph)
     found = run.grown.possible(found)

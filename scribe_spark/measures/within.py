@@ -23,10 +23,10 @@ from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import transmission_us
 from scribe_spark.core.arrays import expand, index_sorted
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.core.inputs import Kind, first_rows
 from scribe_spark.core.node_classes import read_nodes
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
-from scribe_spark.runtime.remote_inputs import collect_remote
+from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 if TYPE_CHECKING:  # not on executors
@@ -55,11 +55,11 @@ WEIGHT, REPLY, NODE, DOWN = "weight", "reply", "node", "down"
 
 
 def check_weights(
-    path: str, nodes: int, nodes_file: str | None = None
+    path: str, nodes: int, nodes_file: str | None = None, spark: SparkSession | None = None
 ) -> tuple[np.ndarray, Fraction]:
-    """Read and check a local table of weights; return them by node number, and their unit.
+    """Read and check a table of weights; return them by node number, and their unit.
 
-    The table may be `nodes_file`, whose column ``weight`` counts.
+    The table may be `nodes_file`, whose column ``weight`` counts; `spark` reads remote tables.
     """
     if path == nodes_file:
         weight = read_nodes(path).weight
@@ -67,7 +67,7 @@ def check_weights(
             raise InputError("weights", path, "has no column weight; add one, or give another file")
         frame = pd.DataFrame({"node": np.arange(len(weight)), "weight": weight})
         return weights_of(frame, path, nodes)
-    return weights_of(read_table(path, "weights", _COLUMNS), path, nodes)
+    return weights_of(read_input(spark, path, "weights", _COLUMNS), path, nodes)
 
 
 def weights_of(frame: pd.DataFrame, path: str, nodes: int) -> tuple[np.ndarray, Fraction]:
@@ -125,12 +125,8 @@ class Weights:
     def read(
         cls, spark: SparkSession, path: str, nodes: int, nodes_file: str | None = None
     ) -> Weights:
-        """Read and distribute a table (:func:`check_weights`), also of another machine."""
-        if is_local(path):
-            values, unit = check_weights(path, nodes, nodes_file)
-        else:
-            frame = collect_remote(spark, path, "weights", _COLUMNS)
-            values, unit = weights_of(frame, path, nodes)
+        """Read and distribute a table (:func:`check_weights`)."""
+        values, unit = check_weights(path, nodes, nodes_file, spark)
         return cls(distribute_arrays(spark, weights=values)[0], unit)
 
     def release(self) -> None:

@@ -19,8 +19,8 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, index_sorted
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
-from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.player import IfRows
 from scribe_spark.engine.program import AT, SilentProgram, append
 from scribe_spark.pastry.arrivals.offers import (
     SIDES,

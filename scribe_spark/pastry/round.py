@@ -22,8 +22,7 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.in_turn import IfRows
-from scribe_spark.engine.player import play_in_turn
+from scribe_spark.engine.player import IfRows, play_in_turn
 from scribe_spark.engine.program import AT, SilentProgram, Together, in_bucket
 from scribe_spark.pastry.arrivals.announcements import GAINED, Announce, ExchangeLeafSets, Introduce
 from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages

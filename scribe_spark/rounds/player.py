@@ -20,7 +20,6 @@ from scribe_spark.core.errors import shown
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.in_turn import Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player
@@ -347,10 +346,6 @@ class RoundPlayer:
     def play(self, program: Program) -> int:
         """See `engine.player.Player`."""
         return self.engine.play(program)
-
-    def play_some(self, programs: Steps) -> int:
-        """See `engine.player.Player`."""
-        return self.engine.play_some(programs)
 
     def has(self, name: str) -> bool:
         """See `engine.player.Player`."""

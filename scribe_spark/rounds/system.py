@@ -24,7 +24,6 @@ from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core import arrays
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
@@ -515,17 +514,8 @@ class SystemPlayer:
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
         return self._engine.play(self._own(program), first)
 
-    def play_some(self, programs: Steps) -> int:
-        return self._engine.play_some([self._own_step(one) for one in programs])
-
     def _own(self, program: Program) -> Program:
         return Prefixed(program, self._prefix, self._reads, self._shares)
-
-    def _own_step(self, step: Program | IfRows) -> Program | IfRows:
-        if not isinstance(step, IfRows):
-            return self._own(step)
-        tables = tuple(self._full(name) for name in step.tables)
-        return IfRows(tables, tuple(self._own(one) for one in step.programs))
 
     def _full(self, name: str) -> str:
         return prefixed(name, self._prefix, self._reads + self._shares)

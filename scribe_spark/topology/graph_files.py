@@ -34,9 +34,8 @@ from pyspark.sql import SparkSession
 from scribe_spark.config.given_graph import MOST_ROWS
 from scribe_spark.core.cells import without_comments
 from scribe_spark.core.errors import InputError, listed, one_line, shown
-from scribe_spark.core.inputs import read_table
 from scribe_spark.core.paths import local_path, read_packed
-from scribe_spark.runtime.remote_inputs import collect_remote
+from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.topology.attributes import Element, Elements, graph_of_elements
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, OPTIONAL, graph_of_links
@@ -74,13 +73,12 @@ def edge_list(path: str) -> Graph:
     if is_matrix(start):
         remedy = f"is a matrix of latencies between regions; give --regions {listed([path])}"
         raise InputError(FIELD, path, remedy)
-    edges = read_table(path, FIELD, EDGE_COLUMNS, optional=OPTIONAL)
-    return graph_of_links(None, edges, path)
+    return remote_edge_list(path, None)
 
 
-def remote_edge_list(url: str, spark: SparkSession) -> Graph:
-    """Return the graph of an edge list that only Spark can reach."""
-    edges = collect_remote(spark, url, FIELD, EDGE_COLUMNS, optional=OPTIONAL, most=MOST_ROWS)
+def remote_edge_list(url: str, spark: SparkSession | None) -> Graph:
+    """Return the graph of an edge list with a header, which perhaps only Spark can reach."""
+    edges = read_input(spark, url, FIELD, EDGE_COLUMNS, OPTIONAL)
     return graph_of_links(None, edges, url)
 
 

@@ -23,12 +23,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.bandwidth.schedule import Schedule, check_schedule, read_schedule
+from scribe_spark.bandwidth.schedule import Schedule, check_schedule
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.groups import refuse_missing_roots
 from scribe_spark.core.arrays import NO_GROUP, NONE
 from scribe_spark.core.errors import InputError, named
-from scribe_spark.core.inputs import Kind, first_rows, is_local, read_table
+from scribe_spark.core.inputs import Kind, first_rows, is_local
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
@@ -46,7 +46,7 @@ from scribe_spark.rounds.event_rows import (
 )
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.blocks import materialise
-from scribe_spark.runtime.remote_inputs import collect_remote
+from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.worlds import schedules
 from scribe_spark.worlds.generators import STEPS, Generator, generators, joined_again
@@ -188,12 +188,11 @@ def made_events(
 
 def known_schedule(config: WorldConfig, nodes: DataFrame | None) -> Schedule | None:
     """Return the config's schedule; None if there is none, or if only Spark can read the table."""
-    path, of = config.bandwidth.schedule, (config.overlay.nodes, config.bandwidth.size)
-    if path is None:
+    path = config.bandwidth.schedule
+    if path is None or (nodes is None and not is_local(path)):
         return None
-    if is_local(path):
-        return check_schedule(path, *of)
-    return None if nodes is None else read_schedule(nodes.sparkSession, path, *of)
+    spark = None if nodes is None else nodes.sparkSession
+    return check_schedule(path, config.overlay.nodes, config.bandwidth.size, spark)
 
 
 def _check_timed(
@@ -305,11 +304,7 @@ def check_events(
     path = config.world.events
     assert path is not None
     columns = {name: kind for name, kind in _COLUMNS.items() if times or name not in TIMES}
-    of_table = path, "events", columns, _OPTIONAL
-    if spark is None or is_local(path):
-        frame = read_table(*of_table)
-    else:
-        frame = collect_remote(spark, *of_table)
+    frame = read_input(spark, path, "events", columns, _OPTIONAL)
     rounds, nodes = (frame[name].to_numpy(np.int64) for name in ("round", "node"))
     names = frame["event"].to_numpy(dtype=object)
     groups = np.full(len(frame), NO_GROUP, dtype=np.int64)

@@ -16,16 +16,15 @@ from pyspark.sql import SparkSession
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, codes, distinct, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.errors import InputError, listed, meant, shown
-from scribe_spark.core.inputs import Kind, is_local, read_table
+from scribe_spark.core.inputs import Kind, is_local
 from scribe_spark.rounds.event_rows import CREATE, JOIN, EventRows, Extent, Lifetimes, groups_are
-from scribe_spark.runtime.remote_inputs import collect_remote
+from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.systems.scribe.groups import (
     GroupDraws,
     Memberships,
     RowsOfNodes,
     check_members,
     keyed_groups,
-    read_members,
 )
 
 if TYPE_CHECKING:  # not on executors
@@ -79,10 +78,7 @@ def read_access(
     path: str, groups: np.ndarray, nodes: int, spark: SparkSession | None = None
 ) -> AccessLists:
     """Read the user's access lists; refuse rows that name no known group, node or right."""
-    if spark is None or is_local(path):
-        frame = read_table(path, "access", _COLUMNS)
-    else:
-        frame = collect_remote(spark, path, "access", _COLUMNS)
+    frame = read_input(spark, path, "access", _COLUMNS)
     rights = np.full(len(frame), -1, dtype=np.int8)
     for code, right in enumerate(RIGHTS):
         rights[(frame["right"] == right).to_numpy()] = code
@@ -183,10 +179,7 @@ def rejoins(config: WorldConfig) -> bool:
 def _read(
     path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None
 ) -> Memberships:
-    if spark is None or is_local(path):
-        frame = check_members(path, extent.nodes)
-    else:
-        frame = read_members(spark, path, extent.nodes).toPandas()
+    frame = check_members(path, extent.nodes, spark)
     groups, nodes = (frame[name].to_numpy(np.int64) for name in ("group", "node"))
     order = np.lexsort((nodes, groups))
     groups, nodes = groups[order], nodes[order]

@@ -16,11 +16,18 @@ from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, play
-from scribe_spark.engine.in_turn import IfRows, InTurn, Steps
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.engine.player import play_in_turn
-from scribe_spark.engine.program import AT, Prefixed, Together, bucket_of, deliver, once_a_bucket
+from scribe_spark.engine.player import IfRows, Steps, play_in_turn
+from scribe_spark.engine.program import (
+    AT,
+    InTurn,
+    Prefixed,
+    Together,
+    bucket_of,
+    deliver,
+    once_a_bucket,
+)
 from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.systems.scribe.small_groups import collapse, grow_lazily
 
@@ -136,7 +143,7 @@ def drawn(draw: np.random.Generator) -> list[Sends | IfRows]:
     steps: list[Sends | IfRows] = []
     for number in range(8):
         senders, finders = (tuple(np.flatnonzero(draw.random(3) < 0.1).tolist()) for _ in "12")
-        steps.append(Sends(number, senders, finders))
+        steps.append(Sends(number, senders, finders, silent=not senders))
         if draw.random() < 0.3:
             steps.append(IfRows(("found", "nowhere"), (Sends(100 + number, senders),)))
     return steps
@@ -165,22 +172,15 @@ def test_rounds_are_those_of_one_program_at_a_time(seed, request):
     """The first case as jobs of Spark, the others as the tasks of such jobs play them."""
     draw = np.random.default_rng(seed)
     rounds = [drawn(draw) for _ in range(2)]
-    # what is expected comes true, and does not
-    rounds = [rounds[0], rounds[0], rounds[1]] if seed else [rounds[0]] * 2
     player = as_tasks_do() if seed else on_spark(request.getfixturevalue("spark"))[0]
-    tables, costs = player.tables, []
     for number, steps in enumerate(rounds):
         player.begin_round(number)
         play_in_turn(player, steps)
-        costs.append(tables.costs)
-    found = {bucket: columns["log"].tolist() for bucket, _, columns in tables.take("log")}
+    found = {bucket: columns["log"].tolist() for bucket, _, columns in player.tables.take("log")}
     assert [found[bucket] for bucket in range(3)] == in_process(rounds)
-    assert not tables.has("stopped at 0")
-    assert costs[1].messages == costs[0].messages
-    assert costs[1].supersteps < costs[0].supersteps
     player.release()
     if not seed:
-        tables.layout.release()
+        player.tables.layout.release()
 
 
 def as_tasks_do() -> OnSpark:

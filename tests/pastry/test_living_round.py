@@ -51,7 +51,7 @@ def test_states_and_messages_are_the_oracles_after_every_round(seed: int) -> Non
 @pytest.mark.parametrize("seed", [*range(2), *slow(range(2, 210))])
 def test_tasks_of_supersteps_play_the_same(seed: int) -> None:
     case = world(seed, rounds=6, most=60 if seed % 12 == 0 else 30)
-    assert compared(case, 6, BUCKETS[seed % 3], InTasks.remembering()) == []
+    assert compared(case, 6, BUCKETS[seed % 3], InTasks) == []
 
 
 @pytest.mark.parametrize("seed", [*range(6), *slow(range(6, 200))])

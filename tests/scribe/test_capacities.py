@@ -43,14 +43,7 @@ def test_a_bad_table_is_refused_without_spark(table, name):
 
 @pytest.mark.parametrize("local", [True, False])
 def test_limits_are_read_as_given(spark, monkeypatch, table, local):
-    monkeypatch.setattr(groups, "is_local", lambda path: local)
+    monkeypatch.setattr("scribe_spark.runtime.remote_inputs.is_local", lambda path: local)
     given = groups.read_capacities(spark, table(WHOLE), NODES)
     assert given.dtypes == [("node", "bigint"), ("limit", "bigint")]
     assert sorted(map(tuple, given.collect())) == [(0, 3), (1, 7), (2, 1)]
-
-
-@pytest.mark.parametrize("name", ["no node", "twice"])
-def test_what_only_spark_can_reach_is_refused_too(spark, monkeypatch, table, name):
-    monkeypatch.setattr(groups, "is_local", lambda path: False)
-    with pytest.raises(InputError, match="capacities = "):
-        groups.read_capacities(spark, table(BAD[name][0]), NODES)

@@ -225,7 +225,7 @@ def test_senders_are_members_drawn_alike(spark):
 def anywhere(request, monkeypatch):
     """The table is read on the driver, and by Spark as one that is on no local disk."""
     if request.param == "by Spark":
-        monkeypatch.setattr(module, "is_local", lambda path: False)
+        monkeypatch.setattr("scribe_spark.runtime.remote_inputs.is_local", lambda path: False)
 
 
 def table(tmp_path, text: str, **fields) -> RunConfig:

@@ -22,10 +22,10 @@ from scribe_spark import schemas
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.inputs import Kind, check_each_node, is_local, not_each_node, read_table
+from scribe_spark.core.inputs import Kind, check_each_node
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.remote_inputs import read_remote, refuse_unreadable
+from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.runtime.sessions import local_frame
 
 if TYPE_CHECKING:  # not on executors
@@ -150,46 +150,35 @@ _PARTS = "first bigint, size bigint"
 
 def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
     """Read and check the user's table of members at `path`: `schemas.MEMBERS`."""
-    if is_local(path):
-        frame = check_members(path, nodes)
-        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
-        return local_frame(spark, pa.table(columns))
-    members = read_remote(spark, path, "members", _COLUMNS)
-    valid = F.col("node").between(0, nodes - 1) & (F.col("group") > NO_GROUP)
-    with refuse_unreadable("members", path):
-        for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
-            raise _bad_row(path, nodes, row["group"], row["node"])
-        for row in members.groupBy("group", "node").count().where("count > 1").take(1):
-            raise _twice(path, row["group"], row["node"])
-    return members
+    return _rows_of_frame(spark, check_members(path, nodes, spark), ("group", "node"))
+
+
+def _rows_of_frame(spark: SparkSession, frame: pd.DataFrame, names: tuple[str, ...]) -> DataFrame:
+    columns = {name: frame[name].to_numpy(dtype=np.int64) for name in names}
+    return local_frame(spark, pa.table(columns))
 
 
 _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
 
 
-def check_members(path: str, nodes: int):
-    """Read and check a local table of members without Spark: a pandas frame (group, node)."""
-    frame = read_table(path, "members", _COLUMNS)
+def check_members(path: str, nodes: int, spark: SparkSession | None = None) -> pd.DataFrame:
+    """Read and check a table of members, with `spark` also a remote one: a frame (group, node)."""
+    frame = read_input(spark, path, "members", _COLUMNS)
     valid = frame["node"].between(0, nodes - 1) & (frame["group"] > NO_GROUP)
     if not valid.all():
-        raise _bad_row(path, nodes, *frame[~valid].iloc[0][["group", "node"]])
+        group, node = frame[~valid].iloc[0][["group", "node"]]
+        row = f"row group={group}, node={node}"
+        if group == NO_GROUP:
+            remedy = f"{row} names no group; groups are whole numbers above {NO_GROUP}"
+        else:
+            remedy = f"{row} names no node; nodes are 0 to {nodes - 1}"
+        raise InputError("members", path, remedy)
     again = frame[frame.duplicated(["group", "node"])]
     if len(again):
-        raise _twice(path, *again.iloc[0][["group", "node"]])
+        group, node = again.iloc[0][["group", "node"]]
+        remedy = f"group={group}, node={node} occurs twice; keep one row"
+        raise InputError("members", path, remedy)
     return frame
-
-
-def _bad_row(path: str, nodes: int, group, node) -> InputError:
-    row = f"row group={group}, node={node}"
-    if group is None or group == NO_GROUP:
-        remedy = f"{row} names no group; groups are whole numbers above {NO_GROUP}"
-    else:
-        remedy = f"{row} names no node; nodes are 0 to {nodes - 1}"
-    return InputError("members", path, remedy)
-
-
-def _twice(path: str, group, node) -> InputError:
-    return InputError("members", path, f"group={group}, node={node} occurs twice; keep one row")
 
 
 #: A function from the numbers of some nodes to their columns, at least ``id_hi, router``.
@@ -242,9 +231,9 @@ def senders(members: DataFrame, seed: int) -> DataFrame:
 _OF_LIMITS: dict[str, Kind] = {"node": "int", "limit": "int"}
 
 
-def check_capacities(path: str, nodes: int) -> pd.DataFrame:
-    """Read and check a local table ``node, limit`` without Spark; each node has a row."""
-    frame = read_table(path, "capacities", _OF_LIMITS)
+def check_capacities(path: str, nodes: int, spark: SparkSession | None = None) -> pd.DataFrame:
+    """Read and check a table ``node, limit`` of all nodes, with `spark` also a remote one."""
+    frame = read_input(spark, path, "capacities", _OF_LIMITS)
     node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
     check_each_node(node, nodes, "capacities", path)
     if (limit < 1).any():
@@ -260,18 +249,4 @@ def limits_by_number(capacities: DataFrame) -> np.ndarray:
 
 def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
     """Read and check the user's table ``node, limit`` (BIGINT) at `path`, for all nodes."""
-    if is_local(path):
-        frame = check_capacities(path, nodes)
-        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}
-        return local_frame(spark, pa.table(columns))
-    given = read_remote(spark, path, "capacities", _OF_LIMITS)
-    valid = F.col("node").between(0, nodes - 1) & (F.col("limit") >= 1)
-    with refuse_unreadable("capacities", path):
-        for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
-            bad = f"row node={row['node']}, limit={row['limit']} will not do"
-            raise not_each_node(bad, nodes, "capacities", path)
-        counts = given.agg(F.count("*").alias("rows"), F.count_distinct("node").alias("nodes"))
-        rows, named = counts.collect()[0]
-    if (rows, named) != (nodes, nodes):
-        raise not_each_node(f"has {rows} rows for {named} nodes", nodes, "capacities", path)
-    return given
+    return _rows_of_frame(spark, check_capacities(path, nodes, spark), ("node", "limit"))

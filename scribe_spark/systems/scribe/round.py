@@ -15,8 +15,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct, without
 from scribe_spark.engine import Columns, Inbox, Program, Tables
-from scribe_spark.engine.in_turn import IfRows
-from scribe_spark.engine.player import play_in_turn
+from scribe_spark.engine.player import IfRows, play_in_turn
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.repair import close_phase
 from scribe_spark.rounds.events import Events
