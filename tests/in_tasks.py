@@ -20,16 +20,16 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import (
     BucketTables,
     Costs,
+    OnSpark,
     _delete,
     _Made,
     pack_rows,
     play_superstep,
     read_rows,
 )
-from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.program import deliver
 from scribe_spark.pastry.states import CELLS, LEAVES
-from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.environment import scratch_folder
 
 _PARTITIONS = 2
 

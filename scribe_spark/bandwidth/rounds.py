@@ -23,6 +23,7 @@ from scribe_spark.bandwidth.setting import ROOMS, TimedLinks, TimedPublications,
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
+from scribe_spark.engine.buckets import Names, read_view
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.losses import (
     Jitter,
@@ -37,7 +38,6 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
-from scribe_spark.engine.views import Names, read_view
 from scribe_spark.multicast import COPIES as COPY_ROWS
 from scribe_spark.multicast import DELIVERIES, PAYLOAD, PUBLICATION, Multicast
 from scribe_spark.runtime.batches import Batches

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from scribe_spark.core.arrays import find_sorted
-from scribe_spark.engine.facts import Facts, Ring, bucket_bounds, distribute_facts
+from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.engine.facts import Facts, KnowsRing, Ring, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, count_rows
 from scribe_spark.engine.program import AT, Outbox, Tables, deliver
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.protocol import Kernel, Underlay
 
 _NODES_AT_ONCE = 2**16
 
@@ -216,3 +216,71 @@ _ARROW = {
     **{"bigint": pa.int64(), "int": pa.int32(), "double": pa.float64()},
     **{"string": pa.string(), "boolean": pa.bool_()},
 }
+
+
+# --- views
+
+
+#: Columns with nodes: ring positions in the rows of a bucket, node numbers in a view.
+NODES = ("node", "parent", "child", "sender", "receiver", "source", "leaf", "entry", "owner")
+
+#: Columns with routers, which only views have -> the column with the router's node.
+ROUTERS = {"router": "node", **{f"{node}_router": node for node in NODES}}
+
+_ROWS_AT_ONCE = 2**17
+
+
+@dataclass(frozen=True)
+class Names:
+    """The numbers and ids of nodes, groups and routers by index, for views; picklable."""
+
+    facts: KnowsRing
+    kernel: Kernel | None
+    groups: np.ndarray
+
+    def batch(self, columns: Mapping[str, Any], wanted: pa.Schema) -> pa.RecordBatch:
+        """Return columns of a bucket's table as rows of a view; a text stands for equal values."""
+        length = max(len(some) for some in columns.values() if not isinstance(some, str))
+        arrays = [self._array(columns, field.name, length) for field in wanted]
+        cast = [
+            one.cast(field.type) if isinstance(one, pa.Array) else pa.array(one, field.type)
+            for one, field in zip(arrays, wanted, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(cast, schema=wanted)
+
+    def _array(self, columns: Mapping[str, Any], name: str, length: int) -> Any:
+        if name in ROUTERS:
+            ring = self.facts.ring
+            assert self.kernel is not None
+            return self.kernel.ids(ring.router[columns[ROUTERS[name]]])
+        column = columns[name]
+        if name == "group":
+            return _named(self.groups, column)
+        if name in NODES:
+            return _named(self.facts.ring.node, column)
+        return pa.repeat(pa.scalar(column), length) if isinstance(column, str) else column
+
+
+def _named(numbers: np.ndarray, index: np.ndarray) -> pa.Array:
+    """Return the numbers of nodes or groups by index, NULL for a negative index."""
+    unknown = index < 0
+    if unknown.any():
+        return pa.array(np.append(numbers, NONE)[index], mask=unknown)
+    return pa.array(numbers[index])
+
+
+def read_view(
+    rows: Table,
+    names: Names,
+    schema: StructType | str,
+    make: Callable[[Columns], Mapping[str, Any]] = dict,
+) -> Batches:
+    """Return one table of each bucket as rows of a view, whose columns `make` makes; lazy."""
+    wanted = arrow_schema(schema)
+
+    def batches(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+        for start in range(0, count_rows(table), _ROWS_AT_ONCE):
+            some = {name: column[start : start + _ROWS_AT_ONCE] for name, column in table.items()}
+            yield names.batch(make(some), wanted)
+
+    return read_typed(rows, batches, schema)

@@ -2,7 +2,7 @@
 
 An *orchestrator* is a plain function of a player: it plays programs one after the other and reads
 small results.  It runs where the player runs.  `in_task.InTask` keeps tables in the memory of a
-task; `on_spark_player.OnSpark` keeps them on the executors, and each superstep is a job.
+task; `on_spark.OnSpark` keeps them on the executors, and each superstep is a job.
 
 A superstep moves a message to another node, and a step of a protocol sends a message through a node
 a few times at most.  So a step whose supersteps are many times as many as the nodes never ends, for

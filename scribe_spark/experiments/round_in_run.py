@@ -16,10 +16,9 @@ import pyarrow as pa
 from scribe_spark.bandwidth.runs import links_of, player_of
 from scribe_spark.core.arrays import distinct, divided, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.buckets import Names, read_view
+from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.engine.player import Player
-from scribe_spark.engine.views import Names, read_view
 from scribe_spark.experiments.scope import collected
 from scribe_spark.experiments.stages import Stages
 from scribe_spark.multicast import (

@@ -23,9 +23,9 @@ from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.overlay import as_pastry, node_vertices
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.blocks import analysed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
 from scribe_spark.systems.registry import System, is_built_in
 from scribe_spark.systems.scribe import trees as scribe_trees

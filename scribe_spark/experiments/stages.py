@@ -18,8 +18,7 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, stage
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, ReplySetting, Weights

@@ -27,8 +27,7 @@ from scribe_spark.core.node_classes import share_of
 from scribe_spark.engine import Tables
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import Facts, Keys
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.engine.player import Player
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.knowledge import (

@@ -20,7 +20,7 @@ from scribe_spark.core.errors import shown
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
+from scribe_spark.engine.on_spark import OnSpark, SharedInFiles
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import append

@@ -14,20 +14,32 @@ import os
 import sys
 import traceback
 import zipimport
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
-from scribe_spark.runtime import installed  # noqa: F401
 from scribe_spark.runtime.memory import keep_freed_memory
 
-# isort: split
+
+def is_archive_of(path: str, folders: list[str]) -> bool:
+    """Return True if a path is an archive in an installation of pyspark by pip, in `folders`."""
+    archive = Path(path)
+    if archive.suffix != ".zip" or len(archive.parents) < 4:
+        return False
+    package = archive.parents[2]  # pyspark/python/lib/pyspark.zip
+    return (package / "__init__.py").is_file() and str(package.parent) in folders
+
+
 # pyspark is found where pip has installed it
-import numpy  # noqa: F401
-import pandas  # noqa: F401
-import pyarrow  # noqa: F401
-import pyspark.daemon
-import pyspark.sql.functions
-import scipy.sparse.csgraph  # noqa: F401
+sys.path[:] = [path for path in sys.path if not is_archive_of(path, sys.path)]
+
+# isort: split
+import numpy  # noqa: E402, F401
+import pandas  # noqa: E402, F401
+import pyarrow  # noqa: E402, F401
+import pyspark.daemon  # noqa: E402
+import pyspark.sql.functions  # noqa: E402
+import scipy.sparse.csgraph  # noqa: E402, F401
 
 #: The errors of a worker after Spark has closed its connection.
 _HUNG_UP = (ConnectionError, EOFError)

@@ -23,7 +23,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.environment import scratch_folder
 from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
 from scribe_spark.runtime.tricks import enabled
 

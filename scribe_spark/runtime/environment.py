@@ -1,20 +1,25 @@
-"""Checks of the environment before Spark reads it, as Spark's own errors have a hundred lines."""
+"""The environment that Spark reads, with checks, and its scratch folders.
+
+Spark's own errors have a hundred lines.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pyspark
-
 from scribe_spark.core.errors import InputError, RunError, listed, one_line, shown
-from scribe_spark.runtime.scratch import SCRATCH
+
+#: The environment variable that names Spark's scratch folders, separated by commas.
+SCRATCH = "SPARK_LOCAL_DIRS"
 
 _HOME, _ARGUMENTS, _REMOTE = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"
 
@@ -28,22 +33,6 @@ _SUSPECTS = (
     SCRATCH,
     _HOME,
 )
-
-#: The last of the arguments, which means a session, not a script.
-_SHELL = "pyspark-shell"
-
-#: The flags of spark-submit before it; a few have no value.
-_WITH_VALUE = frozenset(
-    (
-        *("--archives", "--class", "--conf", "-c", "--deploy-mode", "--driver-class-path"),
-        *("--driver-cores", "--driver-java-options", "--driver-library-path", "--driver-memory"),
-        *("--exclude-packages", "--executor-cores", "--executor-memory", "--files", "--jars"),
-        *("--keytab", "--master", "--name", "--num-executors", "--packages", "--principal"),
-        *("--properties-file", "--proxy-user", "--py-files", "--queue", "--remote"),
-        *("--repositories", "--total-executor-cores"),
-    )
-)
-_ALONE = frozenset(("--load-spark-defaults", "--supervise", "--verbose", "-v"))
 
 #: The errors of Java and Python if a session cannot start, and their remedies.
 _CURES = (
@@ -70,10 +59,6 @@ _CURES = (
     ),
 )
 _NO_CURE = "check JAVA_HOME, the memory that is left, and the folder for temporary files"
-
-#: Flags with a size, whose errors the JVM would report in its own way.
-_MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
-_BYTES = re.compile(r"[0-9]+([kmgtp]b?|b)?", re.IGNORECASE)
 
 #: The variable that names the address on which all parts of Spark listen, and the one that only
 #: this machine reaches.
@@ -172,6 +157,8 @@ def _check_user() -> None:
 
 
 def _check_home(home: str) -> None:
+    import pyspark  # imported here: `doctor` works without it
+
     ours = pyspark.__version__
     remedy = f"name the folder of Spark {ours}, or unset it: pyspark brings one"
     if not os.access(Path(home, "bin", "spark-submit"), os.X_OK):
@@ -199,32 +186,26 @@ def _check_scratch(folders: str) -> None:
 
 
 def _check_arguments(text: str) -> None:
-    remedy = f"give flags of spark-submit, then {_SHELL}; or unset it"
+    """Refuse arguments that start no session; Spark itself refuses unknown flags and values."""
+    remedy = "give flags of spark-submit, then pyspark-shell; or unset it"
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise InputError(_ARGUMENTS, text, f"{one_line(error)}; {remedy}") from None
-    given = iter(words)
-    for word in given:
-        if word == _SHELL:
-            return
-        name, equals, value = word.partition("=")
-        if word in _ALONE:
-            continue
-        if name not in _WITH_VALUE:
-            raise InputError(
-                _ARGUMENTS, text, f"{shown(word)} is not a flag of a session; {remedy}"
-            )
-        if not equals:
-            value = next(given, "")
-        if name in ("--conf", "-c"):
-            if "=" not in value:
-                raise InputError(
-                    _ARGUMENTS, text, f"{word} {shown(value)} is not NAME=VALUE; {remedy}"
-                )
-            name, _, value = value.partition("=")
-        if name in _MEMORY and not _BYTES.fullmatch(value):
-            raise InputError(
-                _ARGUMENTS, text, f"{name} {shown(value)} is not a size such as 4g; {remedy}"
-            )
-    raise InputError(_ARGUMENTS, text, f"does not end with {_SHELL}; {remedy}")
+    if "pyspark-shell" not in words or {"--help", "--version"} & {*words}:
+        raise InputError(_ARGUMENTS, text, f"starts no session; {remedy}")
+
+
+# --- folders for files that the driver and its tasks share
+
+
+def scratch_folder() -> Path:
+    """Return a new folder in the user's first scratch folder, deleted when the process ends."""
+    first = os.environ.get(SCRATCH, "").split(",")[0] or None
+    if first is not None:
+        with suppress(OSError):  # Spark makes it, too; it may exist on executors only
+            os.makedirs(first, exist_ok=True)
+        first = first if os.access(first, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="scribe_spark-", dir=first))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

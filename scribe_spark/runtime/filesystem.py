@@ -34,7 +34,7 @@ from scribe_spark.core.paths import (
     temporary_name,
     whole,
 )
-from scribe_spark.runtime.scratch import SCRATCH
+from scribe_spark.runtime.environment import SCRATCH
 from scribe_spark.runtime.sessions import Connected, abilities, usable
 
 _LOCAL = "file://"

@@ -9,8 +9,13 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import secrets
 import shlex
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -19,11 +24,18 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
 
+import psutil
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from scribe_spark.core.errors import one_line
-from scribe_spark.runtime.environment import given_environment
+from scribe_spark.runtime import guard
+from scribe_spark.runtime.environment import (
+    environment_of_machine,
+    given_environment,
+    scratch_folder,
+)
 from scribe_spark.runtime.interrupts import begin, end_started
 from scribe_spark.runtime.tricks import enabled
 
@@ -191,3 +203,81 @@ def how_it_ended(process: Popen[bytes] | None) -> str | None:
         code = process.wait(_PATIENCE)  # its connections end just before it does
         return f"signal {-code}" if code < 0 else f"exit code {code}"
     return None
+
+
+# --- a Spark Connect server on this machine, which ends with this process
+
+
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+#: Seconds within which the server must begin, and end by itself.
+_BEGIN, _END = 120.0, 20.0
+_AGAIN = 0.1
+#: -P: the folder of the file is not searched for modules.
+_GUARD = (sys.executable, "-P", guard.__file__)
+
+
+class ConnectServer:
+    """A server that this process has started; its address contains the token that it expects."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
+        self.process, self.url = process, url
+
+    def stop(self) -> None:
+        """End the server; a second call does nothing."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_END)
+
+
+def start_server(master: str, settings: Mapping[str, str]) -> ConnectServer:
+    """Start a server on a local master, and wait until it accepts connections."""
+    token = secrets.token_hex()
+    port = _free_port()
+    listens = {
+        "spark.connect.grpc.binding.address": "localhost",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.log.level": "OFF",  # the client's exception has the error
+    }
+    command = [str(Path(_find_spark_home(), "bin", "spark-submit")), "--master", master]
+    for name, value in {**settings, **listens}.items():
+        command += ["--conf", f"{name}={value}"]
+    said = scratch_folder() / "server.log"
+    # not on the command line, which other users can read
+    secret = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    environment = {**os.environ, **environment_of_machine(), **secret}
+    with said.open("wb") as log:
+        process = subprocess.Popen(
+            [*_GUARD, *command, "--class", _CLASS, "spark-internal"],
+            stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment,
+        )  # fmt: skip
+    server = ConnectServer(process, f"sc://localhost:{port}/;token={token}")
+    last = time.monotonic() + _BEGIN
+    while not _listens(process.pid, port):
+        if process.poll() is not None or time.monotonic() > last:
+            server.stop()
+            reason = reason_in(said.read_bytes().splitlines())
+            raise RuntimeError(reason or f"the server has not begun in {_BEGIN:g} s")
+        time.sleep(_AGAIN)
+    return server
+
+
+def _free_port() -> int:
+    """Return a free port below those that a system gives to sockets without one (Spark's)."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError):
+            socket.create_server(("localhost", port)).close()
+            return port
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Return True if a process, or one below it, listens on a port: another one may have it."""
+    with suppress(psutil.Error):
+        top = psutil.Process(pid)
+        return any(
+            socket.laddr.port == port and socket.status == psutil.CONN_LISTEN
+            for process in (top, *top.children(recursive=True))
+            for socket in process.net_connections(kind="tcp")
+        )
+    return False

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, last_cause, read_table
 from scribe_spark.core.paths import check_size, is_local, read_packed
-from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.environment import scratch_folder
 
 
 def read_input(

@@ -22,7 +22,6 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution
 from scribe_spark.core.errors import InputError, RunError, one_line
 from scribe_spark.runtime.blocks import provide_scratch_directory
-from scribe_spark.runtime.connect_server import ConnectServer, start_server
 from scribe_spark.runtime.environment import (
     LOOPBACK,
     blame_environment,
@@ -36,10 +35,12 @@ from scribe_spark.runtime.environment import (
 from scribe_spark.runtime.graphframes_jar import FOLDER, jars
 from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.jvm_process import (
+    ConnectServer,
     await_jvm,
     begin_jvm,
     is_submitted,
     start_jvm,
+    start_server,
     submitted_settings,
     user_jars,
 )

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.engine import Columns, in_task, on_spark, on_spark_player
+from scribe_spark.engine import Columns, in_task, on_spark
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.pastry.round import Lookups, try_routes
@@ -263,7 +263,7 @@ class OnDriver(_Driver):
         self._facts, self._spark = ring.facts, ring.layout.spark
         tables = on_spark.BucketTables(ring.layout, start.rows)
         tables.settle()
-        self._engine = on_spark_player.OnSpark(tables)
+        self._engine = on_spark.OnSpark(tables)
         if start.fill is not None:
             start.fill(self._engine)
         self._state = WorldState.of_engine(self._engine, ring.facts, ring.bounds, protocols)

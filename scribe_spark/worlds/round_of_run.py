@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import time_round
 from scribe_spark.core import arrays, errors, keys
-from scribe_spark.engine import Columns, Tables, exchange, in_task, on_spark_player, program
+from scribe_spark.engine import Columns, Tables, exchange, in_task, on_spark, program
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.measures.multicasts import InBucket, SystemTables
@@ -82,7 +82,7 @@ def play_round(
     facts: Facts,
     bounds: np.ndarray,
     wanted: Wanted,
-    engine: in_task.InTask | on_spark_player.OnSpark,
+    engine: in_task.InTask | on_spark.OnSpark,
 ) -> None:
     """Play round 0 of a run for a system, and write the tables that views read.
 

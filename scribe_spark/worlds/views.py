@@ -1,6 +1,6 @@
 """The tables of a world that users read, declared over the rows of its buckets.
 
-A view lists the tables of a bucket that it needs, and turns them into rows; `engine.views` replaces
+A view lists the tables of a bucket that it needs, and turns them into rows; `read_view` replaces
 positions and indices by the numbers of nodes and groups.
 """
 
@@ -22,10 +22,9 @@ from scribe_spark.core.arrays import NONE, numbered, offsets_of, order_of_keys, 
 from scribe_spark.core.keys import common_keys, key_parts
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.buckets import BucketRing, arrow_schema, tables_by_bucket
+from scribe_spark.engine.buckets import BucketRing, Names, arrow_schema, tables_by_bucket
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.program import PrefixedTables
-from scribe_spark.engine.views import Names
 from scribe_spark.measures.multicasts import (
     BASELINES,
     UNICAST,

@@ -17,7 +17,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.on_spark import OnSpark
 from scribe_spark.pastry.round import RoundResult, begin_round, end_round, no_lookups
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.event_rows import TIMES

@@ -7,7 +7,7 @@ import pytest
 
 from scribe_spark.core.arrays import SortedTable
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.buckets import arrow_schema
+from scribe_spark.engine.buckets import Names, arrow_schema
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import (
@@ -19,7 +19,6 @@ from scribe_spark.engine.packing import (
     overlay,
     pack,
 )
-from scribe_spark.engine.views import Names
 from scribe_spark.multicast import CONTROL
 
 ROWS = 80_000

@@ -16,8 +16,7 @@ from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, play
-from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_rows
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, OnSpark, pack_rows
 from scribe_spark.engine.player import IfRows, Steps, play_in_turn
 from scribe_spark.engine.program import (
     AT,

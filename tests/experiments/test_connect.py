@@ -8,7 +8,7 @@ import pytest
 from listening import LOOPBACK, listening
 
 from scribe_spark.experiments import PHASES
-from scribe_spark.runtime.connect_server import start_server
+from scribe_spark.runtime.jvm_process import start_server
 
 from .conftest import FLAGS, ROOT, command, left, shell
 

@@ -33,16 +33,8 @@ def nothing_set(monkeypatch):
         ("SPARK_LOCAL_DIRS", "/dev/null/x", "'/dev/null/x' cannot be written (Not a directory)"),
         ("SPARK_LOCAL_DIRS", "{tmp},/dev/null", "'/dev/null' cannot be written"),
         ("PYSPARK_SUBMIT_ARGS", "'unclosed", "No closing quotation; give flags of spark-submit"),
-        ("PYSPARK_SUBMIT_ARGS", "nonsense", "'nonsense' is not a flag of a session"),
-        ("PYSPARK_SUBMIT_ARGS", "--nonsense 5 pyspark-shell", "'--nonsense' is not a flag"),
-        ("PYSPARK_SUBMIT_ARGS", "--version", "'--version' is not a flag"),
-        ("PYSPARK_SUBMIT_ARGS", "", "does not end with pyspark-shell"),
-        ("PYSPARK_SUBMIT_ARGS", "--name x", "does not end with pyspark-shell"),
-        ("PYSPARK_SUBMIT_ARGS", "--name pyspark-shell", "does not end with pyspark-shell"),
-        ("PYSPARK_SUBMIT_ARGS", "--conf x pyspark-shell", "--conf 'x' is not NAME=VALUE"),
-        ("PYSPARK_SUBMIT_ARGS", "--driver-memory=lots pyspark-shell",
-         "'lots' is not a size such as"),
-        ("PYSPARK_SUBMIT_ARGS", "-c spark.driver.memory=4q pyspark-shell", "'4q' is not a size"),
+        ("PYSPARK_SUBMIT_ARGS", "--name x", "starts no session; give flags of spark-submit, then"),
+        ("PYSPARK_SUBMIT_ARGS", "--version pyspark-shell", "starts no session"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused(monkeypatch, tmp_path, name, value, remedy):

@@ -19,8 +19,8 @@ from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.runtime import distribute
 from scribe_spark.runtime import filesystem as full_disk
+from scribe_spark.runtime.environment import SCRATCH
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles, open_files
-from scribe_spark.runtime.scratch import SCRATCH
 
 
 @pytest.fixture(params=["local", "hadoop", "arrow"])
@@ -262,7 +262,7 @@ def test_refusals_of_input_stay_what_they_are(spark, tmp_path):
 
 
 PROGRAM = """
-from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.environment import scratch_folder
 folder = scratch_folder()
 (folder / "table").write_text("rows")
 print(folder)

@@ -24,9 +24,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from split_states import split_state, tables_of
 from test_link_stress import network, on_routers
 
+from scribe_spark.engine.buckets import Names
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.views import Names
 from scribe_spark.measures.coverage import is_of_coverage
 from scribe_spark.measures.multicasts import (
     BASELINES,

@@ -22,8 +22,7 @@ from scribe_spark import schemas
 from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.program import SilentProgram
 from scribe_spark.pastry.arrivals.waves import Wave, WavePlan

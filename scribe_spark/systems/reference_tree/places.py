@@ -16,11 +16,10 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.progress import Progress
 from scribe_spark.core.u128 import halves
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.buckets import BucketRing, Names, read_view
 from scribe_spark.engine.on_spark import BucketTables, Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import append
-from scribe_spark.engine.views import Names, read_view
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import describe_jobs, parallelism

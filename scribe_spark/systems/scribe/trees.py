@@ -25,8 +25,7 @@ from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables, in_task, packing, program, views
 from scribe_spark.engine.buckets import arrow_schema
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
+from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.engine.player import Player, play_in_turn, tables_called
 from scribe_spark.multicast import DELIVERIES, EDGES, FAILURES, failure_sums
 from scribe_spark.overlay import Overlay
