@@ -5,7 +5,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from scribe_spark.engine.flight import PATIENCE, Flight, Server
+from scribe_spark.engine.between_tasks import PATIENCE, NetworkExchange, Server
 
 _SECRET = b"of a benchmark"
 
@@ -43,8 +43,8 @@ def in_processes(tasks: int, work: Work, *given: Any, patience: float = PATIENCE
 def _process(
     rank: int, pipe: Connection, work: Work, given: tuple[Any, ...], patience: float
 ) -> None:
-    server = Server(_SECRET)
+    server = Server()
     pipe.send(server.address)
-    exchange = Flight(rank, server, pipe.recv(), _SECRET, patience=patience)
+    exchange = NetworkExchange(rank, server, pipe.recv(), _SECRET, patience=patience)
     pipe.send(work(rank, exchange, *given))
     exchange.end()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.between import in_processes
-from scribe_spark.engine.flight import Flight
+from scribe_spark.engine.between_tasks import Exchange
 
 #: Swaps of a size, and the bytes that a task sends in all of them, at most.
 _SWAPS, _BYTES = 200, 2e9
@@ -24,7 +24,7 @@ def measured(tasks: int, megabytes: Sequence[float]) -> list[list[float]]:
     return found[0]
 
 
-def _swaps(_rank: int, exchange: Flight, megabytes: Sequence[float]) -> list[list[float]]:
+def _swaps(_rank: int, exchange: Exchange, megabytes: Sequence[float]) -> list[list[float]]:
     """Return the milliseconds of the swaps of each size."""
     found = []
     for size in megabytes:
@@ -35,7 +35,7 @@ def _swaps(_rank: int, exchange: Flight, megabytes: Sequence[float]) -> list[lis
     return found
 
 
-def _milliseconds(exchange: Flight, parts: dict[int, list[np.ndarray]]) -> float:
+def _milliseconds(exchange: Exchange, parts: dict[int, list[np.ndarray]]) -> float:
     before = time.perf_counter()
     exchange.swap(parts, b"note")
     return 1e3 * (time.perf_counter() - before)

@@ -11,31 +11,39 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
-from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
+from scribe_spark.engine.between_tasks import (
+    SLICE,
+    Address,
+    Ended,
+    Exchange,
+    NetworkExchange,
+    OutOfStep,
+    PeerFailed,
+    PeerLost,
+    Server,
+)
 
 SECRET = b"of this job"
 
 
-def play_over_flight(size, work, patience=20.0, secrets=None):
-    """Play tasks as threads of this process that are connected by Flight; their results by rank.
+def play_over_network(size, work, patience=20.0, secrets=None):
+    """Play tasks as threads of this process that are connected by TCP; their results by rank.
 
     The result of a task that raises is its error.
     """
     secrets = secrets or [SECRET] * size
-    servers = [Server(secret) for secret in secrets]
+    servers = [Server() for _ in secrets]
     addresses = [server.address for server in servers]
 
     def play(rank):
         try:
-            exchange = Flight(rank, servers[rank], addresses, secrets[rank], patience)
+            exchange = NetworkExchange(rank, servers[rank], addresses, secrets[rank], patience)
             try:
                 result = work(exchange)
             except Exception as error:
@@ -55,7 +63,7 @@ def play_alone(size, work):
     return [work(Exchange())]
 
 
-TRANSPORTS = {"threads": play_in_threads, "flight": play_over_flight}
+TRANSPORTS = {"threads": play_in_threads, "network": play_over_network}
 
 
 # --- what arrives
@@ -147,7 +155,7 @@ def test_tasks_that_are_late_are_waited_for():
             exchange.swap({}, b"")
         return "done"
 
-    assert play_over_flight(2, work, patience=0.3) == ["done"] * 2
+    assert play_over_network(2, work, patience=0.3) == ["done"] * 2
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -239,16 +247,16 @@ def test_reasons_are_handed_on():
 
 def in_process(rank, pipe):
     """Play a task in a process of its own; the last one is killed in its third swap."""
-    server = Server(SECRET)
+    server = Server()
     pipe.send(server.address)
     addresses = pipe.recv()
-    exchange = Flight(rank, server, addresses, SECRET, 30.0)
+    exchange = NetworkExchange(rank, server, addresses, SECRET, 30.0)
     try:
         for number in range(4):
             if number == 2 and rank == len(addresses) - 1:
                 pipe.send(time.monotonic())
                 os.kill(os.getpid(), signal.SIGKILL)
-            # more than sockets and gRPC hold back
+            # more than sockets hold back
             exchange.swap({task: [bytes(20_000_000)] for task in exchange.peers}, b"")
     except Exception as error:
         pipe.send((type(error), str(error), time.monotonic()))
@@ -287,35 +295,19 @@ def test_a_lost_process_is_named_soon():
             process.kill()
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_a_task_that_answers_may_end_late(monkeypatch, answers):
-    """Its reply to the end of the other task waits behind a message that it still writes."""
-    ask = _Stream.ask
-
-    def ask_or_wait(stream):
-        if not answers and writes.is_set():
-            raise fl.FlightTimedOutError("too late")
-        ask(stream)
-
-    monkeypatch.setattr(_Stream, "ask", ask_or_wait)
-    writes = threading.Event()
+def test_a_task_that_shows_no_life_is_lost(monkeypatch):
+    """One that shows it may end late."""
 
     def work(exchange):
-        exchange.swap({}, b"")
         if exchange.rank:
-            with exchange._streams[0]._lock:
-                writes.set()
-                time.sleep(1.0)
-        else:
-            assert writes.wait(5.0)
+            time.sleep(1.0)
         return "played"
 
-    first, _ = play_over_flight(2, work, patience=0.5)
-    if answers:
-        assert first == "played"
-    else:
-        assert isinstance(first, PeerLost)
-        assert str(first).endswith("has not answered for 0.5 s")
+    assert play_over_network(2, work, patience=0.5) == ["played"] * 2
+    monkeypatch.setattr(NetworkExchange, "_show_life", lambda exchange: None)
+    first, _ = play_over_network(2, work, patience=0.5)
+    assert isinstance(first, PeerLost)
+    assert str(first).endswith("has not answered for 0.5 s")
 
 
 def test_nobody_is_left_at_the_end():
@@ -323,10 +315,10 @@ def test_nobody_is_left_at_the_end():
     servers = []
 
     def work(exchange):
-        servers.append(exchange._server.port)
+        servers.append(exchange._addresses[exchange.rank].port)
         exchange.swap({}, b"")
 
-    play_over_flight(3, work)
+    play_over_network(3, work)
     for port in servers:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             pass
@@ -338,58 +330,24 @@ def test_nobody_is_left_at_the_end():
 
 
 def test_a_wrong_secret_is_refused():
-    work = play_over_flight(2, lambda exchange: "played", 1.0, [SECRET, b"of another job"])
-    assert all(isinstance(error, PeerLost) for error in work)
-    # a task that was refused closes its server, so the other one may find the call cancelled
-    assert any("cannot be reached (wrong secret)" in str(error) for error in work)
+    first, second = play_over_network(2, lambda exchange: "played", 1.0, [SECRET, b"another"])
+    assert isinstance(first, PeerLost)
+    assert str(first).endswith("has not connected for 1 s")
+    assert isinstance(second, PeerLost)
+    assert str(second).endswith("cannot be reached (wrong secret)")
 
 
-CALLS = {
-    "list_flights": lambda client, options: list(client.list_flights(options=options)),
-    "list_actions": lambda client, options: list(client.list_actions(options)),
-    "do_action": lambda client, options: list(client.do_action("alive", options)),
-    "get_flight_info": lambda client, options: client.get_flight_info(
-        fl.FlightDescriptor.for_command(b""), options
-    ),
-    "get_schema": lambda client, options: client.get_schema(
-        fl.FlightDescriptor.for_command(b""), options
-    ),
-    "do_get": lambda client, options: client.do_get(fl.Ticket(b""), options).read_all(),
-    "do_put": lambda client, options: client.do_put(
-        fl.FlightDescriptor.for_command(b""), pa.schema([]), options
-    )[0].close(),
-    "do_exchange": lambda client, options: client.do_exchange(
-        fl.FlightDescriptor.for_command(b"\0" * 8), options
-    )[1].read_chunk(),
-    "authenticate": lambda client, options: client.authenticate_basic_token("a", "b", options),
-}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Server(SECRET) as made:
-        yield made
-
-
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("token", [None, "0" * 64])
-def test_every_call_without_the_token_is_refused(server, call, token):
-    headers = [] if token is None else [(b"x-scribe-token", token.encode())]
-    options = fl.FlightCallOptions(timeout=5, headers=headers)
-    refused = pytest.raises((fl.FlightUnauthenticatedError, OSError), match=r"^wrong secret")
-    with fl.FlightClient(server.address.location) as client, refused:
-        CALLS[call](client, options)
-
-
-def test_each_server_has_a_token_of_its_own():
+def test_each_task_has_a_token_of_its_own_for_each_server():
     one, other = Address("h", 1, "a"), Address("h", 1, "b")
-    assert one.token(SECRET) != other.token(SECRET)
-    assert one.token(SECRET) != one.token(b"another secret")
+    tokens = one.token(SECRET, 0), one.token(SECRET, 1), other.token(SECRET, 0), one.token(b"", 0)
+    assert len(set(tokens)) == 4
 
 
-def test_a_server_listens_on_loopback_alone(server):
-    assert server.address.host == "127.0.0.1"
-    with socket.create_connection(("127.0.0.1", server.port), 5):
-        pass
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", server.port), 0.5)
+def test_a_server_listens_on_loopback_alone():
+    server = Server()
+    with server.socket:
+        assert server.address.host == "127.0.0.1"
+        with socket.create_connection(("127.0.0.1", server.address.port), 5):
+            pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", server.address.port), 0.5)
