@@ -41,35 +41,6 @@ def test_columns_and_numpy_have_the_same_bits(spark):
         assert drawn(rows, column) == again.tolist()
 
 
-def test_columns_do_not_depend_on_partitions_or_order(spark):
-    column = draws.bits(3, "test", "id")
-    first = drawn(spark.range(0, 500, 1, 1), column)
-    assert drawn(spark.range(0, 500, 1, 7), column) == first
-    assert drawn(spark.range(0, 500, 1, 3).repartition(4).orderBy(F.desc("id")), column) == first
-
-
-def test_columns_depend_on_seed_purpose_and_every_key(spark):
-    frame = spark.range(200)
-    columns = [
-        draws.bits(1, "test", "id"), draws.bits(2, "test", "id"), draws.bits(1, "other", "id"),
-        draws.bits(1, "test", "id", F.lit(0)), draws.bits(1, "test", "id", F.lit(1)),
-    ]  # fmt: skip
-    values = [value for column in columns for value in drawn(frame, column)]
-    assert len(set(values)) == len(values)
-
-
-def test_a_key_is_the_same_whatever_its_type(spark):
-    frame = spark.range(50)
-    as_int = draws.bits(1, "test", F.col("id").cast("int"))
-    assert drawn(frame, as_int) == drawn(frame, draws.bits(1, "test", "id"))
-
-
-def test_bits_fill_both_halves_of_the_ring(spark):
-    values = drawn(spark.range(4000), draws.bits(5, "test", "id"))
-    assert abs(sum(v < 0 for v in values) - 2000) < 200
-    assert len(set(values)) == 4000
-
-
 def chi_square(counts: list[int]) -> float:
     expected = sum(counts) / len(counts)
     return sum((count - expected) ** 2 / expected for count in counts)
@@ -87,13 +58,6 @@ def test_golden_streams():
     assert draws.uniform(draws.stream(1, "tie"), 1).tolist() == GOLDEN_UNIFORM
 
 
-def test_streams_depend_on_seed_purpose_and_row():
-    keys = [(1, "a", 0), (2, "a", 0), (1, "b", 0), (1, "a", 1), (1, "a/1", 0), (-1, "a", 0)]
-    first = [draws.stream(*key).random_raw() for key in keys]
-    assert len(set(first)) == len(keys)
-    assert first == [draws.stream(*key).random_raw() for key in keys]
-
-
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(st.data(), st.integers(1, 300), st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**40))
 def test_distinct_values(data, n, seed, row):
@@ -103,14 +67,6 @@ def test_distinct_values(data, n, seed, row):
     assert values.shape == (size,)
     assert (np.diff(values) > 0).all()
     assert size == 0 or (values[0] >= 0 and values[-1] < n)
-
-
-def test_all_of_them_and_none():
-    assert draws.distinct_below(5, 5, 1, "test", 1).tolist() == [0, 1, 2, 3, 4]
-    assert draws.distinct_below(5, 0, 1, "test", 1).tolist() == []
-    assert draws.distinct_below(1, 1, 1, "test", 1).tolist() == [0]
-    with pytest.raises(ValueError, match="6 distinct values below 5"):
-        draws.distinct_below(5, 6, 1, "test", 1)
 
 
 @pytest.mark.parametrize("size", [2, 5, 6, 9])

@@ -33,23 +33,6 @@ def largest(nodes: int, times: int = 1) -> int:
 # --- the functions that make keys
 
 
-def test_keys_are_the_numbers_of_their_parts_and_back():
-    rng = np.random.default_rng(1)
-    for parts in (2, 3, 4):
-        size = int((2**63 - 1) ** (1 / parts))
-        numbers = [rng.integers(0, size, 50) for _ in range(parts)]
-        numbers = [np.append(number, [0, size - 1]) for number in numbers]
-        keys = key_of(numbers, size)
-        plain = [0] * len(keys)
-        for number in numbers:
-            plain = [key * size + one for key, one in zip(plain, number.tolist(), strict=True)]
-        assert keys.tolist() == plain
-        names = "abcd"[:parts]
-        back = key_parts(keys, names, size)
-        assert list(back) == list(names)
-        assert [part.tolist() for part in back.values()] == [part.tolist() for part in numbers]
-
-
 @pytest.mark.parametrize("most", [2**10, 2**21, 2**40, 2**62], ids=str)
 def test_keys_of_two_tables_compare_as_their_rows_also_beyond_63_bits(most):
     rng = np.random.default_rng(most % 97)
@@ -66,18 +49,6 @@ def test_keys_of_two_tables_compare_as_their_rows_also_beyond_63_bits(most):
     if math.prod(sizes) <= MOST_KEYS:
         assert keys[0].tolist() == mixed_key(tables[0], sizes[1:]).tolist()
     assert [_rows([tables[0]])[at] for at in order_of(*tables[0])] == sorted(_rows([tables[0]]))
-
-
-@pytest.mark.parametrize("most", [2, 2**10, 2**16, 2**31, 2**62], ids=str)
-@pytest.mark.parametrize("rows", [10, 5_000])
-def test_rows_are_sorted_by_their_columns_and_equal_ones_stay_in_their_order(rows, most):
-    rng = np.random.default_rng(rows)
-    first, second = rng.integers(0, 2, rows), rng.integers(0, most, rows)
-    second[rows // 2 :] = second[: rows - rows // 2]  # equal rows
-    for columns in ((second,), (first, second), (first, second, first), (first - 1, second)):
-        assert order_of(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
-        narrow = [column.astype(np.int32) for column in (first, *columns) if column.max() < 2**31]
-        assert order_of(*narrow).tolist() == np.lexsort(narrow[::-1]).tolist()
 
 
 def _rows(tables):

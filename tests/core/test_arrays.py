@@ -5,16 +5,11 @@ import pytest
 
 from scribe_spark.core.arrays import (
     distinct,
-    divided,
     expand,
     find_sorted,
-    index_in_run,
     index_sorted,
-    numbered,
     search_sorted,
-    without,
 )
-from scribe_spark.core.keys import key_of
 
 EMPTY = np.empty(0, dtype=np.int64)
 
@@ -60,44 +55,3 @@ def test_expand_is_a_range_for_each_pair():
     expected = [(index, one) for index, (a, b) in pairs for one in range(a, b)]
     assert list(zip(pair.tolist(), number.tolist(), strict=True)) == expected
     assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
-
-
-def test_divided_is_divmod():
-    number = np.array([0, 1, 6, 7, 8, 2**62, -1, -7, -8])
-    for mine, wanted in zip(divided(number, 7), np.divmod(number, 7), strict=True):
-        assert mine.tolist() == wanted.tolist()
-
-
-@pytest.mark.parametrize("rows", [0, 1, 50])
-def test_numbered_tells_equal_rows_in_sorted_order(rows):
-    random = np.random.default_rng(rows)
-    a, b = random.integers(0, 4, (2, rows))
-    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
-    order = sorted(set(pairs))
-    assert numbered(a, b).tolist() == [order.index(pair) for pair in pairs]
-
-
-#: A function, its arrays and the result: sorted, and without repetitions.
-CASES = [
-    (index_in_run, [[1, 1, 1, 4, 6, 6]], [0, 1, 2, 0, 0, 1]),
-    (index_in_run, [[]], []),
-    (distinct, [[3, 1, 3, 2, 1]], [1, 2, 3]),
-    (distinct, [[]], []),
-    (distinct, [[[3, 1], [3, 2]]], [1, 2, 3]),
-    (without, [[3, 1, 3, 2, 1], [2, 2, 7]], [1, 3]),
-    (without, [[], [1]], []),
-    (without, [[2, 1], []], [1, 2]),
-]
-
-
-@pytest.mark.parametrize(("function", "arrays", "result"), CASES)
-def test_small_arrays(function, arrays, result):
-    assert function(*(np.array(array, dtype=np.int64) for array in arrays)).tolist() == result
-
-
-def test_keys_of_numbers_in_few_bytes_have_room():
-    parts = [np.array([300], dtype=np.int16), np.array([7], dtype=np.int32)]
-    assert key_of(parts, 10**6).tolist() == [300 * 10**6 + 7]
-    assert key_of([*parts, np.array([9], dtype=np.int8)], 10**6).tolist() == [
-        3 * 10**14 + 7 * 10**6 + 9
-    ]

@@ -52,17 +52,6 @@ def test_sums_are_those_that_spark_sees(spark):
         assert [seen.get["high"], seen.get["low"]] == sums
 
 
-def test_no_rows():
-    assert hash_rows([pa.array([], pa.int64()), pa.array([], pa.string())]).tolist() == []
-
-
-def test_rows_are_hashed_piece_by_piece(monkeypatch):
-    table = drawn(3, 0.2).combine_chunks().to_batches()[0]
-    whole = hash_rows(table.columns)
-    monkeypatch.setattr(row_hash, "_ROWS_AT_ONCE", 300)
-    assert (hash_rows(table.columns) == whole).all()
-
-
 @pytest.mark.parametrize(
     "seed", [np.uint64(7), np.arange(100_000, dtype=np.uint64)], ids=["one", "each"]
 )

@@ -1,15 +1,13 @@
 """128-bit numbers and the arithmetic of the ring, against Python's integers."""
 
-import hashlib
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from identifiers import halves, parts
+from identifiers import parts
 from oracle.ring import RING, digits, shared_digits
-from pyspark.sql import functions as F
 
 from scribe_spark.core import u128
 from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, Rings, contains, last_keys
@@ -38,16 +36,6 @@ PAIRS = [*((a, b) for a in EDGES for b in EDGES), *pairs(500)]
 A, B = ([pair[side] for pair in PAIRS] for side in (0, 1))
 
 
-def test_halves_of_digests(spark):
-    texts = [f"group-{n}" for n in range(300)]
-    digests = [hashlib.sha1(text.encode()).hexdigest() for text in texts]
-    digests += ["f" * 40, "0" * 40, "7" + "f" * 39, "8" + "0" * 39, "0" * 16 + "8" + "0" * 23]
-    rows = spark.createDataFrame(list(enumerate(digests)), "n int, hex string")
-    columns = [u128.half_of_digest(F.col("hex"), half) for half in (0, 1)]
-    found = rows.select("n", *columns).orderBy("n").collect()
-    assert [tuple(row)[1:] for row in found] == [halves(int(d[:32], 16)) for d in digests]
-
-
 # --- numpy ----------------------------------------------------------------------------------------
 
 
@@ -66,10 +54,6 @@ def test_digits_in_numpy(b):
 def test_shared_prefix_in_numpy(b):
     found = u128.shared_digits_np(*parts(A), *parts(B), b)
     assert found.tolist() == [shared_digits(a, c, b) for a, c in PAIRS]
-
-
-def test_less_than_in_numpy():
-    assert u128.lt_np(*parts(A), *parts(B)).tolist() == [a < b for a, b in PAIRS]
 
 
 # --- sums, divisions, parts of the tree -----------------------------------------------------------

@@ -66,15 +66,6 @@ def answer(monkeypatch, code=0, stderr="", jar=None, error=None):
     monkeypatch.setattr(subprocess, "run", run)
 
 
-def test_found(monkeypatch, tmp_path):
-    jar = tmp_path / "jars" / "io.graphframes_x.jar"
-    answer(monkeypatch, jar=jar)
-    assert graphframes_jar.jars(tmp_path) == []
-    assert graphframes_jar.fetch(tmp_path) == f"GraphFrames: 1 jar(s) in {tmp_path}"
-    assert graphframes_jar.jars(tmp_path) == [str(jar)]
-    assert (tmp_path / "asked").exists()
-
-
 @pytest.mark.parametrize(
     ("how", "why"),
     [

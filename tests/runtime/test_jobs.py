@@ -18,7 +18,6 @@ from scribe_spark.runtime import blocks
 from scribe_spark.runtime.batches import Batches, _row_groups, can_write, write_parquet
 from scribe_spark.runtime.blocks import delete_checkpoints
 from scribe_spark.runtime.distribute import (
-    arrays_of_rows,
     discard_arrays,
     distribute_arrays,
     open_array,
@@ -77,20 +76,6 @@ def test_without_tricks_the_rows_are_the_same(spark, monkeypatch, tricks):
 # --- arrays for executors -------------------------------------------------------------------------
 
 
-def test_workers_read_the_arrays_in_the_order_they_were_given(spark):
-    squares, halves = distribute_arrays(spark, squares=np.arange(5) ** 2, halves=np.arange(5) / 2)
-
-    def read(batches):
-        for batch in batches:
-            at = batch["id"].to_numpy()
-            columns = [pa.array(open_array(name)[at]) for name in (squares, halves)]
-            yield pa.RecordBatch.from_arrays(columns, names=["square", "half"])
-
-    rows = spark.range(5).mapInArrow(read, "square bigint, half double").collect()
-    assert sorted(map(tuple, rows)) == [(n * n, n / 2) for n in range(5)]
-    discard_arrays(squares, halves)
-
-
 @pytest.mark.parametrize("tricks", ["all", "-mapped_tables"])
 def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark, monkeypatch, tricks):
     monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
@@ -104,42 +89,7 @@ def test_discarded_arrays_take_no_disk_and_cannot_be_read(spark, monkeypatch, tr
         open_array(name)
 
 
-@pytest.mark.parametrize("tricks", ["all", "-mapped_tables"])
-def test_a_task_makes_arrays_of_rows_where_it_shares_the_disk(spark, monkeypatch, tricks):
-    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
-    made_here = []
-
-    def make(rows):
-        made_here.append(len(rows))
-        numbers = np.sort(rows.column("id").to_numpy())
-        return {"numbers": numbers, "squares": numbers**2}
-
-    numbers, squares = arrays_of_rows(Batches.of(spark.range(7)), make)
-    assert made_here == ([] if tricks == "all" else [7])
-    assert open_array(numbers).tolist() == list(range(7))
-    assert open_array(squares).tolist() == [n * n for n in range(7)]
-    discard_arrays(numbers, squares)
-
-
 # --- jobs in a thread beside the caller's ---------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("error")
-def test_jobs_run_beside_the_callers(spark):
-    """And say nothing on stderr."""
-    context = spark.sparkContext
-    context.setLocalProperty("scribe.test", "mine")
-    with concurrent_jobs(spark) as submit:
-        rows = submit(spark.range(5).count)
-        told = submit(context.getLocalProperty, "scribe.test")
-        assert spark.range(7).count() == 7
-        assert (rows.result(), told.result()) == (5, "mine")
-    context.setLocalProperty("scribe.test", None)
-
-
-def test_what_raises_there_raises_here(spark):
-    with concurrent_jobs(spark) as submit, pytest.raises(ZeroDivisionError):
-        submit(lambda: 1 / 0).result()
 
 
 def test_what_has_not_begun_is_dropped_where_the_caller_raises(spark):
@@ -316,21 +266,6 @@ class Taken:
     def wait(self) -> list:
         assert self._all.wait(30)
         return self.reports
-
-
-def test_reports_come_in_order_while_a_task_runs(spark):
-    taken = Taken(3)
-    with receive_reports(spark, taken) as address:
-
-        def run(batches):
-            reporter = Reporter(address)
-            for number in range(3):
-                reporter.report({"number": number, "value": 0.1 + number})
-            yield from batches
-
-        assert spark.range(1).coalesce(1).mapInArrow(run, "id bigint").count() == 1
-        expected = [{"number": number, "value": 0.1 + number} for number in range(3)]
-        assert taken.wait() == expected
 
 
 def test_who_does_not_know_the_token_is_not_heard(spark):

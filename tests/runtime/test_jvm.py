@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,9 @@ from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.runtime import jvm_process
 from scribe_spark.runtime.environment import spark_failure
 from scribe_spark.runtime.java import check_java
-from scribe_spark.runtime.jvm_process import JvmError, JvmWords, how_it_ended, reason_in, start_jvm
+from scribe_spark.runtime.jvm_process import JvmError, JvmWords, reason_in, start_jvm
 from scribe_spark.runtime.master import check_master, reach_master
-from scribe_spark.runtime.memory import heap_mib, memory_limit
+from scribe_spark.runtime.memory import memory_limit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,16 +79,6 @@ def test_needs_no_installed_package():
         [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert not {"pyspark", "numpy", "pandas", "click"} & set(done.stdout.split())
-
-
-def test_as_a_script_one_line():
-    done = subprocess.run(
-        [sys.executable, "-m", "scribe_spark.runtime.java"],
-        cwd=ROOT, env={"JAVA_HOME": "/nowhere", "PATH": ""}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("scribe-spark: error: JAVA_HOME = '/nowhere': ")
 
 
 # --- a JVM that does not start, or ends -----------------------------------------------------------
@@ -170,13 +159,6 @@ def test_a_jvm_that_does_not_start(no_jvm, monkeypatch, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", ["SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"])
-def test_no_jvm_is_started_where_spark_is_elsewhere(no_jvm, monkeypatch, name):
-    monkeypatch.setattr(jvm_process, "launch_gateway", lambda *_: pytest.fail("it is started"))
-    monkeypatch.setenv(name, "1")
-    assert start_jvm({}) is None
-
-
 @pytest.mark.parametrize(
     ("begun", "wanted", "launched", "ended"),
     [
@@ -209,18 +191,6 @@ def test_a_begun_jvm_is_taken_by_a_session_with_its_settings(
     assert "OF_THE_JVM" not in os.environ
     jvm_process._end_begun()  # as at the end of Python: nothing is left to end
     assert len(ends) == ended
-
-
-def test_how_a_process_ended():
-    asleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with subprocess.Popen(asleep) as process:
-        assert how_it_ended(process) is None
-        process.kill()
-        assert how_it_ended(process) == "signal 9"
-    with subprocess.Popen([sys.executable, "-c", "exit(3)"]) as process:
-        process.wait()
-        assert how_it_ended(process) == "exit code 3"
-    assert how_it_ended(None) is None
 
 
 def test_a_session_whose_jvm_has_ended_is_one_line(monkeypatch):
@@ -293,15 +263,6 @@ def test_without_a_limit_it_is_the_machines_memory(tmp_path, text):
     assert memory_limit(tmp_path) == physical
 
 
-def test_heap_by_nodes_and_limit():
-    assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 244
-    assert heap_mib(100_000, limit=5 * GIB) == 3 * 1024
-    assert heap_mib(10, limit=GIB) == 1024
-    assert heap_mib(1_024 * 1_024, limit=100 * GIB, worlds=True) == 3 * 1024
-    assert heap_mib(1_024 * 1_024, limit=100 * GIB, worlds=True, mapped=True) == 1_536
-    assert heap_mib(100_000, limit=100 * GIB, mapped=True) == 3 * 1024 + 244
-
-
 # --- masters that Spark cannot use ----------------------------------------------------------------
 
 
@@ -365,15 +326,3 @@ def test_a_master_that_accepts_a_connection(port):
 def test_a_master_that_does_not(master):
     with pytest.raises(InputError, match=r"^master = .* cannot be reached \(.+\)$"):
         reach_master(master)
-
-
-def test_a_master_that_never_answers_is_given_up_soon(monkeypatch):
-    def connect(address, timeout):
-        time.sleep(timeout)
-        raise TimeoutError
-
-    monkeypatch.setattr(socket, "create_connection", connect)
-    begun = time.perf_counter()
-    with pytest.raises(InputError, match=r"no answer in 0\.1 s"):
-        reach_master("spark://10.0.0.1:7077", patience=0.1)
-    assert time.perf_counter() - begun < 5

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -28,14 +27,6 @@ from scribe_spark.runtime.session import session
 from scribe_spark.runtime.sessions import _zipped
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_what_a_local_session_is_told(spark):
-    """Until it is made its JVM says nothing: what keeps it from being made is one line."""
-    assert spark.conf.get("spark.locality.wait") == "0"
-    assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.runtime.daemon"
-    log = getattr(spark._jvm, "org.apache.logging.log4j.LogManager").getRootLogger()
-    assert log.getLevel().toString() == "ERROR"
 
 
 def test_local_workers_run_our_own_interpreter(spark):
@@ -115,14 +106,6 @@ def test_files_in_the_working_directory_replace_no_module(spark, folder_of_modul
     assert (folder_of_modules / "tokenize.py").exists()
     assert {str(Path(row[name]).parent) for name in "bc"} == {str(Path(os.__file__).parent)}
     assert row["d"] == "5"
-
-
-def test_files_beside_a_submitted_script_replace_no_module(folder_of_modules, tmp_path):
-    shutil.copytree(folder_of_modules, tmp_path / "jobs")
-    script = shutil.copy(ROOT / "jobs" / "submit.py", tmp_path / "jobs")
-    done = subprocess.run([sys.executable, script, "run", "--help"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "--nodes" in done.stdout
 
 
 @pytest.fixture
