@@ -5,7 +5,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from scribe_spark.engine.between_tasks import PATIENCE, NetworkExchange, Server
+from scribe_spark.engine.between_tasks import PATIENCE, Exchange, Server
 
 _SECRET = b"of a benchmark"
 
@@ -45,6 +45,6 @@ def _process(
 ) -> None:
     server = Server()
     pipe.send(server.address)
-    exchange = NetworkExchange(rank, server, pipe.recv(), _SECRET, patience=patience)
+    exchange = Exchange(rank, server, pipe.recv(), _SECRET, patience=patience)
     pipe.send(work(rank, exchange, *given))
     exchange.end()

@@ -35,7 +35,6 @@ from scribe_spark.engine.between_tasks import (
     Address,
     Ended,
     Exchange,
-    NetworkExchange,
     PeerLost,
     Server,
 )
@@ -173,9 +172,7 @@ def _raise_error(read: pa.Table) -> None:
 # --- in a task of a barrier stage
 
 
-def _connected(
-    tasks: int, secret: bytes, patience: float | None, folder: str | None
-) -> NetworkExchange:
+def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Exchange:
     """Return the exchange of this task, connected with all others of its barrier stage."""
     context = BarrierTaskContext.get()
     hosts = [info.address.rpartition(":")[0].strip("[]") for info in context.getTaskInfos()]
@@ -195,7 +192,7 @@ def _connected(
         server.socket.close()
         raise
     addresses = [Address(h, int(p), n) for h, p, n in (line.split() for line in gathered)]
-    return NetworkExchange(rank, server, addresses, secret, patience or PATIENCE)
+    return Exchange(rank, server, addresses, secret, patience or PATIENCE)
 
 
 def gather_in_files(

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -173,49 +174,6 @@ class Inbox:
                     raise reason.error(swap)
 
 
-class Exchange:
-    """The exchange that connects task number `rank` with the other tasks of its job.
-
-    This class has the rules of swaps, and serves the only task of a job; a subclass for several
-    tasks implements the transport.
-    """
-
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
-        self.rank, self.size = rank, size
-        self.inbox = Inbox(rank, size)
-        self.swaps = 0
-        self.peers = [peer for peer in range(size) if peer != rank]
-
-    def swap(
-        self, parts: Mapping[int, Sequence[Buffer]], note: bytes
-    ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
-        """Send bytes to tasks and a note to all tasks; return what this task receives.
-
-        All tasks must call this method equally often, else it raises `OutOfStep`.  A part for a
-        task (or for this one) is pieces that are joined.  Received are the parts by sender, in
-        order of the ranks, and the notes of all tasks.  If another task ends, `PeerFailed` or
-        `PeerLost` is raised.
-        """
-        if unknown := parts.keys() - range(self.size):
-            raise ValueError(f"parts for task {min(unknown)}; there are {self.size} tasks")
-        swap, self.swaps = self.swaps, self.swaps + 1
-        self._send(swap, parts, note)
-        received = self.inbox.take(swap)
-        own = one_buffer(parts[self.rank]) if self.rank in parts else None
-        received[self.rank] = own, bytes(note)
-        ordered = [received[rank] for rank in range(self.size)]
-        return (
-            {rank: part for rank, (part, _) in enumerate(ordered) if part is not None},
-            [text for _, text in ordered],
-        )
-
-    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send each of the other tasks its part and the note of the exchange `swap`."""
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Tell the other tasks that this task has ended, and free its resources."""
-
-
 # --- over a network
 
 LOOPBACK = "127.0.0.1"
@@ -262,39 +220,44 @@ class Server:
         self.address = Address(host, self.socket.getsockname()[1], secrets.token_hex(16))
 
 
-class NetworkExchange(Exchange):
-    """The exchange of one task over TCP; `addresses` are in order of the ranks."""
+class Exchange:
+    """The exchange that connects task number `rank` with the other tasks of its job.
+
+    `addresses` are in order of the ranks; by default, the task is alone.
+    """
 
     def __init__(
         self,
-        rank: int,
-        server: Server,
-        addresses: Sequence[Address],
-        secret: bytes,
+        rank: int = 0,
+        server: Server | None = None,
+        addresses: Sequence[Address] = (),
+        secret: bytes = b"",
         patience: float = PATIENCE,
     ) -> None:
-        super().__init__(rank, len(addresses))
+        self.rank, self.size, self.swaps = rank, len(addresses) or 1, 0
+        self.inbox = Inbox(rank, self.size)
+        self.peers = [peer for peer in range(self.size) if peer != rank]
         self._secret, self._patience, self._addresses = secret, patience, addresses
         self._connections: dict[int, socket.socket] = {}
-        try:
-            with server.socket:
-                for peer in range(rank):
-                    self._call(peer)
-                self._accept(server.socket)
-        except BaseException:
-            for connection in self._connections.values():
-                connection.close()
-            raise
+        if server is not None:
+            try:
+                with server.socket:
+                    for peer in range(rank):
+                        self._call(peer)
+                    self._accept(server.socket)
+            except BaseException:
+                for connection in self._connections.values():
+                    connection.close()
+                raise
         self._writing = {peer: threading.Lock() for peer in self.peers}
         self._over = threading.Event()
-        works = [threading.Thread(target=self._show_life, daemon=True, name="exchange")]
-        works += [
-            threading.Thread(target=self._read, args=(peer,), daemon=True, name="exchange")
-            for peer in self.peers
+        works = [self._show_life, *(partial(self._read, peer) for peer in self.peers)]
+        self._threads = [
+            threading.Thread(target=work, daemon=True, name="exchange")
+            for work in (works if self.peers else ())
         ]
-        for thread in works:
+        for thread in self._threads:
             thread.start()
-        self._threads = works
 
     # --- the beginning
 
@@ -336,6 +299,29 @@ class NetworkExchange(Exchange):
         self._connections[peer] = connection
 
     # --- sending and receiving
+
+    def swap(
+        self, parts: Mapping[int, Sequence[Buffer]], note: bytes
+    ) -> tuple[dict[int, pa.Buffer], list[bytes]]:
+        """Send bytes to tasks and a note to all tasks; return what this task receives.
+
+        All tasks must call this method equally often, else it raises `OutOfStep`.  A part for a
+        task (or for this one) is pieces that are joined.  Received are the parts by sender, in
+        order of the ranks, and the notes of all tasks.  If another task ends, `PeerFailed` or
+        `PeerLost` is raised.
+        """
+        if unknown := parts.keys() - range(self.size):
+            raise ValueError(f"parts for task {min(unknown)}; there are {self.size} tasks")
+        swap, self.swaps = self.swaps, self.swaps + 1
+        self._send(swap, parts, note)
+        received = self.inbox.take(swap)
+        own = one_buffer(parts[self.rank]) if self.rank in parts else None
+        received[self.rank] = own, bytes(note)
+        ordered = [received[rank] for rank in range(self.size)]
+        return (
+            {rank: part for rank, (part, _) in enumerate(ordered) if part is not None},
+            [text for _, text in ordered],
+        )
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
         """Send each of the other tasks its part and the note of the exchange `swap`."""

@@ -44,14 +44,8 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     The caller must free the returned table by :func:`release`.  An `InputError` or a `RunError` of
     a task is raised as such, without Spark's traces.
     """
-    with errors_of_tasks():
-        if isinstance(abilities(frame.sparkSession), Connected):
-            table = _checkpoint(frame)
-            return table, table.count()
-        seen = Observation()
-        observed = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
-        with timed_query(observed):
-            return _checkpoint(observed, eager=True), int(seen.get["rows"])
+    table, rows = _materialised(frame, F.count(F.lit(1)))
+    return table, int(rows)
 
 
 def materialise_and_read(
@@ -61,15 +55,21 @@ def materialise_and_read(
 
     The job observes the columns, so that no second query is planned.
     """
+    schema = to_arrow_schema(frame.select(*columns).schema)
+    table, text = _materialised(frame, F.to_json(F.collect_list(F.struct(*columns))))
+    return table, _read_json(text, schema)
+
+
+def _materialised(frame: DataFrame, told: Column) -> tuple[DataFrame, Any]:
+    """Compute a table once, cut its lineage; return also the value of an aggregate of its rows."""
     with errors_of_tasks():
         if isinstance(abilities(frame.sparkSession), Connected):
             table = _checkpoint(frame)
-            return table, table.select(*columns).toArrow()
-        schema = to_arrow_schema(frame.select(*columns).schema)
-        seen, every = Observation(), F.to_json(F.collect_list(F.struct(*columns)))
-        observed = frame.observe(seen, every.alias("rows"))
+            return table, table.agg(told).collect()[0][0]
+        seen = Observation()
+        observed = frame.observe(seen, told.alias("told"))
         with timed_query(observed):
-            return _checkpoint(observed, eager=True), _read_json(seen.get["rows"], schema)
+            return _checkpoint(observed, eager=True), seen.get["told"]
 
 
 def _read_json(text: str, schema: pa.Schema) -> pa.Table:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.environment import scratch_folder
-from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
+from scribe_spark.runtime.sessions import Classic, Connected, abilities
 from scribe_spark.runtime.tricks import enabled
 
 #: Files on the driver's machine that tasks may still need, by name: ours, and Spark's copy.
@@ -110,37 +110,26 @@ def open_array(name: str) -> np.ndarray:
     return np.load(file, mmap_mode="r").view(np.ndarray)  # memmap's own operations are slow
 
 
-class Shared(Protocol):
-    """The type of an object with a value that tasks can read."""
-
-    @property
-    def value(self) -> Any:
-        """The value that is shared, as a task reads it."""
-
-    def destroy(self) -> None:
-        """Free the value; it cannot be read any more."""
-
-
-def share(spark: SparkSession, value: Any) -> Shared:
-    """Share a value that is too large to be sent with each task; free it by ``destroy``."""
-    if not is_connect(spark):
-        return spark.sparkContext.broadcast(value)
-    packed = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
-    return _SharedFile(*distribute_arrays(spark, value=packed))
-
-
 @dataclass(frozen=True)
-class _SharedFile:
+class Shared:
     """A value that is distributed as a file, which tasks read."""
 
     name: str
 
     @property
     def value(self) -> Any:
+        """The value that is shared, as a task reads it."""
         return _unpickled(self.name)
 
     def destroy(self) -> None:
+        """Free the value; it cannot be read any more."""
         discard_arrays(self.name)
+
+
+def share(spark: SparkSession, value: Any) -> Shared:
+    """Share a value that is too large to be sent with each task; free it by ``destroy``."""
+    packed = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
+    return Shared(*distribute_arrays(spark, value=packed))
 
 
 @functools.lru_cache(maxsize=2)

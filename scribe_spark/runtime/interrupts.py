@@ -30,19 +30,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import psutil
 
-__all__ = [
-    "begin",
-    "deferred",
-    "end_on_signals",
-    "end_processes",
-    "end_started",
-    "exit_code",
-    "in_thread",
-    "interrupted",
-    "interruptible",
-    "say",
-]
-
 T = TypeVar("T")
 
 #: Seconds between two checks if the call has returned.

@@ -1,4 +1,4 @@
-"""Swaps between tasks, over each transport: what arrives, and what a task hears of lost ones."""
+"""Swaps between tasks: what arrives, and what a task hears of lost ones."""
 
 import multiprocessing
 import os
@@ -7,14 +7,12 @@ import signal
 import socket
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_threads import play_in_threads
+from in_threads import outcomes, play_in_threads
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.between_tasks import (
@@ -22,7 +20,6 @@ from scribe_spark.engine.between_tasks import (
     Address,
     Ended,
     Exchange,
-    NetworkExchange,
     OutOfStep,
     PeerFailed,
     PeerLost,
@@ -30,40 +27,6 @@ from scribe_spark.engine.between_tasks import (
 )
 
 SECRET = b"of this job"
-
-
-def play_over_network(size, work, patience=20.0, secrets=None):
-    """Play tasks as threads of this process that are connected by TCP; their results by rank.
-
-    The result of a task that raises is its error.
-    """
-    secrets = secrets or [SECRET] * size
-    servers = [Server() for _ in secrets]
-    addresses = [server.address for server in servers]
-
-    def play(rank):
-        try:
-            exchange = NetworkExchange(rank, servers[rank], addresses, secrets[rank], patience)
-            try:
-                result = work(exchange)
-            except Exception as error:
-                exchange.end(error)
-                raise
-            exchange.end()
-        except Exception as error:
-            return error
-        return result
-
-    with ThreadPoolExecutor(size) as pool:
-        return list(pool.map(play, range(size)))
-
-
-def play_alone(size, work):
-    assert size == 1
-    return [work(Exchange())]
-
-
-TRANSPORTS = {"threads": play_in_threads, "network": play_over_network}
 
 
 # --- what arrives
@@ -84,10 +47,9 @@ swaps = st.lists(
 )
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
 @settings(max_examples=25)
 @given(st.integers(1, 4), swaps)
-def test_every_task_receives_what_was_sent_to_it(transport, size, swaps):
+def test_every_task_receives_what_was_sent_to_it(size, swaps):
     """Also nothing, and what a task sends to itself."""
 
     def work(exchange):
@@ -100,7 +62,7 @@ def test_every_task_receives_what_was_sent_to_it(transport, size, swaps):
             received.append(({task: short(part) for task, part in found.items()}, notes))
         return received
 
-    played = (play_alone if size == 1 else TRANSPORTS[transport])(size, work)
+    played = play_in_threads(size, work)
     for rank, received in enumerate(played):
         assert received == [
             (
@@ -115,8 +77,7 @@ def test_every_task_receives_what_was_sent_to_it(transport, size, swaps):
         ]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_arrays_go_and_come_as_they_are(transport):
+def test_arrays_go_and_come_as_they_are():
     sent = np.arange(SLICE // 4), np.zeros(0), np.arange(5, dtype=np.int16)  # more than a slice
 
     def work(exchange):
@@ -127,14 +88,13 @@ def test_arrays_go_and_come_as_they_are(transport):
         rest = np.frombuffer(part, dtype=np.int16, offset=sent[0].nbytes)
         return first.flags.aligned, first - (1 - exchange.rank), rest
 
-    for aligned, first, rest in TRANSPORTS[transport](2, work):
+    for aligned, first, rest in play_in_threads(2, work):
         assert aligned
         np.testing.assert_array_equal(first, sent[0])
         np.testing.assert_array_equal(rest, sent[2])
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_task_may_change_what_it_has_sent(transport):
+def test_a_task_may_change_what_it_has_sent():
     def work(exchange):
         values = np.full(10, exchange.rank)
         found, _ = exchange.swap({1 - exchange.rank: [values]}, b"")
@@ -142,7 +102,7 @@ def test_a_task_may_change_what_it_has_sent(transport):
         exchange.swap({}, b"")
         return np.frombuffer(found[1 - exchange.rank], dtype=np.int64)[0]
 
-    assert TRANSPORTS[transport](2, work) == [1, 0]
+    assert play_in_threads(2, work) == [1, 0]
 
 
 def test_tasks_that_are_late_are_waited_for():
@@ -155,50 +115,30 @@ def test_tasks_that_are_late_are_waited_for():
             exchange.swap({}, b"")
         return "done"
 
-    assert play_over_network(2, work, patience=0.3) == ["done"] * 2
+    assert outcomes(2, work, patience=0.3) == ["done"] * 2
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_unknown_tasks_are_refused(transport):
+def test_unknown_tasks_are_refused():
     with pytest.raises(ValueError, match="parts for task 2; there are 2 tasks"):
-        raise_first(TRANSPORTS[transport], 2, lambda exchange: exchange.swap({2: []}, b""))
-
-
-def raise_first(play, size, work):
-    """Raise the first error of tasks."""
-    for result in play(size, work):
-        if isinstance(result, Exception):
-            raise result
+        play_in_threads(2, lambda exchange: exchange.swap({2: []}, b""))
 
 
 # --- tasks that end early
 
 
-def errors(transport, size, work):
+def errors(size, work):
     """Return the error of each task, None where it has none."""
-    found = [None] * size
-
-    def remember(exchange):
-        try:
-            work(exchange)
-        except Exception as error:
-            found[exchange.rank] = error
-            raise
-
-    with suppress(Exception):  # threads raise the first error
-        TRANSPORTS[transport](size, remember)
-    return found
+    return [one if isinstance(one, Exception) else None for one in outcomes(size, work)]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_an_error_of_a_task_ends_all_with_its_line(transport):
+def test_an_error_of_a_task_ends_all_with_its_line():
     def work(exchange):
         for number in range(5):
             if exchange.rank == 2 and number == 3:
                 raise InputError("nodes", 7, "are too few")
             exchange.swap({0: [b"part"]}, b"note")
 
-    *others, own = errors(transport, 3, work)
+    *others, own = errors(3, work)
     assert isinstance(own, InputError)
     for error in others:
         assert isinstance(error, PeerFailed)
@@ -207,27 +147,25 @@ def test_an_error_of_a_task_ends_all_with_its_line(transport):
         assert "in work" in error.ended.trace
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_task_that_swaps_less_often_than_others(transport):
+def test_a_task_that_swaps_less_often_than_others():
     def work(exchange):
         for _ in range(2 if exchange.rank else 3):
             exchange.swap({}, b"")
 
-    first, *others = errors(transport, 3, work)
+    first, *others = errors(3, work)
     assert isinstance(first, OutOfStep)
     assert re.fullmatch("task [12] ended before swap 2 of another task", str(first))
     assert others == [None, None]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_message_of_another_swap(transport):
+def test_a_message_of_another_swap():
     def work(exchange):
         exchange.swap({}, b"")
         exchange.swaps += exchange.rank
         exchange.swap({}, b"")
 
     with pytest.raises(OutOfStep, match=r"task [01] is at swap [12], another task at swap [12]"):
-        raise_first(TRANSPORTS[transport], 2, work)
+        play_in_threads(2, work)
 
 
 def test_reasons_are_handed_on():
@@ -250,7 +188,7 @@ def in_process(rank, pipe):
     server = Server()
     pipe.send(server.address)
     addresses = pipe.recv()
-    exchange = NetworkExchange(rank, server, addresses, SECRET, 30.0)
+    exchange = Exchange(rank, server, addresses, SECRET, 30.0)
     try:
         for number in range(4):
             if number == 2 and rank == len(addresses) - 1:
@@ -303,9 +241,9 @@ def test_a_task_that_shows_no_life_is_lost(monkeypatch):
             time.sleep(1.0)
         return "played"
 
-    assert play_over_network(2, work, patience=0.5) == ["played"] * 2
-    monkeypatch.setattr(NetworkExchange, "_show_life", lambda exchange: None)
-    first, _ = play_over_network(2, work, patience=0.5)
+    assert outcomes(2, work, patience=0.5) == ["played"] * 2
+    monkeypatch.setattr(Exchange, "_show_life", lambda exchange: None)
+    first, _ = outcomes(2, work, patience=0.5)
     assert isinstance(first, PeerLost)
     assert str(first).endswith("has not answered for 0.5 s")
 
@@ -318,7 +256,7 @@ def test_nobody_is_left_at_the_end():
         servers.append(exchange._addresses[exchange.rank].port)
         exchange.swap({}, b"")
 
-    play_over_network(3, work)
+    outcomes(3, work)
     for port in servers:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             pass
@@ -330,7 +268,7 @@ def test_nobody_is_left_at_the_end():
 
 
 def test_a_wrong_secret_is_refused():
-    first, second = play_over_network(2, lambda exchange: "played", 1.0, [SECRET, b"another"])
+    first, second = outcomes(2, lambda exchange: "played", 1.0, [SECRET, b"another"])
     assert isinstance(first, PeerLost)
     assert str(first).endswith("has not connected for 1 s")
     assert isinstance(second, PeerLost)

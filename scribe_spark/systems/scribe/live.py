@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.core.arrays import NONE, whole_numbers
-from scribe_spark.engine import Columns, Tables, facts, program, views
-from scribe_spark.engine.buckets import arrow_schema
+from scribe_spark.engine import Columns, Tables, facts, program
+from scribe_spark.engine.buckets import Names, arrow_schema
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds import system
 from scribe_spark.rounds.applications import NOTICED, Applications
@@ -184,7 +184,7 @@ class LiveScribe(system.SystemOnBuckets):
         size = len(now.ring)
         before, after = (measures.trees_of(taken, names, now.watched, size) for names in _MOMENTS)
         of_nodes = now.group, now.ring, now.alive
-        names = views.Names(facts.RingInMemory(now.ring), now.kernel, now.group)
+        names = Names(facts.RingInMemory(now.ring), now.kernel, now.group)
         return {
             "watched_trees": measures.tree_rows(now.number, before, after, *of_nodes),
             "extra_joins": _extra_joins(taken.get(EXTRA_JOINS, {}), names),
@@ -262,7 +262,7 @@ def _publications(taken: Mapping[str, Columns]) -> system.Publications:
     return system.Publications.join(of(due), of(left))
 
 
-def _extra_joins(taken: Columns, names: views.Names) -> pa.Table:
+def _extra_joins(taken: Columns, names: Names) -> pa.Table:
     """Return the JOINs that the bottleneck remover caused (`schemas.EXTRA_JOINS`), sorted."""
     rows = taken or dict.fromkeys(("group", program.AT, "child", "probes"), whole_numbers())
     batch = names.batch({**rows, "parent": rows[program.AT]}, arrow_schema(EXTRA_JOINS_COLUMNS))

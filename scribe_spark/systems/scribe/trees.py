@@ -22,8 +22,8 @@ from scribe_spark.core import arrays
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables, in_task, packing, program, views
-from scribe_spark.engine.buckets import arrow_schema
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, in_task, packing, program
+from scribe_spark.engine.buckets import Names, arrow_schema, read_view
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.engine.player import Player, play_in_turn, tables_called
@@ -127,10 +127,10 @@ class Trees:
         return pa.Table.from_batches([self.names.batch(columns, wanted)])
 
     @property
-    def names(self) -> views.Names:
+    def names(self) -> Names:
         """The numbers of nodes and groups and the ids of routers, for views."""
         environment = self.player.environment
-        return views.Names(environment.facts, environment.kernel, self.number)
+        return Names(environment.facts, environment.kernel, self.number)
 
     @property
     def _delays(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -145,7 +145,7 @@ class Trees:
         return delays
 
     def _view(self, table: str, schema: str, make: Callable[[Columns], Columns] = dict) -> Batches:
-        return views.read_view(self.engine.tables.batches(table), self.names, schema, make)
+        return read_view(self.engine.tables.batches(table), self.names, schema, make)
 
     def anycast(
         self,
@@ -362,7 +362,7 @@ def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batch
 
     names = engine.tables.called(tables_called([payloads.DELIVERIES]).pattern)
     rows = engine.tables.batches(*names or [payloads.DELIVERIES])
-    return views.read_view(rows, trees.names, DELIVERIES, members)
+    return read_view(rows, trees.names, DELIVERIES, members)
 
 
 # --- a settled round: round 0 of a world in which no node fails, arrives or leaves
