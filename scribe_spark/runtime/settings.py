@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.environment import is_local_master
 from scribe_spark.runtime.sessions import abilities, is_connect, parallelism, usable
-from scribe_spark.runtime.tricks import enabled
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import Execution
@@ -50,21 +49,13 @@ def sql_settings(partitions: int) -> dict[str, str]:
 
     Adaptive execution takes a third of a short superstep and loses checkpoints' partitioning.
     """
-    settings = {
+    return {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(partitions),
         _PARTITIONS: str(partitions),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
-    if enabled("internal_settings"):
-        settings |= {
-            "spark.sql.requireAllClusterKeysForCoPartition": "false",
-            # columns are packed into one, so that joins copy one: do not unpack them before the
-            # join
-            "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
-        }
-    return settings
 
 
 @contextmanager

@@ -159,12 +159,10 @@ TRICKS = (
     ),
     Trick(
         "internal_settings",
-        "Sets SQL settings that Spark calls internal: classes generated for plans are kept, a "
-        "table partitioned by node serves joins on (group, node), structs are copied as one.",
-        "Settings spark.sql.codegen.cache.maxEntries, artifact.isolation.enabled, "
-        "requireAllClusterKeysForCoPartition, optimizer.expression.nestedPruning.enabled",
-        "One shuffle less in each round of JOIN (11 MB at N = 100,000); a small run generates 300 "
-        "classes, of which Spark keeps 100 and compiles the others again.",
+        "Sets SQL settings that Spark calls internal: classes generated for plans are kept.",
+        "Settings spark.sql.codegen.cache.maxEntries, artifact.isolation.enabled",
+        "A small run generates 300 classes, of which Spark keeps 100 and compiles the others "
+        "again.",
         "Spark's defaults.",
     ),
 )
