@@ -168,7 +168,7 @@ def play_in_few_tasks(
 ) -> None:
     """Play all windows; the first task plays fewer than `many` links alone."""
     in_task = player if isinstance(player, InTask) else None
-    if in_task is None or (in_task.exchange is not None and in_task.count(LINKS) >= many):
+    if in_task is None or (in_task.exchange.size > 1 and in_task.count(LINKS) >= many):
         play_windows(player, bounds, given)
         return
     links = in_task.bring(LINKS)

@@ -214,11 +214,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a table: the names of columns, the separator, and the line itself."""
+    """The header of a table: the names of columns, and the separator."""
 
     names: tuple[str, ...]
     separator: str
-    line: str
 
 
 def without_comments(data: bytes) -> bytes:
@@ -232,7 +231,7 @@ def header_of(data: bytes, wanted: Collection[str]) -> Header:
     if first is None:
         raise ValueError("it is empty")
     line = first[0].decode()
-    found = [Header(_split(line, separator), separator, line) for separator in _SEPARATORS]
+    found = [Header(_split(line, separator), separator) for separator in _SEPARATORS]
     return max(found, key=lambda one: (len({*wanted} & {*one.names}), len(one.names)))
 
 

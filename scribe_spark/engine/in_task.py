@@ -80,7 +80,7 @@ def _play(
                 waiting.setdefault(to, []).append((bucket, kind, columns))
                 sent += count_rows(columns)
             del outbox  # the last one would stay in memory during the next superstep
-        if exchange is not None:
+        if exchange is not None and exchange.size > 1:
             waiting, sent = _exchanged(exchange, waiting, sent)
         counts.append(sent)
         if not sent:
@@ -120,22 +120,22 @@ class InTask:
         put_away: Callable[[int, Tables, str], None] | None = None,
     ) -> None:
         self._put_away = put_away
-        self._inbox, self._exchange = dict(inbox or {}), exchange
-        self.exchange = None if exchange is None or exchange.size == 1 else exchange
+        self._inbox = dict(inbox or {})
+        self.exchange = exchange or Exchange()
         self.tables = list(tables)
-        self.first = 0 if exchange is None else exchange.rank
+        self.first = self.exchange.rank
         self._own = dict(enumerate(self.tables, self.first))
 
     def without_inbox(self) -> InTask:
         """Return a player on the same tables, which leaves the messages in `inbox` to this one."""
-        return InTask(self.tables, self._exchange)
+        return InTask(self.tables, self.exchange)
 
     def send_first(self, bounds: np.ndarray, messages: Outbox) -> None:
         """Send this task's messages to nodes, for superstep 0 of the first program."""
         waiting: _Waiting = {}
         for to, kind, columns in deliver(bounds, messages):
             waiting.setdefault(to, []).append((self.first, kind, columns))
-        if self.exchange is not None:
+        if self.exchange.size > 1:
             waiting, _ = _exchanged(self.exchange, waiting, 0)
         self._inbox |= merge_inbox(one for parts in waiting.values() for one in parts)
 
@@ -159,22 +159,16 @@ class InTask:
 
     def has(self, name: str) -> bool:
         here = any(tables.has_rows(name) for tables in self._own.values())
-        if self.exchange is None:
-            return here
         return any(note == b"1" for note in self.exchange.swap({}, b"1" if here else b"0")[1])
 
     def count(self, name: str) -> int:
         """Return how many rows a table (by name) has in all buckets together."""
         here = sum(count_rows(mine[name]) for mine in self._own.values() if name in mine)
-        if self.exchange is None:
-            return here
         return sum(map(int, self.exchange.swap({}, str(here).encode())[1]))
 
     def bring(self, name: str) -> list[Columns] | None:
         """Take a table out of all buckets; return it in the first task, and None in other tasks."""
         here = [mine.pop(name) for mine in self._own.values()]
-        if self.exchange is None:
-            return here
         if self.exchange.rank:
             self.exchange.swap({0: to_frame([(name, here[0])])}, b"")
             return None
@@ -183,26 +177,17 @@ class InTask:
 
     def hand_out(self, tables: Sequence[Mapping[str, Columns]] | None) -> None:
         """Give each bucket its tables, which the first task passes; other tasks pass None."""
-        if self.exchange is None:
-            assert tables is not None
-            own = dict(zip(self._own, tables, strict=True))
-        else:
-            away = {
-                rank: to_frame(list(some.items()))
-                for rank, some in enumerate(tables or ())
-                if rank != self.exchange.rank
-            }
-            came, _ = self.exchange.swap(away, b"")
-            mine = dict(of_frame(came[0])) if tables is None else tables[0]
-            own = {self.exchange.rank: mine}
-        for bucket, some in own.items():
-            for name, columns in some.items():
-                self._own[bucket][name] = columns
+        away = {
+            rank: to_frame(list(some.items()))
+            for rank, some in enumerate(tables or ())
+            if rank not in self._own
+        }
+        came, _ = self.exchange.swap(away, b"")
+        for bucket, mine in self._own.items():
+            mine.update(dict(of_frame(came[0])) if tables is None else tables[bucket])
 
     def agree(self, is_so: bool) -> bool:
         """Return the first task's value of `is_so` (bool) in all tasks."""
-        if self.exchange is None:
-            return is_so
         return self.exchange.swap({}, b"1" if is_so else b"0")[1][0] == b"1"
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
@@ -226,11 +211,8 @@ class InTask:
             for name in tables
             if called.fullmatch(name)
         ]
-        if self.exchange is None:
-            return join_tables(here)
-        framed = to_frame(here)
-        others = [rank for rank in range(self.exchange.size) if rank != self.exchange.rank]
-        came, _ = self.exchange.swap(dict.fromkeys(others, framed) if here else {}, b"")
+        peers = self.exchange.peers if here else []
+        came, _ = self.exchange.swap(dict.fromkeys(peers, to_frame(here) if peers else []), b"")
         found: dict[int, list[tuple[str, Columns]]] = {
             rank: list(of_frame(data)) for rank, data in came.items()
         }
