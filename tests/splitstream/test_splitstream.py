@@ -16,7 +16,6 @@ from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.splitstream.channels import Channels
 from scribe_spark.systems.splitstream.forest import Forest
-from scribe_spark.systems.splitstream.routes import Routes
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream.played import Rules, of_all, play, random_case
 
@@ -79,7 +78,7 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
         else nullcontext()
     )
     with expected:
-        Forest(begun, 4, Routes())
+        Forest(begun, 4, {})
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])
