@@ -1,8 +1,11 @@
-"""The protocol of SplitStream, hop by hop: rules L2 to L5, L9 and L10.
+"""The protocol of SplitStream, hop by hop, and the policies of full nodes: rules L2 to L10.
 
 All messages take one hop, and all nodes play a hop at once: replies, then new paths, then requests,
 then refused requests go on, then nodes that wait ask.  Requests at one node are answered one after
 the other: a *turn* has one request of each node.
+
+The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
+(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scribe_spark.core import arrays
+from scribe_spark.core.draws import order_of_draws
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.engine import Columns
-from scribe_spark.systems.splitstream import CONTROL, COUNTED
+from scribe_spark.systems.splitstream import CONTROL, COUNTED, FREEPASTRY, SPARE
 from scribe_spark.systems.splitstream.channels import Channels
 from scribe_spark.systems.splitstream.forest import Forest
 
@@ -84,8 +88,8 @@ class Turn:
         self.own = self.rooted | (np.arange(width) == forest.primary[asks.at][:, None])
 
 
-class Hops(Forest):
-    """Plays the hops of a period, which change the forest; subclasses are the policies.
+class FreePastry(Forest):
+    """Plays the hops of a period, which change the forest, with the policy of FreePastry: rule L6.
 
     ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
     """
@@ -102,34 +106,6 @@ class Hops(Forest):
         self._last_hop = np.zeros(len(begun.played), dtype=np.int64)
         self.counts = dict.fromkeys(COUNTED, 0)
 
-    # --- the policy
-
-    def choose(self, turn: Turn) -> np.ndarray:
-        """Return the child (index in the turn) that makes room for each newcomer, or NONE."""
-        raise NotImplementedError
-
-    def neighbours(self, asks: Requests) -> tuple[np.ndarray, Lists, Lists]:
-        """Return the visited nodes, and those that refused requests ask first and last."""
-        raise NotImplementedError
-
-    def decider(self, asks: Requests) -> np.ndarray:
-        """Return the node that must take a subscriber that all refuse, or NONE: it fails."""
-        return np.full(len(asks), arrays.NONE)
-
-    def adopts(self, asks: Requests) -> np.ndarray:
-        """Return True where a node with room takes the subscriber."""
-        return asks.how != SEEKING
-
-    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Return the sibling (row or NONE) that pairs ask which `by` has dropped."""
-        return np.full(len(pair), arrays.NONE)
-
-    def enter(self) -> None:
-        """Act after nodes have entered channels."""
-
-    def end_hop(self) -> None:
-        """Act at the end of a hop."""
-
     # --- hops and waves
 
     def play(self) -> None:
@@ -138,7 +114,7 @@ class Hops(Forest):
         had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
         self.detach(had)
         self.tell_paths(had[self.alive[had // self.stripes]])
-        self._enter(self.wave <= 0, 0)
+        self.enter(self.wave <= 0, 0)
         self.ask()
         while self._goes_on():
             self.hop += 1
@@ -147,12 +123,11 @@ class Hops(Forest):
             self.ask()
         self.counts["hops"] = int(self._last_hop.sum())
 
-    def _enter(self, rows: np.ndarray, due: int) -> None:
+    def enter(self, rows: np.ndarray, due: int) -> None:
         """Let nodes (a mask) enter the channels; their pairs without a parent ask in hop `due`."""
         self.entered |= rows
         lacks = (self.parent < 0) & ~self.root & np.repeat(rows & self.alive, self.stripes)
         self._due[lacks], self._whom[lacks] = due, _ROOTWARDS
-        self.enter()
 
     def _goes_on(self) -> bool:
         """Return True if a channel still moves; let the next wave enter channels at rest: L10."""
@@ -166,7 +141,7 @@ class Hops(Forest):
             first = outside[arrays.least_of(self.of[outside], self.wave[outside])]
             wave = np.full(len(busy), arrays.NONE)
             wave[self.of[first]] = self.wave[first]
-            self._enter(~self.entered & (self.wave == wave[self.of]), self.hop + 1)
+            self.enter(~self.entered & (self.wave == wave[self.of]), self.hop + 1)
         return bool(len(outside) or busy.any())
 
     # --- 1. replies and paths
@@ -298,17 +273,35 @@ class Hops(Forest):
         return asks.take(~drops)
 
     def go_on(self, refused: Requests) -> None:
-        """Let refused requests go on to the next node of their lists: rules L6 and L8."""
+        """Let refused requests go on to the next node of their lists: rules L6 and L8.
+
+        Children are in drawn order.  The parent is the last node; with FreePastry's policy, nodes
+        whose primary stripe it is are in front, the parent as the last of them, or else the first
+        of the others.
+        """
         for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
             asks = refused.take(some)
-            at, front, back = self.neighbours(asks)
-            lists = visit(asks.visited, asks.todo, at, front, back, len(self.key))
-            to, todo = lists[1].popped()
+            who, stripe = np.divmod(asks.pair, self.stripes)
+            at, parent, row, child = self.around(asks)
+            row, child = row[child != who[row]], child[child != who[row]]
+            above = np.flatnonzero((parent >= 0) & (parent != who))
+            drawn = self.draw(
+                "anycast" if self.spare else "child", asks.pair, row, self.number(child)
+            )
+            drawn = np.r_[drawn, np.zeros(len(above), dtype=drawn.dtype)]
+            is_parent = np.arange(len(drawn)) >= len(child)
+            row, node = np.r_[row, above], np.r_[child, parent[above]]
+            first = ~is_parent if self.spare else self.primary[node] == stripe[row]
+            order = order_of_draws(row * 2 + (first == is_parent), drawn)
+            row, node, first = row[order], node[order], first[order]
+            ends = (Lists.of(row[one], node[one], len(asks)) for one in (first, ~first))
+            visited, todo = visit(asks.visited, asks.todo, at, *ends, len(self.key))
+            to, todo = todo.popped()
             how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
             to = np.where(to < 0, self.decider(asks), to)
             self._reply("fail", asks.take(to < 0))
             due = np.full(len(to), self.hop + 1)
-            onward = Requests(asks.pair, to, asks.at, due, how, lists[0], todo).take(to >= 0)
+            onward = Requests(asks.pair, to, asks.at, due, how, visited, todo).take(to >= 0)
             self.note("anycast" if self.spare else "subscribe", onward.sender, onward.at)
             self._requests.append(onward)
 
@@ -326,7 +319,6 @@ class Hops(Forest):
         self.note("subscribe", who[direct], whom[direct])
         self.counts["anycasts"] += int(np.count_nonzero(seeks))
         self.go_on(self._request(SEEKING, pair[seeks], who[seeks], who[seeks]))
-        self.end_hop()
 
     def _request(
         self, how: int, pair: np.ndarray, sender: np.ndarray, at: np.ndarray, hops: Any = 1
@@ -347,3 +339,166 @@ class Hops(Forest):
         asks = self._request(BY_ROUTE, pair[some], start[some], entry[some], hops[some])
         self._requests.append(asks)
         self._send("fail", pair[lost], self.asked(pair[lost], start[lost]))
+
+    # --- the policy
+
+    def choose(self, turn: Turn) -> np.ndarray:
+        """Return the child (index in the turn) that makes room for each newcomer, or NONE: L6."""
+        asks, stripe, row, final = turn.asks, turn.stripe, turn.row, turn.asks.how == FINAL
+        takes = np.where(final, turn.rooted[turn.mine], turn.own[turn.mine])
+        # 1. a child of this stripe that matches in fewer digits, or one of another stripe
+        same = takes & ~final & (turn.children[turn.mine] > 0)
+        gives = np.where(same, stripe, self._other_stripe(turn, takes & ~same))
+        some = np.flatnonzero(turn.of == gives[row])
+        ends = turn.who[some], turn.newcomer[row[some]]
+        theirs, new = (self.match(who, stripe[row[some]]) for who in ends)
+        some = some[(theirs < new) | ~same[row[some]]]
+        drawn = self.draw("drop", asks.pair, row[some], self.number(turn.who[some]))
+        some, chosen = some[arrays.least_of(row[some], drawn)], np.full(len(asks), arrays.NONE)
+        chosen[row[some]] = some
+        # 2. the child that has sent a final request
+        swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
+        swaps &= turn.who == asks.sender[row]
+        chosen[row[swaps]] = np.flatnonzero(swaps)
+        return chosen
+
+    def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
+        """Return the stripe of which a node that `frees` a place drops a child, or NONE."""
+        children = np.where(frees[:, None], turn.children, 0)
+        children[turn.mine] = 0
+        found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), arrays.NONE)
+        row, stripe = np.nonzero((children > 0) & ~turn.own)
+        first = arrays.least_of(row, self.draw("stripe", turn.asks.pair, row, stripe))
+        found[row[first]] = stripe[first]
+        return found
+
+    def around(self, asks: Requests) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the nodes that requests have visited, their parents, and their children.
+
+        These are by request, perhaps NONE; children have the index of the request.
+        """
+        mine = self.asked(asks.pair, asks.at)
+        parent, (row, child) = self.living_parent(mine), self.children_of(mine)
+        good = self.alive[child] & (child != parent[row])
+        return asks.at, parent, row[good], child[good]
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """Return the node that must take a subscriber that all refuse; NONE: the request fails."""
+        mine = self.asked(asks.pair, asks.at)
+        parent = self.living_parent(mine)
+        parent[parent == asks.pair // self.stripes] = arrays.NONE
+        return np.where(self.root[mine], asks.at, parent)
+
+    def adopts(self, asks: Requests) -> np.ndarray:
+        """Return True where a node with room takes the subscriber."""
+        return asks.how != SEEKING
+
+    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
+        """Return the sibling (row or NONE) that pairs ask which `by` has dropped."""
+        return np.full(len(pair), arrays.NONE)
+
+
+class SpareCapacity(FreePastry):
+    """A full node pushes a child down, which finds a member of the spare group: rules L7 and L8.
+
+    The tree of the spare group consists of Pastry's routes from its members, which have room, to
+    its id, as Scribe's trees do.  ``above`` has the next node of the channel on these routes, a
+    row; ``inside`` is True for the nodes in the tree.
+    """
+
+    spare: ClassVar[bool] = True
+
+    def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
+        super().__init__(begun, b, routes)
+        self.inside, self.above = self.alive & False, np.full(len(self.key), arrays.NONE)
+        primary = self.primary[:, None] == np.arange(self.stripes)
+        self._in_primary = (primary & self.alive[:, None]).ravel()
+
+    def choose(self, turn: Turn) -> np.ndarray:
+        """See `FreePastry.choose`; a newcomer without a place is pushed down."""
+        stripe, index, row = turn.stripe, turn.mine[0], turn.row
+        # 1. the first stripe from this one on that is not the node's own, or its largest own one
+        cyclic = (stripe[:, None] + np.arange(self.stripes)) % self.stripes
+        turn.children[turn.mine] += 1  # the newcomer
+        children, own = (np.take_along_axis(one, cyclic, 1) for one in (turn.children, turn.own))
+        others, crowd = (children > 0) & ~own, np.where(own & (children > 1), children, 0)
+        is_other = others.any(axis=1)
+        gives = cyclic[index, np.where(is_other, others.argmax(axis=1), crowd.argmax(axis=1))]
+        gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = arrays.NONE  # itself
+        # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
+        here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
+        by, who = np.r_[row[here], with_new], np.r_[turn.who[here], turn.newcomer[with_new]]
+        drawn = self.draw("drop", turn.asks.pair, by, self.number(who))
+        worst = (~is_other & (gives == self.primary[turn.asks.at]))[by]
+        match = self.match(who[worst], gives[by[worst]])
+        drawn[worst] = match << 32 | who[worst]  # the least node of equals
+        order = np.argsort(by, kind="stable")
+        first = order[arrays.least_of(by[order], drawn[order])]
+        chosen = np.full(len(index), arrays.NONE)
+        chosen[by[first]] = np.r_[here, np.full(len(with_new), arrays.NONE)][first]
+        return chosen
+
+    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
+        """See `FreePastry.sibling`: a random one in its primary stripe."""
+        found = np.full(len(pair), arrays.NONE)
+        row, child = arrays.children_in(np.where(self._in_primary, self.holder, arrays.NONE), by)
+        child //= self.stripes
+        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number(child)))
+        found[row[first]] = child[first]
+        return found
+
+    def decider(self, asks: Requests) -> np.ndarray:
+        """See `FreePastry.decider`: none."""
+        return np.full(len(asks), arrays.NONE)
+
+    def adopts(self, asks: Requests) -> np.ndarray:
+        """See `FreePastry.adopts`; an orphan needs a member of the tree that is attached."""
+        mine, other = self.asked(asks.pair, asks.at), asks.at != asks.pair // self.stripes
+        attached = self.root[mine] | (self.parent[mine] >= 0)
+        return super().adopts(asks) | (self.inside[asks.at] & other & attached)
+
+    def around(self, asks: Requests) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """See `FreePastry.around`; both are those in the tree.
+
+        A node outside of the tree does not count as visited (NONE); an anycast climbs from it,
+        unless it has been in the tree.
+        """
+        inside = self.inside[asks.at]
+        climbs = inside | (asks.visited.lengths() == 0)
+        row, child = arrays.children_in(np.where(self.inside, self.above, arrays.NONE), asks.at)
+        row, child = row[inside[row]], child[inside[row]]
+        parent = np.where(climbs, self.above[asks.at], arrays.NONE)
+        return np.where(inside, asks.at, arrays.NONE), parent, row, child
+
+    # --- the tree of the spare group
+
+    def enter(self, rows: np.ndarray, due: int) -> None:
+        """See `FreePastry.enter`; also find the parents of nodes in the spare group's tree."""
+        super().enter(rows, due)
+        rows = np.flatnonzero(self.alive & self.entered & ~self.spare_root)
+        to_spare = np.full(len(rows), self.stripes)
+        self.above[rows] = self.entries(rows, to_spare, rows, rows < 0)[0]
+
+    def ask(self) -> None:
+        """See `FreePastry.ask`; then nodes join and leave the spare group's tree."""
+        super().ask()
+        here = self.alive & self.entered
+        inside = here & self.spare_root
+        below = np.flatnonzero(here & (self.degree < self.bound))
+        while len(below):
+            inside[below] = True
+            above = arrays.distinct(self.above[below])
+            above = above[above >= 0]
+            below = above[~inside[above]]
+        self.inside = inside
+        to = np.where(inside & (self.above >= 0), self.node[self.above], arrays.NONE)
+        row = np.flatnonzero(here & (to != self.spare_parent))
+        for kind, parent in (("spare_leave", self.spare_parent[row]), ("spare_join", to[row])):
+            some = row[parent >= 0]
+            ends = self.group[some], self.node[some], parent[parent >= 0]
+            self.begun.sent.note(kind, *ends)
+        self.spare_parent[row] = to[row]
+
+
+#: The policies by their names.
+POLICIES: dict[str, type[FreePastry]] = {FREEPASTRY: FreePastry, SPARE: SpareCapacity}

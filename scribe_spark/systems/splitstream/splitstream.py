@@ -1,7 +1,7 @@
 """SplitStream as a system of runs and worlds: channels in the buckets that build them.
 
 A period finds where SUBSCRIBEs enter the channels that are not at rest (`FindRoutes`, by Pastry's
-tables), opens them (`channels.Channels`), and plays hops until nothing moves (`protocol.Hops`).
+tables), opens them (`channels.Channels`), and plays hops until nothing moves (`protocol`).
 Publications go down the tree of one stripe each.
 """
 
@@ -38,7 +38,7 @@ from scribe_spark.systems.splitstream.channels import (
     ids_of,
     width_of,
 )
-from scribe_spark.systems.splitstream.policies import POLICIES
+from scribe_spark.systems.splitstream.protocol import POLICIES
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
