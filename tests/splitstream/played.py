@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -191,9 +191,3 @@ def play(case: Case, buckets: int = 1, blind: bool = False) -> list[Seen]:
         found = lives.alive.copy(), state, tally.messages, copies
         seen.append(Seen(*found, dict(done.measures), dict(done.counts), states))
     return seen
-
-
-def of_all(case: Case) -> Case:
-    """Return the case with one period, in which all nodes join all groups."""
-    every = frozenset((group, node) for group in case.keys for node in case.idents)
-    return replace(case, days=[Day(join=every)], capacity=None)
