@@ -201,18 +201,17 @@ class Channels:
             "members": lives,
             "at_most_one": lives & (inner.sum(axis=1) <= 1),
             "interior": inner.sum(axis=1) * lives,
-            "trees": 0 * of,
             "open": (~has & ~is_root).sum(axis=1) * lives,
             "lost": lost.sum(axis=1),
             "hit": lost.any(axis=1),
         }
         count = len(self.group) + 1
         found = {name: arrays.sums_at(of, one, count)[:-1] for name, one in of_nodes.items()}
-        found["trees"] += stripes
         row = arrays.find_sorted(before.get("group", of[:0]), self.group)
         since, lacks = np.append(before.get("since", of[:0]), arrays.NONE)[row], found["lost"] > 0
         whole = (since >= 0) & ~lacks
         found |= {"converging": lacks.astype(np.int64), "converged": whole.astype(np.int64)}
+        found["trees"] = np.full_like(found["lost"], stripes)
         found["took"] = np.where(whole, number - since, 0)
         found["since"] = np.where(lacks, np.where(since < 0, number, since), arrays.NONE)
         return {"group": self.group, **found}
