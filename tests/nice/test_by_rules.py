@@ -27,8 +27,9 @@ from scribe_spark.rounds.group_overlays import Network
 
 SEEDS = range(200)
 
-#: Cases of one to three layers; in 43 a rendezvous point that was dead publishes.
-QUICK = 6, 17, 25, 43, 57, 70, 84
+#: Cases of one to three layers; in 43 a rendezvous point that was dead publishes, in 138 two small
+#: clusters want each other.
+QUICK = 6, 17, 25, 43, 57, 70, 84, 138
 
 #: Periods after the last event in which a group comes to rest.
 REST = 5

@@ -1,4 +1,4 @@
-"""The oracle of HyParView and Plumtree: cases by hand, and what always holds.
+"""The oracle of HyParView and Plumtree: what always holds.
 
 Published values are in tests/plumtree/test_protocols.py, of the kernels, which equal the oracle.
 """
@@ -9,56 +9,8 @@ import networkx
 import pytest
 from seeds import seeds
 
-from scribe_spark.core.draws import bits_np
-
-from .plumtree.cases import ByHand, by_hand, random_case
-from .plumtree.draws import keyed_draw
-from .plumtree.event_queue import Event, EventQueue
+from .plumtree.cases import random_case
 from .plumtree.plumtree import Rules
-
-
-@pytest.mark.parametrize("one", list(by_hand()), ids=lambda one: one.name)
-def test_by_hand(one: ByHand) -> None:
-    """Receipts, counts and views are those that were worked by hand."""
-    played = one.case.play()
-    first = {key: row for key, row in played.receipts.items() if row[2] >= 0}
-    assert first == one.receipts
-    assert played.counts == one.counts
-    assert played.active == one.active
-    assert played.eager == one.eager
-
-
-def test_order_of_events() -> None:
-    """Commands come first, then timers, then messages by sender and by the order of sending."""
-    queue = EventQueue(lambda _a, _b: 10, keyed_draw(0))
-    queue.alive = {0, 1, 2}
-    queue.send(2, 0, "c")
-    queue.send(1, 0, "b", leaves=5)
-    queue.wake(0, 10, "timer")
-    queue.send(2, 0, "d")
-    queue.send(1, 0, "a")
-    queue.command(10, "command", 0, 0)
-    came = []
-    queue.play(lambda event: came.append((event.at, event.kind)))
-    assert came == [(10, kind) for kind in ("command", "timer", "a", "c", "d")] + [(15, "b")]
-
-
-def test_a_dead_node_returns_messages() -> None:
-    """A message comes back as `down` after both delays; `down` itself does not come back."""
-    queue = EventQueue(lambda a, b: {(0, 1): 10, (1, 0): 3}[a, b], keyed_draw(0))
-    queue.alive = {0}
-    came: list[Event] = []
-    queue.send(0, 1, "GOSSIP", 0)
-    queue.send(0, 1, "down")
-    queue.play(came.append)
-    assert [(event.at, event.sender, event.kind) for event in came] == [(13, 1, "down")]
-
-
-@pytest.mark.parametrize("key", [(1, 2, -2, 5), (0, 10**12, -1, 0), (9, 7, 3, 3), (5, 0, 0, 59)])
-def test_draws(key: tuple[int, int, int, int]) -> None:
-    """Draws are those of the package."""
-    *event, member = key
-    assert keyed_draw(42)("walk", *event)(member) == int(bits_np(42, "walk", *key))
 
 
 @pytest.mark.parametrize("seed", seeds(range(400), 10))

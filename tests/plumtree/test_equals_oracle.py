@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from oracle.plumtree.cases import PlumtreeCase, by_hand, lively_case, random_case, with_sizes
+from oracle.plumtree.cases import PlumtreeCase, lively_case, random_case, with_sizes
 from oracle.plumtree.wired_queue import Links
 from seeds import seeds
 
@@ -125,12 +125,6 @@ def _check(
     assert overlay.views_of("passive") == expected.passive
     assert overlay.eager() == expected.eager
     return Counter(counts)
-
-
-@pytest.mark.parametrize("buckets", _BUCKETS)
-@pytest.mark.parametrize("one", list(by_hand()), ids=lambda one: one.name)
-def test_cases_by_hand(one, buckets):
-    _check(one.case, buckets)
 
 
 #: Cases of a quick run: those in which rare things happen, and some more.

@@ -320,22 +320,6 @@ def test_members_who_know_all_others_have_near_and_far_neighbours(count):
             assert not passive
 
 
-def test_full_views_have_the_numbers_of_neighbours_of_corrosion():
-    world = World(400, {"views": "full", "rules": "corrosion"})
-    done = world.play(join=everybody(world), publish=[(0, 9)])
-    # round(3 log10 400) = 8 eager ones, and 14 lazy ones; some choices are made twice
-    assert 7.5 < done.measures["eager"] <= 8
-    assert 19 < done.measures["active"] <= 22
-    assert len(world.rows[DELIVERED]["node"]) == 399
-    state = world.state()
-    trips = [world.kernel.delay_us[a, b] for a in state for b in state[a][1]]
-    every = world.kernel.delay_us
-    near, far = (np.quantile(every[every > 0], at) for at in (1 / 3, 2 / 3))
-    # of 7 choices, 4 are near, 2 are between, and 1 is far
-    assert np.mean(np.array(trips) < near) == pytest.approx(4 / 7, abs=0.05)
-    assert np.mean(np.array(trips) > far) == pytest.approx(1 / 7, abs=0.05)
-
-
 def found(rows, *names: str) -> list[tuple]:
     """Return rows, sorted."""
     return sorted(zip(*(rows[name].tolist() for name in names), strict=True))

@@ -43,8 +43,7 @@ from scribe_spark.systems.scribe.trees import (
 from scribe_spark.systems.splitstream import FREEPASTRY, SPARE
 from scribe_spark.systems.splitstream.channels import NODES, ids_of
 from scribe_spark.systems.splitstream.config import SplitStreamConfig
-from scribe_spark.systems.splitstream.routes import ROUTES
-from scribe_spark.systems.splitstream.splitstream import SplitStream
+from scribe_spark.systems.splitstream.splitstream import ROUTES, SplitStream
 from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import packets_on_links
@@ -129,7 +128,7 @@ class Net:
         return perfect_states(self.ring, np.arange(self.nodes), 16, B, self.kernel)
 
     def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
-        """The next hops of live nodes to all ids, as `routes.FindRoutes` hands them over."""
+        """The next hops of live nodes to all ids, as `FindRoutes` hands them over."""
         ids = ids_of(SplitStreamConfig(policy=SPARE if spare else FREEPASTRY), key)
         live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
         states = self.states
@@ -137,7 +136,7 @@ class Net:
             states = perfect_states(self.ring, live, 16, B, self.kernel)
         at, stripe = np.repeat(live, len(ids)), np.tile(np.arange(len(ids)), len(live))
         onward, _ = hop(states, lambda node: node >= 0, at, ids.take(stripe))
-        return {"group": np.zeros_like(at), "node": at, "stripe": stripe, "next": onward}
+        return {"key": at * len(ids) + stripe, "next": onward}
 
     def grow(
         self, key: Keys, policy: str, bound: int, waves: int

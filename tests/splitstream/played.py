@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.system import LivingRound, Publishing
 from scribe_spark.systems.splitstream import FREEPASTRY, SPARE, channels
-from scribe_spark.systems.splitstream.channels import CHANNELS, NODES
+from scribe_spark.systems.splitstream.channels import NODES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 
 
@@ -184,19 +184,10 @@ def play(case: Case, buckets: int = 1, blind: bool = False) -> list[Seen]:
                 copies.update(world.measure(system, done, kernel, lives, now.measures)[1])
 
         done = system.play_on(world.player(system), now, measure)
-        tables = world.tables_of(system)
-        state = {name: tables.get(f"state: {name}", {}) for name in (NODES, CHANNELS)}
+        state = {NODES: world.tables_of(system).get(f"state: {NODES}", {})}
         if state[NODES]:
             order = np.lexsort((state[NODES]["node"], state[NODES]["group"]))
             state[NODES] = {name: column[order] for name, column in state[NODES].items()}
-            order = np.argsort(state[CHANNELS]["group"])
-            state[CHANNELS] = {name: column[order] for name, column in state[CHANNELS].items()}
         found = lives.alive.copy(), state, tally.messages, copies
         seen.append(Seen(*found, dict(done.measures), dict(done.counts), states))
     return seen
-
-
-def of_all(case: Case) -> Case:
-    """Return the case with one period, in which all nodes join all groups."""
-    every = frozenset((group, node) for group in case.keys for node in case.idents)
-    return replace(case, days=[Day(join=every)], capacity=None)

@@ -18,10 +18,9 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.channels import CHANNELS, NODES
+from scribe_spark.systems.splitstream.channels import NODES
 from scribe_spark.systems.splitstream.forest import ENDLESS
-from scribe_spark.systems.splitstream.routes import ROUTES
-from scribe_spark.systems.splitstream.splitstream import SplitStream
+from scribe_spark.systems.splitstream.splitstream import ROUTES, SplitStream
 from splitstream import played
 from splitstream.played import Rules, play
 
@@ -131,11 +130,7 @@ def start(
         **{"group": none * 0, "node": np.array(nodes), "died": none, "spare_parent": none},
         **{"member": none < 0, "parent": np.array(above, dtype=np.int32)},
         "ancestors": np.array(above, dtype=np.int32)[:, :, None],
-    }
-    kernel.state[CHANNELS] = {
-        "group": np.array([0]),
-        "since": np.array([-1]),
-        "root": np.array([roots]),
+        "root": np.array(nodes)[:, None] == roots,
     }
 
 
@@ -210,13 +205,10 @@ def state_of(state: dict[str, Columns], stripes: int, alive: np.ndarray) -> dict
 
 def routes_of(period: dict[str, Any]) -> Columns:
     """Return the next hop of each live node to each key, as the kernel gets them."""
-    rows = [
-        (0, int(x), int(s), route[1] if len(route) > 1 else -1)
-        for s, of in period["routes"].items()
-        for x, route in of.items()
-    ]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    return dict(zip(("group", "node", "stripe", "next"), columns, strict=True))
+    every = period["routes"]
+    key = [int(x) * len(every) + int(s) for s, of in every.items() for x in of]
+    onward = [route[1] if len(route) > 1 else -1 for of in every.values() for route in of.values()]
+    return {"key": np.array(key, dtype=np.int64), "next": np.array(onward, dtype=np.int64)}
 
 
 # --- worlds of `played` as cases of the oracle

@@ -16,9 +16,8 @@ from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.splitstream.channels import Channels
 from scribe_spark.systems.splitstream.forest import Forest
-from scribe_spark.systems.splitstream.routes import Routes
 from scribe_spark.systems.splitstream.splitstream import SplitStream
-from splitstream.played import Rules, of_all, play, random_case
+from splitstream.played import Rules, play, random_case
 
 SLOW = pytest.mark.slow
 
@@ -49,20 +48,6 @@ def same(one, other) -> None:
         assert np.array_equal(column, theirs), name
 
 
-@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 100), marks=SLOW)])
-def test_without_a_bound_trees_are_routes(seeds) -> None:
-    hops = 0
-    for seed in seeds:
-        case = of_all(random_case(seed, bound=0, waves=1))
-        (seen,) = play(case)
-        for group in range(len(case.keys)):
-            onward = seen.next_hops(case, group)[:, : case.rules.stripes]
-            wanted = np.where(onward == np.arange(len(onward))[:, None], -1, onward)
-            assert np.array_equal(seen.channel(case, group)["parent"], wanted)
-            hops += np.count_nonzero(wanted >= 0)
-    assert hops > 500
-
-
 @pytest.mark.parametrize(("nodes", "few"), [(5_000, False), (5_001, True)])
 def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes, few) -> None:
     """Half of the nodes have 17 places, the others 18, for 16 stripes."""
@@ -79,7 +64,7 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
         else nullcontext()
     )
     with expected:
-        Forest(begun, 4, Routes())
+        Forest(begun, 4, {})
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

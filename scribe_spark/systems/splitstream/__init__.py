@@ -2,21 +2,21 @@
 
 Messages between nodes, and who handles them:
 
-===============  ===========================================================  =================
+===============  ===========================================================  ====================
 message          meaning                                                      handler
-===============  ===========================================================  =================
-``subscribe``    a node asks for a stripe, or passes a request on             `Hops.answer`
-``anycast``      an orphan looks for a node with room (JOINREQ)               `Hops.answer`
-``ack``          the sender is the parent now; has its path to the root       `Hops.hear`
-``drop``         the sender is no parent; names a sibling to ask              `Hops.on_drop`
-``path``         the sender's path to the root has changed                    `Hops.hear`
-``leave``        the sender is no child any more                              `Hops.hear`
-``fail``         nobody had room                                              `Hops.on_fail`
+===============  ===========================================================  ====================
+``subscribe``    a node asks for a stripe, or passes a request on             `FreePastry.answer`
+``anycast``      an orphan looks for a node with room (JOINREQ)               `FreePastry.answer`
+``ack``          the sender is the parent now; has its path to the root       `FreePastry.hear`
+``drop``         the sender is no parent; names a sibling to ask              `FreePastry.on_drop`
+``path``         the sender's path to the root has changed                    `FreePastry.hear`
+``leave``        the sender is no child any more                              `FreePastry.hear`
+``fail``         nobody had room                                              `FreePastry.on_fail`
 ``spare_join``   the sender is a child in the spare group's tree; and no more  `SpareCapacity`
-===============  ===========================================================  =================
+===============  ===========================================================  ====================
 
-Read `channels` (who comes and goes), `routes` (where SUBSCRIBEs enter a channel), `forest` (the
-trees) and `protocol` (what full nodes do, and the messages, hop by hop).
+Read `channels` (who comes and goes), `splitstream` (where SUBSCRIBEs enter a channel), `forest`
+(the trees) and `protocol` (the messages, hop by hop, and what full nodes do).
 
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
@@ -34,14 +34,13 @@ FREEPASTRY, SPARE = "freepastry", "spare-capacity"
 #: most members of a channel whose nodes have fewer.
 SPARE_PLACES, MOST_TIGHT = 2, 5_000
 
-SUBSCRIBE, ANYCAST, ACK, DROP = "subscribe", "anycast", "ack", "drop"
-PATH, LEAVE, FAIL = "path", "leave", "fail"
-SPARE_JOIN, SPARE_LEAVE = "spare_join", "spare_leave"
-
 #: All kinds of control messages.
-CONTROL = (SUBSCRIBE, ACK, DROP, PATH, LEAVE, FAIL, ANYCAST, SPARE_JOIN, SPARE_LEAVE)
+CONTROL = (
+    *("subscribe", "ack", "drop", "path", "leave", "fail"),
+    *("anycast", "spare_join", "spare_leave"),
+)
 
-#: Measure of a round -> its unit, and the sums (`channels.Channels.tables`) of which it is the
+#: Measure of a round -> its unit, and the sums (`channels.Channels.measured`) of which it is the
 #: quotient, or one sum.
 MEASURES = {
     "interior.one": ("share", "at_most_one", "members"),

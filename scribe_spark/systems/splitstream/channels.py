@@ -16,15 +16,15 @@ from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry import next_hop
-from scribe_spark.rounds.grown_overlays import MEASURED, GroupNodes, Period, Sent
-from scribe_spark.systems.splitstream import DROP, LEAVE, SPARE
+from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent
+from scribe_spark.systems.splitstream import SPARE
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
 
-#: The tables of the state: `ChannelNodes`; and channels: ``group``, the ``root`` of each id and, in
-#: a world, ``since``, the period from which nodes lack stripes (NONE: all have all).
-NODES, CHANNELS = "nodes", "channels"
+#: The table of the state with `ChannelNodes`.  In a world, the table `MEASURED` also has ``since``,
+#: the period from which nodes of a channel lack stripes (NONE: all have all).
+NODES = "nodes"
 
 #: Periods until the neighbours of a failed node notice (two heartbeats).
 NOTICE = 2
@@ -42,35 +42,36 @@ def ids_of(rules: SplitStreamConfig, group: Keys) -> Keys:
     """
     bits = np.uint64(64 - rules.stripes.bit_length() + 1)
     stripe = np.arange(rules.stripes, dtype=np.uint64) << bits
-    hi, lo = group.hi[:, None], group.lo[:, None]
-    rest = hi & ((np.uint64(1) << bits) - np.uint64(1))
-    of_stripes = rest | stripe, np.repeat(lo, rules.stripes, axis=1)
-    every = zip(of_stripes, (hi, lo), strict=True)
-    return Keys(*(np.c_[one, ~half][:, : width_of(rules)].ravel() for one, half in every))
+    rest = group.hi[:, None] & ((np.uint64(1) << bits) - np.uint64(1))
+    hi = np.c_[rest | stripe, ~group.hi]
+    lo = np.c_[np.repeat(group.lo[:, None], rules.stripes, axis=1), ~group.lo]
+    return Keys(*(half[:, : width_of(rules)].ravel() for half in (hi, lo)))
 
 
 @dataclass
 class ChannelNodes(GroupNodes):
     """The nodes of channels.
 
-    ``died`` is the period of a silent death, ``spare_parent`` the parent in the spare group's tree,
-    ``parent`` (n, S) and ``ancestors`` (n, S, w; from the parent upwards) are those in each
-    stripe's tree: positions; NONE: none.
+    ``died`` is the period of a silent death, ``root`` (n, width) is True for the ids whose root the
+    node is, ``spare_parent`` the parent in the spare group's tree, ``parent`` (n, S) and
+    ``ancestors`` (n, S, w; from the parent upwards) are those in each stripe's tree: positions;
+    NONE: none.
     """
 
     member: np.ndarray = field(default_factory=arrays.flags)
     died: np.ndarray = field(default_factory=arrays.whole_numbers)
+    root: np.ndarray = field(default_factory=arrays.flags)
     spare_parent: np.ndarray = field(default_factory=arrays.whole_numbers)
     parent: np.ndarray = field(default_factory=arrays.whole_numbers)
     ancestors: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     @classmethod
-    def of(cls, state: Mapping[str, Columns], size: int, stripes: int) -> Self:
-        """Return the nodes of channels with S stripes from a state; `size` is K."""
+    def of(cls, state: Mapping[str, Columns], size: int, rules: SplitStreamConfig) -> Self:
+        """Return the nodes of channels from a state; `size` is K."""
         if NODES in state:
             return cls.from_state(state, NODES, size)
-        trees = np.empty((0, stripes, 1), dtype=np.int32)
-        return cls(parent=trees[:, :, 0], ancestors=trees)
+        trees, root = np.empty((0, rules.stripes, 1), dtype=np.int32), (0, width_of(rules))
+        return cls(root=np.empty(root, dtype=bool), parent=trees[:, :, 0], ancestors=trees)
 
     def to_state(self, size: int) -> dict[str, np.ndarray]:
         """Return the table of the state; lists of ancestors are as wide as the longest one."""
@@ -80,19 +81,8 @@ class ChannelNodes(GroupNodes):
     def above(self, size: int) -> np.ndarray:
         """Return the rows of the parents in each stripe's tree, or NONE: (n, S)."""
         keys = self.key[:, None] // size * size + self.parent
-        return np.where(
-            self.parent < 0,
-            arrays.NONE,
-            arrays.find_sorted(self.key, keys.ravel()).reshape(keys.shape),
-        )
-
-    def hold_roots(self, channels: Columns, size: int) -> np.ndarray:
-        """Return True for each node and id if the node is the root of the id: (n, width)."""
-        found = np.zeros((len(self), channels["root"].shape[1]), dtype=bool)
-        row = self.find((channels["group"][:, None] * size + channels["root"]).ravel())
-        column = np.arange(len(row)) % found.shape[1]
-        found[row[row >= 0], column[row >= 0]] = True
-        return found
+        found = arrays.find_sorted(self.key, keys.ravel()).reshape(keys.shape)
+        return np.where(self.parent < 0, arrays.NONE, found)
 
 
 class Channels:
@@ -105,11 +95,11 @@ class Channels:
     nodes : ChannelNodes
         The nodes, members or roots; also dead ones whose death is not noticed.
     group : ndarray of int64, shape (c,)
-        The groups with members, ascending; ``root`` (c, width) has the roots of their ids.
+        The groups with members, ascending.
     wave : ndarray of int64, shape (n,)
         The wave of a newcomer; NONE: the node is in the channel.
     played : ndarray of int64
-        The groups whose channels are not at rest, perhaps also groups without members.
+        Those of these groups whose channels are not at rest, ascending.
     sent : Sent
         The messages of the period.
     """
@@ -118,12 +108,11 @@ class Channels:
         self, rules: SplitStreamConfig, state: Mapping[str, Columns], period: Period
     ) -> None:
         self.rules, self.period, self.sent = rules, period, Sent()
-        self.size, self._before = len(period.alive), state.get(CHANNELS, {})
-        alive, number, size = period.alive, period.number, self.size
-        self.nodes = nodes = ChannelNodes.of(state, size, rules.stripes)
-        joins, quits = (key_of(pair, size) for pair in (period.join, period.quit))
+        alive, number, self.size = period.alive, period.number, len(period.alive)
+        self.nodes = nodes = ChannelNodes.of(state, self.size, rules)
+        joins, quits = (key_of(pair, self.size) for pair in (period.join, period.quit))
         # 1. the dead, and the members
-        node, was_dead = nodes.key % size, nodes.died >= 0
+        node, was_dead = nodes.key % self.size, nodes.died >= 0
         lives = alive[node]
         nodes.died = np.where(lives | was_dead, nodes.died, number)
         left = ~lives & ~was_dead & (arrays.find_sorted(period.died, node) < 0)
@@ -131,62 +120,51 @@ class Channels:
         stays = nodes.member & ~left & ~noticed & (arrays.find_sorted(quits, nodes.key) < 0)
         nodes.member = stays | (arrays.find_sorted(joins, nodes.key) >= 0)
         # 2. the roots
-        self.group = arrays.distinct(np.r_[nodes.key[nodes.member], joins] // size)
-        is_new = self._choose_roots()
-        roots = arrays.distinct((self.group[:, None] * size + self.root).ravel())
+        self.group = arrays.distinct(np.r_[nodes.key[nodes.member], joins] // self.size)
+        holders, live = self.group[:0], np.flatnonzero(alive)
+        if len(live):
+            ids = ids_of(rules, period.keys(self.group))
+            holders = next_hop.roots(period.network.ring, live, ids)
+            holders += np.repeat(self.group * self.size, width_of(rules))
+        roots = arrays.distinct(holders)
         # 3. who goes
         useless = lives & ~was_dead & ~nodes.member & (arrays.find_sorted(roots, nodes.key) < 0)
         gone = left | noticed | useless
-        moved = nodes.key[gone] // size
-        if gone.any():
+        moved = nodes.key[gone] // self.size
+        if len(moved):
             self._remove(gone, left | useless)
         # 4. who comes
         new = arrays.distinct(np.r_[joins, roots])
         new = new[~nodes.has(new)]
         nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), arrays.NONE)
-        nodes.insert(new, member=arrays.find_sorted(joins, new) >= 0, **nothing)
+        nodes.insert(new, member=arrays.find_sorted(joins, new) >= 0, root=False, **nothing)
         self.wave = np.full(len(nodes), arrays.NONE)
         self.wave[nodes.find(new)] = self._waves(new, arrays.find_sorted(roots, new) >= 0)
-        # 5. who has to ask for a parent
-        self._take_office(is_new)
-        lacks = (nodes.parent < 0) & ~self.roots_here()[:, : rules.stripes]
-        lacks &= alive[nodes.key % size][:, None]
-        waits = nodes.key[lacks.any(axis=1)] // size
-        self.played = arrays.distinct(np.r_[moved, waits, self.group[is_new.any(axis=1)]])
-
-    def roots_here(self) -> np.ndarray:
-        """Return True for each node and id if the node is the root of the id: (n, width)."""
-        return self.nodes.hold_roots({"group": self.group, "root": self.root}, self.size)
-
-    def _choose_roots(self) -> np.ndarray:
-        """Choose the roots of the ids of all channels; return the mask of new roots."""
-        period, had = self.period, self._before
-        self.root = before = np.full((len(self.group), width_of(self.rules)), arrays.NONE)
-        if had:
-            row = arrays.find_sorted(had["group"], self.group)
-            before[row >= 0] = had["root"][row[row >= 0]]
-        live = np.flatnonzero(period.alive)
-        if len(live):
-            ids = ids_of(self.rules, period.keys(self.group))
-            self.root = next_hop.roots(period.network.ring, live, ids).reshape(before.shape)
-        return self.root != before
+        # 5. new roots leave their parents; who has to ask for a parent
+        had, nodes.root = nodes.root, np.zeros_like(nodes.root)
+        nodes.root[nodes.find(holders), np.arange(len(holders)) % width_of(rules)] = True
+        is_new, group, node = nodes.root & ~had, *arrays.divided(nodes.key, self.size)
+        leaves = is_new[:, : rules.stripes] & (nodes.parent >= 0)
+        row, parent = np.nonzero(leaves)[0], nodes.parent[leaves]
+        self.sent.note("leave", group[row], node[row], parent)
+        nodes.parent = np.where(leaves, arrays.NONE, nodes.parent)
+        lacks = (nodes.parent < 0) & ~nodes.root[:, : rules.stripes] & alive[node][:, None]
+        moved = np.r_[moved, group[is_new.any(axis=1) | lacks.any(axis=1)]]
+        self.played = np.intersect1d(self.group, moved)
 
     def _remove(self, gone: np.ndarray, told: np.ndarray) -> None:
         """Remove the nodes that `gone` marks; their children lose their parents."""
-        nodes, size, sent = self.nodes, self.size, self.sent
-        group, node = arrays.divided(nodes.key, size)
-        row, stripe = np.nonzero(nodes.parent >= 0)
-        parent = nodes.parent[row, stripe]
-        above = arrays.index_sorted(nodes.key, group[row] * size + parent)
-        leaves, is_left = told[row], told[above]
-        sent.note(LEAVE, group[row[leaves]], node[row[leaves]], parent[leaves])
-        sent.note(DROP, group[row[is_left]], parent[is_left], node[row[is_left]])
-        at, peer = np.r_[row, above], np.r_[above, row]
+        nodes, size, above = self.nodes, self.size, self.nodes.above(self.size)
+        row, stripe = np.nonzero(above >= 0)
+        up, (group, node) = above[row, stripe], arrays.divided(nodes.key, size)
+        for kind, at, peer in (("leave", row, up), ("drop", up, row)):
+            some = told[at]
+            self.sent.note(kind, group[at[some]], node[at[some]], node[peer[some]])
+        at, peer = np.r_[row, up], np.r_[up, row]
         some = (self.period.alive[node] & ~gone)[at] & (gone & ~told)[peer]
         noticed = arrays.distinct(key_of([nodes.key[at[some]], node[peer[some]]], size))
         self.period.give_up(*arrays.divided(noticed // size, size), noticed % size)
-        nodes.parent = nodes.parent.copy()
-        nodes.parent[row[gone[above]], stripe[gone[above]]] = arrays.NONE
+        nodes.parent = np.where((above >= 0) & gone[above], arrays.NONE, nodes.parent)
         nodes.keep(~gone)
 
     def _waves(self, new: np.ndarray, is_root: np.ndarray) -> np.ndarray:
@@ -199,47 +177,21 @@ class Channels:
         wave[order] = arrays.index_in_run(group) * self.rules.waves // np.repeat(lengths, lengths)
         return wave
 
-    def _take_office(self, is_new: np.ndarray) -> None:
-        """Let nodes that are new roots of stripes leave their parents."""
-        nodes = self.nodes
-        channel, stripe = np.nonzero(is_new[:, : self.rules.stripes])
-        if not len(channel):
-            return
-        group, root = self.group[channel], self.root[channel, stripe]
-        row = nodes.find(group * self.size + root)
-        parent = nodes.parent[row, stripe]
-        has = parent >= 0
-        self.sent.note(LEAVE, group[has], root[has], parent[has])
-        nodes.parent = nodes.parent.copy()
-        nodes.parent[row, stripe] = arrays.NONE
-
-    # --- the end of the period
-
-    def tables(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return the tables of the state, in a world with the measures."""
-        channels = {"group": self.group, "root": self.root}
-        tables = {NODES: self.nodes.to_state(self.size), CHANNELS: channels}
-        if not self.period.network.in_run:
-            found = self._measured()
-            channels["since"] = found.pop("since")
-            tables[MEASURED] = {"group": self.group, **found}
-        return tables
-
-    def _measured(self) -> dict[str, np.ndarray]:
-        """Return ``since``, and the sums over the nodes of each channel.
+    def measured(self, before: Columns) -> dict[str, np.ndarray]:
+        """Return the table :data:`MEASURED` at the end of the period: sums over each channel.
 
         They are live nodes, those interior in at most one stripe, and the pairs (node, stripe) in
         which they are interior; stripes; pairs without a parent; pairs that no publication reaches,
         nodes with such pairs; 1 if there are some; 1 if the period before was the last one with
-        some, and the number of periods with some.
+        some, and the number of periods with some.  `before` is the table of the period before.
         """
         nodes, number, stripes = self.nodes, self.period.number, self.rules.stripes
         group, node = arrays.divided(nodes.key, self.size)
         of, lives = arrays.find_sorted(self.group, group), self.period.alive[node]
         of[of < 0] = len(self.group)  # dead nodes, not noticed yet, of groups without members
-        is_root, above = self.roots_here()[:, :stripes], nodes.above(self.size)
-        pair, has = np.arange(is_root.size).reshape(is_root.shape), nodes.parent >= 0
-        up = above * stripes + pair % stripes
+        is_root, has = nodes.root[:, :stripes], nodes.parent >= 0
+        pair = np.arange(is_root.size).reshape(is_root.shape)
+        up = nodes.above(self.size) * stripes + pair % stripes
         inner = np.zeros_like(has)
         inner.ravel()[up[has]] = True
         # a node without a way to the root is its own parent here, a circle
@@ -253,16 +205,13 @@ class Channels:
             "lost": lost.sum(axis=1),
             "hit": lost.any(axis=1),
         }
-        found = {
-            n: arrays.sums_at(of, count, len(self.group) + 1)[:-1] for n, count in of_nodes.items()
-        }
-        since = np.full(len(self.group), arrays.NONE)
-        if self._before:
-            row = arrays.find_sorted(self._before["group"], self.group)
-            since = np.append(self._before["since"], arrays.NONE)[row]
-        lacks = found["lost"] > 0
+        count = len(self.group) + 1
+        found = {name: arrays.sums_at(of, one, count)[:-1] for name, one in of_nodes.items()}
+        row = arrays.find_sorted(before.get("group", of[:0]), self.group)
+        since, lacks = np.append(before.get("since", of[:0]), arrays.NONE)[row], found["lost"] > 0
         whole = (since >= 0) & ~lacks
-        found |= {"trees": np.full(len(lacks), stripes), "converging": lacks, "converged": whole}
+        found |= {"converging": lacks.astype(np.int64), "converged": whole.astype(np.int64)}
+        found["trees"] = np.full_like(found["lost"], stripes)
         found["took"] = np.where(whole, number - since, 0)
         found["since"] = np.where(lacks, np.where(since < 0, number, since), arrays.NONE)
-        return {name: column.astype(np.int64) for name, column in found.items()}
+        return {"group": self.group, **found}

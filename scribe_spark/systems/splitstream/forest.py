@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core import arrays, draws, errors, keys
+from scribe_spark.core import arrays, draws, errors
 from scribe_spark.core import u128 as ids
-from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES, SUBSCRIBE
+from scribe_spark.core.keys import mixed_key
+from scribe_spark.engine import Columns
+from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
 from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, ids_of, width_of
-from scribe_spark.systems.splitstream.routes import Routes
 
 #: Room of a node without a bound.
 ENDLESS = 2**40
@@ -48,39 +49,36 @@ class Forest:
         The parent (a position) in the tree of the spare group.
     """
 
-    def __init__(self, begun: Channels, b: int, routes: Routes) -> None:
-        self.rules, self.period, self.b, self.sent = begun.rules, begun.period, b, begun.sent
-        self.hop, self.stripes, self.size, self._routes = 0, self.rules.stripes, begun.size, routes
-        self._network, groups = self.period.network, begun.played
-        groups = groups[arrays.find_sorted(begun.group, groups) >= 0]
-        mine = arrays.find_sorted(groups, begun.nodes.key // self.size) >= 0
-        self._resting, self._nodes = begun.nodes.take(~mine), begun.nodes.take(mine)
-        self.key, self.channels = self._nodes.key, len(groups)
+    def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
+        self.rules, self.period, self.size, self.b = begun.rules, begun.period, begun.size, b
+        self.begun, self.hop, self.stripes = begun, 0, self.rules.stripes
+        mine = arrays.find_sorted(begun.played, begun.nodes.key // self.size) >= 0
+        self._resting, nodes = begun.nodes.take(~mine), begun.nodes.take(mine)
+        self._nodes, self.key, self.wave = nodes, nodes.key, begun.wave[mine]
         self.group, self.node = arrays.divided(self.key, self.size)
-        self.of, self._ids = (
-            arrays.find_sorted(groups, self.group),
-            ids_of(self.rules, self.period.keys(groups)),
-        )
-        self.alive, self.wave = self.period.alive[self.node], begun.wave[mine]
-        self.entered = self.wave < 0
-        self.bound = np.full(len(self), self.rules.bound or ENDLESS)
-        if self._network.capacity is not None:
-            self.bound = self._network.capacity[self.node]
+        self.of, ring = arrays.find_sorted(begun.played, self.group), self.period.network.ring
+        self._ids = ids_of(self.rules, self.period.keys(begun.played))
+        self.alive, self.entered = self.period.alive[self.node], self.wave < 0
+        self.bound = np.full(len(self.key), self.rules.bound or ENDLESS)
+        if self.period.network.capacity is not None:
+            self.bound = self.period.network.capacity[self.node]
             self._refuse_few_places()
         bits = np.uint64(64 - self.stripes.bit_length() + 1)
-        self.primary = (self._network.ring.hi[self.node] >> bits).astype(np.int64)
-        root = begun.roots_here()[mine]
-        self.root = root[:, : self.stripes].ravel()
-        self.spare_root = root[:, self.stripes :].any(axis=1)
-        above = self._nodes.above(self.size)
-        self.parent = np.where(
-            above < 0, arrays.NONE, above * self.stripes + np.arange(self.stripes)
-        ).ravel()
+        self.primary = (ring.hi[self.node] >> bits).astype(np.int64)
+        self.root = nodes.root[:, : self.stripes].ravel()
+        self.spare_root = nodes.root[:, self.stripes :].any(axis=1)
+        above = nodes.above(self.size)
+        stripe = np.arange(self.stripes)
+        self.parent = np.where(above < 0, arrays.NONE, above * self.stripes + stripe).ravel()
         self.holder = self.parent.copy()
-        self.degree = np.bincount(above[above >= 0], minlength=len(self))
-        lists = self._nodes.ancestors.reshape(len(self.parent), self._nodes.ancestors.shape[2])
+        self.degree = np.bincount(above[above >= 0], minlength=len(self.key))
+        lists = nodes.ancestors.reshape(len(self.parent), nodes.ancestors.shape[2])
         self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=arrays.NONE)
-        self.spare_parent = self._nodes.spare_parent.copy()
+        self.spare_parent = nodes.spare_parent.copy()
+        #: the next hops of routes by key (group, node, id); NONE also for an unknown key
+        route, onward = (routes.get(name, self.key[:0]) for name in ("key", "next"))
+        order = np.argsort(route, kind="stable")
+        self._places, self._onward = route[order], np.append(onward[order], arrays.NONE)
 
     def _refuse_few_places(self) -> None:
         """Refuse limits of nodes with which not all members of a large channel would be placed."""
@@ -91,47 +89,38 @@ class Forest:
             few = f"{remedy}; not all would be placed"
             raise errors.InputError("mean of capacities", float(mean.min()), few)
 
-    def __len__(self) -> int:
-        return len(self.key)
-
     def nodes_after(self) -> ChannelNodes:
         """Return the nodes of all channels of the builder after the period, in order."""
-        shape = len(self), self.stripes
+        shape = len(self.key), self.stripes
         holder = np.where(self.holder < 0, arrays.NONE, self.node[self.holder // self.stripes])
-        parent = holder.reshape(shape).astype(np.int32)
-        known = self.spare_parent, parent, self.ancestors.reshape(*shape, self.ancestors.shape[1])
-        played = ChannelNodes(self.key, self._nodes.member, self._nodes.died, *known)
-        every = ChannelNodes.join(self._resting, played)
+        self._nodes.parent = holder.reshape(shape).astype(np.int32)
+        self._nodes.ancestors = self.ancestors.reshape(*shape, self.ancestors.shape[1])
+        self._nodes.spare_parent = self.spare_parent
+        every = ChannelNodes.join(self._resting, self._nodes)
         return every.take(np.argsort(every.key, kind="stable"))
 
     # --- messages, routes, draws and ids
 
     def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages of a kind between rows."""
-        self.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
+        self.begun.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
 
     def entries(
-        self,
-        rows: np.ndarray,
-        stripe: np.ndarray,
-        who: np.ndarray,
-        to_root: np.ndarray | bool = False,
-        counts: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, rows: np.ndarray, stripe: np.ndarray, who: np.ndarray, to_root: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return where the routes of nodes (rows) enter their channels, and after how many hops.
 
         That is the first other node (a row) in the channel that is not `who` or, where `to_root` is
-        True, the root of the stripe; NONE: there is none.  With `counts`, the transmissions on
-        these routes count as SUBSCRIBEs.
+        True, the root of the stripe; NONE: there is none.  The last result has the transmissions:
+        index in `rows`, and both ends (positions).
         """
         at, group, here = self.node[rows], self.group[rows], self.entered & self.alive
         entry, hops = np.full((2, len(rows)), arrays.NONE)
         going, passed = np.arange(len(rows)), [np.empty((3, 0), dtype=np.int64)]
-        to_root = np.broadcast_to(to_root, len(rows))
-        width = width_of(self.rules)
+        sizes = [self.size, width_of(self.rules)]
         for count in range(1, _LONGEST):
-            key = keys.mixed_key([group[going], at[going], stripe[going]], [self.size, width])
-            onward = self._routes.onward(key)
+            key = mixed_key([group[going], at[going], stripe[going]], sizes)
+            onward = self._onward[arrays.find_sorted(self._places, key)]
             goes = (onward >= 0) & (onward != at[going])
             going, onward = going[goes], onward[goes]
             if not len(going):
@@ -140,15 +129,10 @@ class Forest:
             at[going] = onward
             found = arrays.find_sorted(self.key, group[going] * self.size + onward)
             enters = (found >= 0) & here[found] & (found != rows[going]) & (found != who[going])
-            away = np.flatnonzero(enters & to_root[going])
-            enters[away] = self.root[self.asked(stripe[going[away]], found[away])]
+            enters &= ~to_root[going] | self.root[self.asked(stripe[going], found)]
             entry[going[enters]], hops[going[enters]] = found[enters], count
             going = going[~enters]
-        row, sender, to = np.concatenate(passed, axis=1)
-        if counts:
-            ends = entry[row] >= 0
-            self.sent.note(SUBSCRIBE, group[row[ends]], sender[ends], to[ends])
-        return entry, hops
+        return entry, hops, np.concatenate(passed, axis=1)
 
     def draw(
         self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
@@ -157,16 +141,16 @@ class Forest:
         who, stripe = np.divmod(pair, self.stripes)
         when = self.period.group_number[self.group[who]], self.period.number, self.hop
         key = *when, stripe, self.number(who)
-        found = draws.bits_np(self._network.seed, f"splitstream {purpose}", *key)
+        found = draws.bits_np(self.period.network.seed, f"splitstream {purpose}", *key)
         return draws.more_bits(found[index], number)
 
     def number(self, row: np.ndarray) -> np.ndarray:
         """Return the numbers of the nodes in `row`; numbers are keys of random draws."""
-        return self._network.ring.node[self.node[row]]
+        return self.period.network.ring.node[self.node[row]]
 
     def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
         """Return how many first digits nodeIds of rows share with the ids of stripes."""
-        ring, at = self._network.ring, self.node[row]
+        ring, at = self.period.network.ring, self.node[row]
         key = self._ids.take(self.of[row] * width_of(self.rules) + stripe)
         return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.b)
 
@@ -175,14 +159,6 @@ class Forest:
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Return the pairs of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
-
-    def is_attached(self, pair: np.ndarray) -> np.ndarray:
-        """Return True for pairs that have a parent, or whose node is the stripe's root."""
-        return self.root[pair] | (self.parent[pair] >= 0)
-
-    def is_ancestor(self, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
-        """Return True where the node `row` is among the ancestors that the pair has heard of."""
-        return (self.ancestors[pair] == self.node[row, None]).any(axis=1)
 
     def living_parent(self, pair: np.ndarray) -> np.ndarray:
         """Return the parents (rows) of pairs; NONE: the pair has no parent, or a dead one."""
@@ -208,13 +184,3 @@ class Forest:
     def detach(self, pair: np.ndarray) -> None:
         """Let pairs forget their parents, which may still have them as children."""
         self.parent[pair], self.ancestors[pair] = arrays.NONE, arrays.NONE
-
-    def paths_of(self, pair: np.ndarray) -> np.ndarray:
-        """Return the lists that pairs tell their children: the node and its ancestors, (k, w)."""
-        own = self.node[pair // self.stripes].astype(np.int32)
-        return np.column_stack([own, self.ancestors[pair, :-1]])
-
-    def keep_column_free(self, pair: np.ndarray) -> None:
-        """Widen the array of ancestors if the ancestors of one of the pairs fill it."""
-        if (self.ancestors[pair, -1] >= 0).any():
-            self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=arrays.NONE)

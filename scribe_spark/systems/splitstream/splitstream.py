@@ -1,8 +1,8 @@
 """SplitStream as a system of runs and worlds: channels in the buckets that build them.
 
-A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes.FindRoutes`, by
-Pastry's tables), opens them (`channels.Channels`), and plays hops until nothing moves
-(`protocol.Hops`).  Publications go down the tree of one stripe each.
+A period finds where SUBSCRIBEs enter the channels that are not at rest (`FindRoutes`, by Pastry's
+tables), opens them (`channels.Channels`), and plays hops until nothing moves (`protocol`).
+Publications go down the tree of one stripe each.
 """
 
 from __future__ import annotations
@@ -15,26 +15,104 @@ import numpy as np
 
 from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns
-from scribe_spark.engine.packing import take
-from scribe_spark.pastry.states import CELLS, LEAVES
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Keys
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT, append, in_bucket
+from scribe_spark.pastry.next_hop import hop
+from scribe_spark.pastry.states import CELLS, LEAVES, States
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import MEASURED, GrownOverlays, Period, entry_tables
+from scribe_spark.rounds.grown_overlays import (
+    MEASURED,
+    BuilderProgram,
+    GrownOverlays,
+    Period,
+    entry_tables,
+)
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL, COUNTED, MEASURES
 from scribe_spark.systems.splitstream.channels import (
-    CHANNELS,
     NODES,
     ChannelNodes,
     Channels,
+    ids_of,
     width_of,
 )
-from scribe_spark.systems.splitstream.forest import Forest
-from scribe_spark.systems.splitstream.protocol import Hops
-from scribe_spark.systems.splitstream.routes import ROUTES, FindRoutes, Routes
+from scribe_spark.systems.splitstream.protocol import POLICIES
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
+
+#: The table of next hops in a builder: the key (group, node, id) and ``next``, a position.
+ROUTES = "routes"
+
+# kinds of messages: nodes whose routes a builder needs, a visit by a route, a next hop
+_ASKS, _VISIT, _NEXT = "asks", "visit", "next"
+
+#: The table of a bucket with the keys of the visits that routes have made.
+_VISITED = "visited"
+
+
+@dataclass(frozen=True)
+class FindRoutes(BuilderProgram):
+    """Follow Pastry's routes to the ids of channels, which say where SUBSCRIBEs enter: rule L5.
+
+    A builder tells the buckets which of their nodes are in channels that are not at rest. A *visit*
+    is a node on the route to an id (of a stripe, or of the spare group): a key (group, node, id).
+    A next hop depends on the node and the id only, so each bucket finds it once, and tells it to
+    the builder: :data:`ROUTES`.  Where a route ends, the next hop is the node itself or NONE.
+    """
+
+    rules: SplitStreamConfig
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Follow routes to the edge of the bucket; return visits of others, and next hops."""
+        round, width = self.round, width_of(self.rules)
+        if not superstep:
+            tables[_VISITED] = {"key": arrays.whole_numbers()}
+            return self._ask_for_routes(tables)
+        if _NEXT in inbox:
+            append(tables, ROUTES, {name: inbox[_NEXT][name] for name in ("key", "next")})
+        visits = inbox[_VISIT]["key"] if _VISIT in inbox else arrays.whole_numbers()
+        if _ASKS in inbox:
+            place = key_of([inbox[_ASKS]["group"], inbox[_ASKS][AT]], round.size)
+            visits = np.r_[visits, (place[:, None] * width + np.arange(width)).ravel()]
+        if not len(visits):
+            return {}
+        assert round.key_hi is not None
+        assert self.key_lo is not None
+        ids = ids_of(self.rules, Keys(round.key_hi, self.key_lo))
+        states = States.of_tables(round.facts.ring, int(self.bounds[bucket]), tables)
+        seen, found, leaving = tables[_VISITED]["key"], list[Columns](), list[np.ndarray]()
+        while len(visits):
+            visits = arrays.distinct(visits)
+            visits = visits[arrays.find_sorted(seen, visits) < 0]
+            seen = np.sort(np.r_[seen, visits], kind="stable")
+            place, stripe = arrays.divided(visits, width)
+            group, at = arrays.divided(place, round.size)
+            keys = ids.take(group * width + stripe)
+            onward, _ = hop(states, round.lives.is_alive, at, keys)
+            found.append({AT: round.builders(group), "key": visits, "next": onward})
+            goes = (onward >= 0) & (onward != at)
+            visits = (visits + (onward - at) * width)[goes]
+            inside = in_bucket(self.bounds, bucket, onward[goes])
+            leaving.append(visits[~inside])
+            visits = visits[inside]
+        tables[_VISITED] = {"key": seen}
+        away = arrays.distinct(np.concatenate(leaving))
+        onward = away // width % round.size
+        return {_NEXT: concatenate(found)} | (
+            {_VISIT: {AT: onward, "key": away}} if len(away) else {}
+        )
+
+    def _ask_for_routes(self, tables: Tables) -> Outbox:
+        """Ask for the routes of the live nodes in this builder's channels that are not at rest."""
+        round = self.round
+        state = round.system.state_of(tables, np.arange(len(round.number)))
+        begun = Channels(self.rules, state, self.period(tables, {}))
+        group, node = arrays.divided(begun.nodes.key, round.size)
+        asks = round.lives.alive[node] & (arrays.find_sorted(begun.played, group) >= 0)
+        return {_ASKS: {AT: node[asks], "group": group[asks]}} if asks.any() else {}
 
 
 @dataclass(frozen=True)
@@ -43,7 +121,7 @@ class SplitStream(GrownOverlays):
 
     rules: SplitStreamConfig
     b: int = 4  # the bits of a digit
-    tables: ClassVar[tuple[str, ...]] = (NODES, CHANNELS, MEASURED)
+    tables: ClassVar[tuple[str, ...]] = (NODES, MEASURED)
     handed: ClassVar[tuple[str, ...]] = (ROUTES,)
     counted: ClassVar[tuple[str, ...]] = tuple(COUNTED)
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
@@ -60,19 +138,19 @@ class SplitStream(GrownOverlays):
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
         """Find the Pastry routes of SUBSCRIBEs for the builders, except in channels at rest."""
-        player.play(FindRoutes(*of_period))
+        player.play(FindRoutes(*of_period, self.rules))
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        channels = Channels(self.rules, state, period)
+        channels, before = Channels(self.rules, state, period), state.get(MEASURED, {})
         if len(channels.played):
-            handed, size = period.handed.get(ROUTES, {}), len(period.alive)
-            forest = Forest(channels, self.b, Routes.of(handed, size, width_of(self.rules)))
-            hops = Hops(forest)
+            hops = POLICIES[self.rules.policy](channels, self.b, period.handed.get(ROUTES, {}))
             hops.play()
-            channels.nodes = forest.nodes_after()
+            channels.nodes = hops.nodes_after()
             period.counts.update(hops.counts)
-        state |= channels.tables()
+        state[NODES] = channels.nodes.to_state(channels.size)
+        if not period.network.in_run:
+            state[MEASURED] = channels.measured(before)
         return channels.sent.by_kind()
 
     def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -85,17 +163,16 @@ class SplitStream(GrownOverlays):
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the stripe down which each publication goes."""
-        nodes, channels = (overlays.state.get(name, {}) for name in (NODES, CHANNELS))
-        if not channels:
+        if not (nodes := overlays.state.get(NODES)):
             return {name: arrays.whole_numbers() for name in ("publication", "node", "peer")}
-        row, stripe = arrays.find_sorted(channels["group"], overlays.of), overlays.tree
-        root = np.where(row < 0, arrays.NONE, channels["root"][row, stripe].astype(np.int64))
         rows = {"group": nodes["group"], "row": np.arange(len(nodes["node"]))}
         each = overlays.each_publication(rows)
         publication, at = each["publication"], each["row"]
-        ends = {"node": nodes["parent"][at, stripe[publication]], "peer": nodes["node"][at]}
-        down = take({"publication": publication, **ends}, ends["node"] >= 0)
-        return overlays.from_sources(down, root)
+        node, stripe = nodes["node"][at], overlays.tree[publication]
+        is_root, root = nodes["root"][at, stripe], np.full(len(overlays.of), arrays.NONE)
+        root[publication[is_root]] = node[is_root]
+        down = {"publication": publication, "node": nodes["parent"][at, stripe], "peer": node}
+        return overlays.from_sources(take(down, down["node"] >= 0), root)
 
     def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
         """Return the numbers of entries that nodes keep of channels.
@@ -104,17 +181,15 @@ class SplitStream(GrownOverlays):
         """
         of = ChannelNodes.from_state(state, NODES, size := len(network.ring))
         group, node = arrays.divided(of.key, size)
-        above, spare_above = of.above(size), of.find(group * size + of.spare_parent)
-        waits = (of.parent < 0) & ~of.hold_roots(state[CHANNELS], size)[:, : self.rules.stripes]
+        has, above = of.spare_parent >= 0, of.find(group * size + of.spare_parent)
+        ups = of.above(size)
+        children, spare = (
+            np.bincount(up[up >= 0], minlength=len(of)) for up in (ups, np.where(has, above, -1))
+        )
         counts = (
-            np.bincount(above[above >= 0], minlength=len(of)),
-            (of.parent >= 0).sum(axis=1),
-            (of.ancestors >= 0).sum(axis=(1, 2)),
-            np.bincount(
-                spare_above[(of.spare_parent >= 0) & (spare_above >= 0)], minlength=len(of)
-            ),
-            (of.spare_parent >= 0).astype(np.int64),
-            waits.sum(axis=1),
+            *(children, (of.parent >= 0).sum(axis=1), (of.ancestors >= 0).sum(axis=(1, 2))),
+            *(spare, has.astype(np.int64)),
+            ((of.parent < 0) & ~of.root[:, : self.rules.stripes]).sum(axis=1),
         )
         return self.by_kind({"group": group, "node": node}, *counts)
 

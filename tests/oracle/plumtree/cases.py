@@ -1,8 +1,8 @@
 """Seeded random cases of HyParView and Plumtree, joins in waves and at once, delays."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from .draws import keyed_draw, one_draw
 from .event_queue import Draw
@@ -57,13 +57,11 @@ class PlumtreeCase:
     delays: tuple[int, int]  # the least and the largest
     both_ways: bool  # whether the delays of a pair are equal both ways
     static: dict[int, list[int]] | None
-    slow: Mapping[tuple[int, int], int] = field(default_factory=dict)  # delays of some pairs
     links: Links | None = None  # rates, if publications have sizes
 
     def delay(self) -> Callable[[int, int], int]:
         """Return the delay of an ordered pair."""
-        drawn = pair_delays(self.seed, *self.delays, self.both_ways)
-        return lambda a, b: self.slow.get((a, b)) or drawn(a, b)
+        return pair_delays(self.seed, *self.delays, self.both_ways)
 
     def network(self, draw: Draw | None = None) -> Network:
         """Return the network with all commands, before the first event."""
@@ -88,135 +86,6 @@ class PlumtreeCase:
             network.queue.is_lost = is_lost
         network.play()
         return network.played()
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """A case that was worked by hand: its name, and all that comes of it."""
-
-    name: str
-    case: PlumtreeCase
-    #: (publication, node) -> time, hops, sender, of all but sources.
-    receipts: dict[tuple[int, int], tuple[int, int, int]]
-    counts: dict[str, int]
-    active: dict[int, set[int]]
-    eager: dict[int, set[int]]
-
-
-def static_case(
-    links: str, commands: list[Command], rules: Rules, slow: Mapping[tuple[int, int], int]
-) -> PlumtreeCase:
-    """Return a case of static views with delays of 10, and larger ones of some pairs.
-
-    Parameters
-    ----------
-    links : str
-        ``01 12``: nodes 0 and 1 are neighbours, and nodes 1 and 2.
-    """
-    pairs = [(int(link[0]), int(link[1])) for link in links.split()]
-    count = 1 + max(node for pair in pairs for node in pair)
-    views: dict[int, list[int]] = {node: [] for node in range(count)}
-    for a, b in pairs:
-        views[a].append(b)
-        views[b].append(a)
-    settings = Views(breaks=False)
-    return PlumtreeCase(0, count, commands, settings, rules, (10, 10), True, views, slow)
-
-
-def publish(*of: tuple[int, int]) -> list[Command]:
-    """Return publications of (time, source), numbered from 0."""
-    return [Command(at, "publish", node, p) for p, (at, node) in enumerate(of)]
-
-
-#: Times of the cases worked by hand, in microseconds.
-SHORT = Rules(timer_1_us=80, timer_2_us=40, batch_us=5)
-
-
-def by_hand() -> Iterator[ByHand]:
-    """Yield the cases that were worked by hand."""
-    for rules in ("paper", "iroh"):
-        yield ByHand(
-            f"triangle, {rules}: two copies too many, then none",
-            static_case("01 02 12", publish((0, 0), (100, 0)), replace(SHORT, rules=rules), {}),
-            {(0, 1): (10, 1, 0), (0, 2): (10, 1, 0), (1, 1): (110, 1, 0), (1, 2): (110, 1, 0)},
-            {"gossip": 6, "prune": 2, "ihave": 2},
-            {0: {1, 2}, 1: {0, 2}, 2: {0, 1}},
-            {0: {1, 2}, 1: {0}, 2: {0}},
-        )
-    yield ByHand(
-        "triangle, corrosion: one duplicate does not prune",
-        static_case("01 02 12", publish((0, 0), (100, 0)), replace(SHORT, rules="corrosion"), {}),
-        {(0, 1): (10, 1, 0), (0, 2): (10, 1, 0), (1, 1): (110, 1, 0), (1, 2): (110, 1, 0)},
-        {"gossip": 8},
-        {0: {1, 2}, 1: {0, 2}, 2: {0, 1}},
-        {0: {1, 2}, 1: {0, 2}, 2: {0, 1}},
-    )
-    # message 0 leaves 2 and 3 lazy; node 1 is dead when message 1 is published: 3 hears of it from
-    # 2 at 220 + 5 + 10, asks 80 later, and gets it 20 after that
-    square = [*publish((0, 0)), Command(100, "fail", 1), Command(200, "publish", 0, 1)]
-    yield ByHand(
-        "square: GRAFT after the first timer",
-        static_case("01 02 13 23", square, SHORT, {(0, 2): 20, (2, 0): 20}),
-        {
-            **{(0, 1): (10, 1, 0), (0, 2): (20, 1, 0), (0, 3): (20, 2, 1)},
-            **{(1, 2): (220, 1, 0), (1, 3): (335, 2, 2)},
-        },
-        # copies of message 1: 0-1, 0-2, 2-3, 3-1; those to node 1 come back as down
-        {"gossip": 9, "prune": 2, "ihave": 1, "graft": 1, "down": 2},
-        {0: {2}, 2: {0, 3}, 3: {2}},
-        {0: {2}, 2: {0, 3}, 3: {2}},
-    )
-    # 2 -> 0 is slow, so message 0 (of node 2) leaves 0 and 2 lazy; message 1 (of node 0) comes to
-    # 2 by node 1 in round 1, after the IHAVE of node 0 of round 0
-    for name, rules, changes in (
-        ("paper, threshold 1", replace(SHORT, threshold=1), True),
-        ("paper, threshold 2", replace(SHORT, threshold=2), False),
-        ("iroh, threshold 2", replace(SHORT, rules="iroh", threshold=2), True),
-        ("iroh, threshold 3", replace(SHORT, rules="iroh", threshold=3), False),
-        ("paper, no optimisation", replace(SHORT, threshold=0), False),
-    ):
-        yield ByHand(
-            f"a shorter way: {name}",
-            static_case("01 02 12", publish((0, 2), (100, 0), (200, 0)), rules, {(2, 0): 30}),
-            {
-                **{(0, 1): (10, 1, 2), (0, 0): (20, 2, 1)},
-                **{(1, 1): (110, 1, 0), (1, 2): (120, 2, 1)},
-                (2, 1): (210, 1, 0),
-                (2, 2): (210, 1, 0) if changes else (220, 2, 1),
-            },
-            # message 0: 2-1, 2-0, 1-0, 0-2; node 2 announces to 0 what it got from 1
-            {"gossip": 8, "prune": 2, "ihave": 4}
-            if not changes
-            else {"gossip": 8, "prune": 3, "ihave": 4, "graft": 1},
-            {0: {1, 2}, 1: {0, 2}, 2: {0, 1}},
-            {0: {1, 2}, 1: {0}, 2: {0}} if changes else {0: {1}, 1: {0, 2}, 2: {1}},
-        )
-    joins = [Command(0, "join", 0), Command(0, "join", 1, 0), Command(100, "join", 2, 0)]
-    yield ByHand(
-        "three nodes join: the walk ends at a node with one neighbour",
-        PlumtreeCase(0, 3, joins, Views(), SHORT, (10, 10), True, None),
-        {},
-        {"join": 2, "accept": 3, "forwardjoin": 1},
-        {0: {1, 2}, 1: {0, 2}, 2: {0, 1}},
-        {0: {1, 2}, 1: {0, 2}, 2: {0, 1}},
-    )
-    yield ByHand(
-        "a neighbour fails, with broken connections; the other one leaves",
-        PlumtreeCase(
-            0,
-            3,
-            [*joins, Command(200, "fail", 1), Command(300, "leave", 2)],
-            Views(),
-            SHORT,
-            (10, 10),
-            True,
-            None,
-        ),
-        {},
-        {"join": 2, "accept": 3, "forwardjoin": 1, "down": 2, "disconnect": 1},
-        {0: set()},
-        {0: set()},
-    )
 
 
 def random_views(rng: random.Random) -> Views:
@@ -291,7 +160,7 @@ def lively_case(seed: int) -> PlumtreeCase:
         Command(rng.randrange(span), "shuffle", rng.randrange(count)) for _ in range(count)
     ]
     at = sorted(rng.randrange(span // 4, span) for _ in range(15))
-    commands += publish(*((one, rng.randrange(count)) for one in at))
+    commands += [Command(one, "publish", rng.randrange(count), p) for p, one in enumerate(at)]
     commands.sort(key=lambda one: one.at)
     timer = rng.choice([1, 2, high, 3 * high])
     rules = Rules(
