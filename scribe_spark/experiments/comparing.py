@@ -28,20 +28,16 @@ from scribe_spark.core.inputs import read_parquet
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.checks import check_local, check_out
-from scribe_spark.experiments.digests import text_digest
-from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.experiments.folder import StoredFolder, text_digest
 from scribe_spark.experiments.manifest import (
     COMPARISON,
     MANIFEST,
     RUN,
     WORLD,
     Owner,
-    owner_of,
-    read_manifest,
     version_of,
 )
-from scribe_spark.experiments.plan import Plan
-from scribe_spark.experiments.verifying import check_verify, verify
+from scribe_spark.experiments.plan import Plan, check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
 from scribe_spark.report.page import Report
@@ -250,13 +246,7 @@ def read_side(folder: str) -> Side:
 def _read(folder: str) -> tuple[Owner, Side]:
     """Verify a folder; return the command that wrote it, and its data to compare."""
     try:
-        found = verify(folder)
-        with StoredFolder(None, folder) as stored:
-            manifest = read_manifest(folder, stored.read_text)
-        owner = owner_of(manifest)
-        if owner not in (RUN, WORLD):
-            remedy = f"holds {found.noun}; give folders of runs or of worlds"
-            raise InputError("folder", folder, remedy)
+        found = verify(folder, None, RUN, WORLD)
         if found.damaged:
             more = f" and {len(found.damaged) - 1} more" if len(found.damaged) > 1 else ""
             remedy = f"is damaged: {found.damaged[0]}{more}; `scribe-spark verify` lists all"
@@ -264,8 +254,8 @@ def _read(folder: str) -> tuple[Owner, Side]:
         if not found.finished:
             remedy = "is not finished; continue its command with --resume"
             raise InputError("folder", folder, remedy)
-        side = _run_side if owner is RUN else _world_side
-        return owner, side(folder, manifest)
+        side = _run_side if found.owner is RUN else _world_side
+        return found.owner, side(folder, found.manifest)
     except InputError as error:
         raise InputError("folder", folder, error.remedy) from None
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:

@@ -23,15 +23,13 @@ from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import WorldConfig
 from scribe_spark.config.groups import PLAIN
 from scribe_spark.config.section import VARIANTS
-from scribe_spark.core.arrays import find_sorted
+from scribe_spark.core.arrays import find_sorted, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.experiments.engines import buckets_of, engine_of
 from scribe_spark.experiments.round_in_run import playing_silent
 from scribe_spark.experiments.saved_knowledge import saved_overlay
-from scribe_spark.experiments.scope import collected, stage
-from scribe_spark.experiments.stages import Stages
-from scribe_spark.experiments.world_setup import make_world
+from scribe_spark.experiments.stages import Stages, collected, stage
+from scribe_spark.experiments.world_setup import buckets_of, engine_of, make_world
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
 from scribe_spark.pastry import overlay as pastry_overlay
@@ -54,6 +52,10 @@ from scribe_spark.worlds.world import World
 
 #: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.
 _VARIANTS = {scribe_trees.SYSTEM: PLAIN} | {system_of_variant(name): name for name in VARIANTS}
+
+#: The columns of `World.memberships` that are read, and those of drawn sources.
+_ENTRY = ("group", "node", "member", "root")
+_SOURCES = ("group", "source")
 
 #: The approximate greatest duration of a job of rounds, in seconds.
 _A_JOB = 20.0
@@ -113,11 +115,6 @@ class GrownTrees:
             return run.given_members
         return scribe_groups.draw_members(run.spark, run.config)
 
-    @property
-    def members(self) -> Table:
-        """The members with their routers for kernels: ``group, node, router``."""
-        return self._built.read_members()
-
     def member_pairs(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the members of groups (numbers): indices of groups, and ring positions."""
         index, node = self._built.member_pairs()
@@ -170,27 +167,25 @@ class GrownTrees:
         return self._built.read_edges()
 
     def create_routes(self) -> pa.Table:
-        """Return the route of each group's CREATE, with ``key_hi, key_lo, size``."""
+        """Return the route of each group's CREATE, with ``key_hi, key_lo, size``, by group."""
         keys = self._groups.select(["group", "key_hi", "key_lo", "size"])
         routes = self._built.created().join(keys, "group", join_type="inner")
         return routes.sort_by("group").combine_chunks()
 
     def groups_with_root(self) -> pa.Table:
-        """Return the groups with a root."""
+        """Return the groups with a root, by group."""
         found = self._run.create_rows
         chosen = found.select(["group", "key_hi", "key_lo", "size", "node", "router"])
         return chosen.rename_columns({"node": "root", "router": "root_router"})
 
-    def multicast_groups(self) -> pa.Table:
-        """Return the groups with a source."""
-        run, groups = self._run, self._run.group_rows
+    def sources(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the groups with a node that may publish, ascending, and the source of each."""
+        run = self._run
         if run.config.groups.source == "root":
-            source = groups.select(["root", "root_router"])
-            for name, column in zip(("source", "source_router"), source.columns, strict=True):
-                groups = groups.append_column(name, column)
-            return groups
-        senders = scribe_groups.senders(run.members, run.config.seed).toArrow()
-        return groups.join(senders, "group", join_type="inner").sort_by("group").combine_chunks()
+            group, root = collected(run.group_rows, "group", "root")
+            return group, root
+        group, source = collected(scribe_groups.senders(run.members, run.config.seed), *_SOURCES)
+        return group, source
 
     def group_numbers(self) -> np.ndarray:
         """Return the numbers of all groups, ascending."""
@@ -215,7 +210,8 @@ class _GrownInRounds(NamedTuple):
     """A finished world of a run: its last round is that in which the sources publish."""
 
     world: World
-    sources: pa.Table
+    #: The groups with a source, ascending, and the source of each.
+    sources: tuple[np.ndarray, np.ndarray]
     extra_joins: pd.DataFrame
     overloaded: int | None
 
@@ -253,20 +249,70 @@ class Rounds(GrownTrees):
 
     @property
     def world(self) -> World:
-        """The world after its last round."""
-        return self._without_groups
+        """The world of Scribe's own trees, if there are any, after its last round."""
+        return self._grow().world
 
     @stage
-    def _without_groups(self) -> World:
-        world = self._run.own(self._begin(self._config))
-        list(_play_until(world, 1 + _publication_round(self.events, self._config)))
-        return world
+    def _worlds(self) -> dict[str, _GrownInRounds]:
+        return {}
 
-    def _begin(self, config: WorldConfig) -> World:
-        """Return a world before its first round, on a network that loses nothing."""
-        network, where = self._run.underlay, (self._buckets, self._engine.name)
+    def _grow(self, variant: str = PLAIN) -> _GrownInRounds:
+        """Return the world of a variant after its rounds, which are played once."""
+        if variant not in self._worlds:
+            self._worlds[variant] = self._run.own(self._play(variant))
+        return self._worlds[variant]
+
+    def _play(self, variant: str) -> _GrownInRounds:
+        """Play the world of a variant up to its publications."""
+        run, network = self._run, self._run.underlay
+        config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
+        last = _publication_round(self.events, config)
+        # the rounds before the publications lose nothing
         self._network.underlay = replace(network, kernel=network.kernel.without_losses())
-        return make_world(self._network, config, self.events, self._run.application, *where)
+        where = self._buckets, self._engine.name
+        world = make_world(self._network, config, self.events, run.application, *where)
+        joins, sources = list[pd.DataFrame](), (whole_numbers(), whole_numbers())
+        # sources that do not route learn the roots' addresses before
+        learns = config.groups.has_groups and config.groups.source == "direct"
+        try:
+            for until in (last - 1, last) if learns else (last,):
+                joins += _play_until(world, until)
+                if config.groups.has_groups:
+                    sources = self._publishers(world)
+                    world.scribe.multicast(self._frame(*sources))
+            measured = world.step()
+            joins.append(world.extra_joins)
+        except BaseException:
+            world.release()
+            raise
+        if config.groups.has_groups:
+            run.progress.note(
+                f"  {variant} trees: publications in round {last}, "
+                f"{round(measured['nodes.live']):,} of {config.overlay.nodes:,} nodes are alive"
+            )
+        overloaded = measured.get(f"{scribe_trees.SYSTEM}.overloaded")
+        over = None if overloaded is None else round(overloaded)
+        return _GrownInRounds(world, sources, pd.concat(joins), over)
+
+    def _publishers(self, world: World) -> tuple[np.ndarray, np.ndarray]:
+        """Return the groups with a node that may multicast, ascending, and the source of each."""
+        access = self._start.access
+        group, node, member, root = collected(world.memberships, *_ENTRY)
+        if self._config.groups.source == "root":
+            return _root_or_other(group[root], node[root], access, _live(world))
+        may = member & access.permits(MAY_MULTICAST, group, node)
+        among = self._frame(group[may], node[may]).withColumn("router", F.lit(0).cast("bigint"))
+        group, node = collected(scribe_groups.senders(among, self._config.seed), *_SOURCES)
+        return group, node
+
+    @stage
+    def _start(self) -> WorldGroups:
+        groups = world_groups(self._config, extent_of(self._config), self._run.spark)
+        assert groups is not None
+        return groups
+
+    def _frame(self, group: np.ndarray, node: np.ndarray) -> DataFrame:
+        return local_frame(self._run.spark, pa.table({"group": group, "node": node}))
 
     # --- nodes
 
@@ -291,143 +337,78 @@ class Rounds(GrownTrees):
 class RoundsOfRun(Rounds):
     """The nodes, groups and trees of a run with rounds; each variant has its own world."""
 
-    @property
-    def world(self) -> World:
-        """The world of Scribe's own trees after its last round."""
-        return self._grow().world
-
-    @stage
-    def _worlds(self) -> dict[str, _GrownInRounds]:
-        return {}
-
-    def _grow(self, variant: str = PLAIN) -> _GrownInRounds:
-        """Return the world of a variant after its rounds, which are played once."""
-        if variant not in self._worlds:
-            self._worlds[variant] = self._run.own(self._play(variant))
-        return self._worlds[variant]
-
-    def _play(self, variant: str) -> _GrownInRounds:
-        """Play the world of a variant up to its publications."""
-        run = self._run
-        config = WorldConfig.of_run(run.config, None if variant == PLAIN else variant)
-        last = _publication_round(self.events, config)
-        world = self._begin(config)
-        joins: list[pd.DataFrame] = []
-        try:
-            if config.groups.source == "direct":  # sources learn the roots' addresses
-                joins += _play_until(world, last - 1)
-                world.scribe.multicast(self._publishers(world))
-            joins += _play_until(world, last)
-            publishers = self._publishers(world)
-            world.scribe.multicast(publishers)
-            measured = world.step()
-            joins.append(world.extra_joins)
-        except BaseException:
-            world.release()
-            raise
-        run.progress.note(
-            f"  {variant} trees: publications in round {last}, "
-            f"{round(measured['nodes.live']):,} of {config.overlay.nodes:,} nodes are alive"
-        )
-        overloaded = measured.get(f"{scribe_trees.SYSTEM}.overloaded")
-        over = None if overloaded is None else round(overloaded)
-        return _GrownInRounds(world, publishers.toArrow(), pd.concat(joins), over)
-
-    def _publishers(self, world: World) -> DataFrame:
-        """Return the source of each group, a node with the right to multicast: ``group, node``."""
-        rows, access = world.memberships.toArrow(), self._start.access
-        group, node, member, root = (
-            rows.column(name).to_numpy() for name in ("group", "node", "member", "root")
-        )
-        if self._config.groups.source == "root":
-            return self._table(*_root_or_other(group[root], node[root], access, _live(world)))
-        may = member & access.permits(MAY_MULTICAST, group, node)
-        among = self._table(group[may], node[may]).withColumn("router", F.lit(0).cast("bigint"))
-        drawn = scribe_groups.senders(among, self._config.seed)
-        return drawn.select("group", F.col("source").alias("node"))
-
-    @stage
-    def _start(self) -> WorldGroups:
-        groups = world_groups(self._config, extent_of(self._config), self._run.spark)
-        assert groups is not None
-        return groups
-
-    def _table(self, group: np.ndarray, node: np.ndarray) -> DataFrame:
-        return local_frame(self._run.spark, pa.table({"group": group, "node": node}))
-
     # --- groups
 
     @stage
-    def _entries(self) -> DataFrame:
-        """The nodes of each group's tree after the last round (`schemas.MEMBERSHIPS`)."""
-        return self._run.memory.materialise(self.world.memberships)
+    def _entries(self) -> list[np.ndarray]:
+        """The nodes of each group's tree after the last round: group, node, member, root."""
+        return collected(self.world.memberships, *_ENTRY)
+
+    @stage
+    def _roots(self) -> tuple[np.ndarray, np.ndarray]:
+        """The groups that have not lost all copies of their state, and the root of each."""
+        group, node, _, root = self._entries
+        order = np.lexsort((node[root], group[root]))
+        found, first = np.unique(group[root][order], return_index=True)
+        return found, node[root][order][first]
 
     @property
-    def _roots(self) -> DataFrame:
-        return self._entries.where("root").groupBy("group").agg(F.min("node").alias("node"))
-
-    @property
-    def memberships(self) -> DataFrame:
+    def memberships(self) -> Batches:
         """The members of the groups that have a root."""
-        members = self._entries.where("member").select(schemas.MEMBERS.names)
-        return members.join(F.broadcast(self._roots), "group", "left_semi")
+        group, node, member, _ = self._entries
+        member = member & np.isin(group, self._roots[0])
+        rows = pa.table({"group": group[member], "node": node[member]})
+        return Batches.known(self._run.spark, rows, len(rows), schemas.MEMBERS)
 
     @property
     def plays_silent(self) -> bool:
         return False  # the world plays Scribe only
 
     @property
-    def joined(self) -> DataFrame:
+    def joined(self) -> Batches:
         return self.memberships
-
-    @property
-    def members(self) -> DataFrame:
-        return self._run.members
 
     def member_pairs(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._run.overlay.ring.members_of(groups, self._run.memberships)
 
     @stage
-    def _keys(self) -> DataFrame:
+    def _keys(self) -> pa.Table:
         """The key and the creator of each created group: ``group, key_hi, key_lo, creator``."""
         config = self._config
         keys = group_keys(self._network.rows_of_nodes, self._start, config, extent_of(config))
-        columns = ["group", "key_hi", "key_lo", "creator"]
-        return local_frame(self._run.spark, keys.select(columns))
+        return keys.select(["group", "key_hi", "key_lo", "creator"]).sort_by("group")
 
     def create_routes(self) -> pa.Table:
         """Return the routes of the CREATEs that creators, if alive, would send now."""
         run = self._run
-        live = run.nodes.select(F.col("node").alias("creator"))
-        groups = self._keys.join(live, "creator", "left_semi")
-        created = scribe_trees.build_trees(run.overlay, groups, None, run.progress)
+        live = np.isin(self._keys["creator"].to_numpy(), _live(self.world))
+        created = scribe_trees.build_trees(
+            run.overlay, self._keys.filter(pa.array(live)), None, run.progress
+        )
         made = created.created().sort_by("group")
         created.release()
         return made
 
-    def groups_with_root(self) -> DataFrame:
-        """Return the groups with a root, which have not lost all copies of their state."""
-        run = self._run
-        sizes = run.members.groupBy("group").agg(F.count("*").alias("size"))
-        roots = run.overlay.with_router(self._roots)
-        found = self._keys.drop("creator").join(F.broadcast(roots), "group", "inner")
-        sized = found.join(F.broadcast(sizes), "group", "left")
-        size = F.coalesce("size", F.lit(0)).cast("bigint").alias("size")
-        root = F.col("node").alias("root"), F.col("router").alias("root_router")
-        return run.memory.materialise(sized.select("group", "key_hi", "key_lo", size, *root))
+    def groups_with_root(self) -> pa.Table:
+        group, root = self._roots
+        at = find_sorted(group, self._keys["group"].to_numpy())
+        keys = self._keys.filter(pa.array(at >= 0)).drop_columns("creator")
+        place, root = at[at >= 0], root[at[at >= 0]]
+        members = self.memberships.to_arrow()["group"].to_numpy()
+        size = np.bincount(find_sorted(group, members), minlength=len(group))[place]
+        router = self._run.overlay.rows_of_nodes(root)["router"]
+        for name, column in (("size", size), ("root", root), ("root_router", router)):
+            keys = keys.append_column(name, pa.array(column))
+        return keys
 
-    def multicast_groups(self) -> DataFrame:
-        """Return the groups with a source: those with a live node that may multicast."""
-        run = self._run
-        sources, groups = local_frame(run.spark, self._grow().sources), run.groups_with_root
-        if self._config.groups.source == "root":
-            sources = groups.select("group", F.col("root").alias("node")).join(
-                F.broadcast(sources.select("group")), "group", "left_semi"
-            )
-        begin = run.overlay.with_router(sources.select("group", "node"))
-        named = {"node": "source", "router": "source_router"}
-        joined = groups.join(F.broadcast(begin.withColumnsRenamed(named)), "group", "inner")
-        return run.memory.persist(joined)
+    def sources(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the groups with a live node that may multicast, and the source of each."""
+        group, source = self._grow().sources
+        if self._config.groups.source != "root":
+            return group, source
+        rooted, root = self._roots
+        at = find_sorted(group, rooted)
+        return rooted[at >= 0], root[at >= 0]
 
     def group_numbers(self) -> np.ndarray:
         return self._start.numbers
@@ -484,8 +465,7 @@ class RoundsOfRun(Rounds):
 
 def _live(world: World) -> np.ndarray:
     """Return the numbers of the live nodes, ascending."""
-    live = world.nodes.select("node").toArrow()
-    return np.sort(live.column("node").to_numpy())
+    return collected(world.nodes, "node")[0]
 
 
 def _publication_round(events: DataFrame, config: WorldConfig) -> int:

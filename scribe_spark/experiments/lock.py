@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.paths import UnfitFileError, local_contents
 from scribe_spark.runtime.filesystem import Files
 
 #: The name of the lock file; it is hidden, so that it does not count as content.
@@ -209,6 +210,20 @@ class Lock:
                     return
                 self._beats += 1
                 self._files.write(self._url, self._content())
+
+
+def refuse_local_lock(out: str) -> None:
+    """Refuse a local OUT that another run of this machine uses."""
+    names, read = local_contents(out)
+    if LOCK not in names:
+        return
+    try:
+        text = read(LOCK)
+    except UnfitFileError as error:
+        raise InputError("out", out, f"its {LOCK} {error}") from None
+    except (OSError, UnicodeDecodeError):  # the lock was just released, or cannot be read
+        return
+    refuse_locked(out, text)
 
 
 def refuse_locked(out: str, text: str) -> None:

@@ -22,8 +22,8 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST, PAPER, inside, run_folder
 from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
-from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work
+from scribe_spark.experiments.sweep import play_inside
 from scribe_spark.measures.published import PublishedNumber, published
 from scribe_spark.report.comparison import (
     average_deviations,
@@ -44,7 +44,7 @@ class _Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperSweep:
-    """The experiments of the paper as a plan of points (`run_sweep.PlanOfPoints`): its runs."""
+    """The experiments of the paper as a plan of points (`sweep.PlanOfPoints`): its runs."""
 
     paper: Paper
     nodes: None = None

@@ -20,8 +20,8 @@ from scribe_spark import schemas
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.packing import Columns
 from scribe_spark.experiments.scheduled import schedule_rows
-from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.stages import Scope
 from scribe_spark.experiments.system_rows import check_rows
 from scribe_spark.measures.copies import control_messages, kept_links, payload_bytes, payload_copies
 from scribe_spark.measures.coverage import tables_of_run

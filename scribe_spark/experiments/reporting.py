@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from scribe_spark.core.arrays import depths, index_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST, RUN, Records, owner_of, records_of
+from scribe_spark.experiments.manifest import MANIFEST, RUN
 from scribe_spark.experiments.phases import REPORT
+from scribe_spark.experiments.plan import read_records
 from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import Latency
 from scribe_spark.report.trees import GroupTree, RunTrees
@@ -54,7 +55,7 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
     ``note(line)`` gets the names of the verified texts and tables, from which the page is drawn.
     """
     with StoredFolder(None, out) if spark is None else Folder(spark, out) as folder:
-        manifest, records = _manifest(folder)
+        _, manifest, records = read_records(folder, RUN)
         folder.refuse_links(RUN)
         if _METRICS not in records.texts:
             done = listed(entry["name"] for entry in manifest["phases"])
@@ -100,25 +101,6 @@ def latency_of(
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
     numbers = {str(name): float(number) for name, number in expected.items()}
     return Latency(counts, numbers, tuple(manifest["resolved"].get("deadline", ())))
-
-
-def _manifest(folder: StoredFolder) -> tuple[dict[str, Any], Records]:
-    """Return the manifest of a run's folder, and what it records of the phases."""
-    if MANIFEST not in folder.names():
-        remedy = "holds no finished run; make one with `scribe-spark run`"
-        raise InputError("out", folder.out, remedy)
-    try:
-        manifest = folder.read_json(MANIFEST)
-        owner = owner_of(manifest)
-        if owner not in (RUN, None):
-            remedy = f"holds {owner.noun}, not a run; name the folder of a run"
-            raise InputError("out", folder.out, remedy)
-        return manifest, records_of(manifest, RUN)
-    except InputError:  # the storage does not answer
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
-        remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
-        raise InputError("out", folder.out, remedy) from None
 
 
 def _damage(out: str, name: str, problem: str) -> InputError:

@@ -20,8 +20,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.player import Player
 from scribe_spark.engine.views import Names, read_view
-from scribe_spark.experiments.scope import collected
-from scribe_spark.experiments.stages import Stages
+from scribe_spark.experiments.stages import Stages, collected
 from scribe_spark.multicast import (
     CONTROL,
     COPIES,

@@ -20,13 +20,19 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.progress import Progress, Silent
-from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
 from scribe_spark.experiments.manifest import Manifest, names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last, opened
-from scribe_spark.experiments.world_setup import make_world, plan_world, protocols_of
+from scribe_spark.experiments.world_setup import (
+    Engine,
+    buckets_of,
+    engine_of,
+    make_world,
+    plan_world,
+    protocols_of,
+)
 from scribe_spark.measures.latency import (
     LATENCY_COLUMNS,
     collect_latencies,

@@ -24,8 +24,7 @@ from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.units import MICROSECONDS, canonical
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
-from scribe_spark.experiments.scope import collected
-from scribe_spark.experiments.stages import Stages
+from scribe_spark.experiments.stages import Stages, collected
 from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.overlay import Application
 from scribe_spark.runtime.batches import Batches
@@ -117,16 +116,6 @@ def schedule_rows(schedule: Schedule) -> pa.Table:
         "bytes": schedule.size,
     }
     return pa.table(columns, schema=arrow_table([], SCHEDULE_TABLE).schema)
-
-
-def groups_with_publications(run: Stages, schedule: Schedule) -> DataFrame:
-    """Return the groups that have publications in a schedule, with the first one's source."""
-    group, first = np.unique(schedule.group, return_index=True)
-    rows = pa.table({"group": group, "source": schedule.source[first]})
-    sources = local_frame(run.spark, rows)
-    found = run.groups_with_root.join(F.broadcast(sources), "group")
-    named = F.col("node").alias("source"), F.col("router").alias("source_router")
-    return found.join(run.nodes.select(*named), "source")
 
 
 def along_trees(run: Stages, made: Multicast) -> Multicast:

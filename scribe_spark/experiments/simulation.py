@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,8 +17,7 @@ from scribe_spark.experiments import scheduled
 from scribe_spark.experiments.grown_trees import GrownTrees, Rounds, RoundsOfRun
 from scribe_spark.experiments.round_in_run import play_round_0
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
-from scribe_spark.experiments.scope import stage
-from scribe_spark.experiments.stages import Stages, on_driver
+from scribe_spark.experiments.stages import Stages, stage
 from scribe_spark.experiments.system_rows import Known, checked_variant
 from scribe_spark.measures.parts import with_parts
 from scribe_spark.multicast import Multicast
@@ -170,9 +170,10 @@ class Simulation(Stages):
     @stage
     def source_rows(self) -> pa.Table:
         """The rows of `multicast_groups`, on the driver."""
-        if self.schedule is not None:
-            return on_driver(scheduled.groups_with_publications(self, self.schedule))
-        return self.groups_with_source
+        if self.schedule is None:
+            return self.groups_with_source
+        group, first = np.unique(self.schedule.group, return_index=True)
+        return self.with_sources(group, self.schedule.source[first])
 
     @stage
     def schedule(self) -> Schedule | None:

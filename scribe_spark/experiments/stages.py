@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import UserDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Self, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +18,19 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.config import ExperimentConfig, RunConfig
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, stage
+from scribe_spark.experiments.folder import Folder
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, ReplySetting, Weights
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.overlay import router_index
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import EVERY, Among, Batches, Table, rows_of
+from scribe_spark.runtime.blocks import materialise, persist, release
 from scribe_spark.runtime.distribute import distribute_arrays
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.registry import System, systems_of_run
@@ -46,9 +51,141 @@ from scribe_spark.worlds.save import check_start
 MakeApplication = Callable[[int], ScribeApplication]
 
 
-def on_driver(table: DataFrame | pa.Table) -> pa.Table:
-    """Return the rows of a table of groups, on the driver."""
-    return table if isinstance(table, pa.Table) else table.toArrow().sort_by("group")
+# --- resources, stages and saved tables
+
+T = TypeVar("T")
+
+
+class Releasable(Protocol):
+    """The type of objects with a method ``release``, which frees memory or files."""
+
+    def release(self) -> None: ...
+
+
+R = TypeVar("R", bound=Releasable)
+
+
+def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
+    """Return columns of a table on the driver, as arrays sorted by the first column."""
+    rows = rows_of(table, columns).sort_by(columns[0])
+    return [rows.column(name).to_numpy() for name in columns]
+
+
+class Scope:
+    """A list of resources; :meth:`close` releases all of them, the newest first.
+
+    If one release fails, the others still happen.  A scope may be closed any number of times, and
+    used again after that.
+    """
+
+    def __init__(self) -> None:
+        self._releases = ExitStack()
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def own(self, resource: R) -> R:
+        """Register an object with a method ``release``, which is called at the end; return it."""
+        self._releases.callback(resource.release)
+        return resource
+
+    def persist(self, frame: DataFrame) -> DataFrame:
+        """Persist a DataFrame until the scope is closed."""
+        persisted, free = persist(frame)
+        self._releases.callback(free)
+        return persisted
+
+    def materialise(self, frame: DataFrame) -> DataFrame:
+        """Compute a DataFrame and keep it until the scope is closed."""
+        table, _ = materialise(frame)
+        return self.own_table(table)
+
+    def computed(self, table: Batches) -> Batches:
+        """Compute a table now, and keep its rows until the scope is closed."""
+        return table if table.is_small else Batches.of(self.materialise(table.frame))
+
+    def own_table(self, table: DataFrame) -> DataFrame:
+        """Register a table from :func:`blocks.materialise`, and return it."""
+        self._releases.callback(release, table)
+        return table
+
+    def close(self) -> None:
+        """Release all registered resources."""
+        self._releases.close()
+
+
+class stage(Generic[T]):
+    """A property that is computed at its first use, and kept in the owner's ``stages``.
+
+    Unlike `functools.cached_property`, all stages can be dropped at once: ``stages.clear()``.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> stage[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> T | stage[T]:
+        if instance is None:
+            return self
+        stages: dict[str, Any] = instance.stages
+        if self._name not in stages:
+            stages[self._name] = self._make(instance)
+        return stages[self._name]
+
+
+class SavedTables(UserDict[str, Any]):
+    """The written tables of a run, by name.
+
+    A value may be None, for a table that is in the folder, or the future of the write: a reader
+    waits for it, and gets the exception of a failed write.  Spark opens a table when it is asked
+    for, since most readers read the files themselves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The folder of the written tables; the run that has the folder sets it.
+        self.folder: Folder | None = None
+
+    def __getitem__(self, name: str) -> DataFrame:
+        self._wait(name)
+        table = self.data[name]
+        if table is None or isinstance(table, Future):
+            assert self.folder is not None
+            table = self.data[name] = self.folder.read_table(name)
+        return table
+
+    def _wait(self, name: str) -> None:
+        table = self.data[name]
+        if isinstance(table, Future):
+            table.result()
+
+    def has(self, name: str) -> bool:
+        """Return True if a table can be read without waiting."""
+        table = self.data.get(name, False)
+        return table is not False and (not isinstance(table, Future) or table.done())
+
+    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
+        """Return columns of a table for kernels."""
+        self._wait(name)
+        if self.folder is None:
+            return Batches.of(self[name], columns, among)
+        return self.folder.batches(name, columns, among)
+
+    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+        """Return columns of a small table, or of a few rows, on the driver."""
+        self._wait(name)
+        if self.folder is None:
+            return rows_of(self[name], columns, among)
+        return self.folder.collect(name, columns, among)
 
 
 class Stages:
@@ -292,7 +429,7 @@ class Stages:
     @stage
     def create_rows(self) -> pa.Table:
         """The rows of `create_routes`, on the driver."""
-        return on_driver(self.grown.create_routes())
+        return self.grown.create_routes()
 
     @stage
     def create_routes(self) -> DataFrame:
@@ -302,7 +439,7 @@ class Stages:
     @stage
     def group_rows(self) -> pa.Table:
         """The rows of `groups_with_root`, on the driver."""
-        return on_driver(self.grown.groups_with_root())
+        return self.grown.groups_with_root()
 
     @stage
     def groups_with_root(self) -> DataFrame:
@@ -315,7 +452,16 @@ class Stages:
     @stage
     def groups_with_source(self) -> pa.Table:
         """The groups with a node that may publish, and the source that the config chooses."""
-        return on_driver(self.grown.multicast_groups())
+        return self.with_sources(*self.grown.sources())
+
+    def with_sources(self, group: np.ndarray, source: np.ndarray) -> pa.Table:
+        """Return those of `group_rows` that are in `group`, ascending, with the source of each."""
+        at = find_sorted(group, self.group_rows["group"].to_numpy())
+        rows, node = self.group_rows.filter(pa.array(at >= 0)), source[at[at >= 0]]
+        router = self.overlay.rows_of_nodes(node)["router"]
+        for name, column in (("source", node), ("source_router", router)):
+            rows = rows.append_column(name, pa.array(column))
+        return rows
 
     @stage
     def multicast_groups(self) -> DataFrame:

@@ -4,11 +4,15 @@ import pytest
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import engines
-from scribe_spark.experiments.engines import COSTS, buckets_of, choose_buckets
+from scribe_spark.experiments import world_setup as engines
 from scribe_spark.experiments.manifest import names_of_save
 from scribe_spark.experiments.run_world import other_slot
-from scribe_spark.experiments.world_setup import _refuse_other_buckets
+from scribe_spark.experiments.world_setup import (
+    COSTS,
+    _refuse_other_buckets,
+    buckets_of,
+    choose_buckets,
+)
 from scribe_spark.worlds.save import VERSION
 
 GIB = 2**30
