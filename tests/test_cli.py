@@ -50,7 +50,7 @@ BAD = {
     "run --variants plain,lazy,": "variants = ''",
     "run --config=": "config = '': must name a file",
     "run --out=": "out = '': must be a non-empty text",
-    "report --out /nowhere": "out = '/nowhere': holds no finished run",
+    "report --out /nowhere": "out = '/nowhere': has no manifest.json: it holds no results",
     "run out": "argument = 'out': is not expected",
     "run --phase tree": "phase = 'tree': is unknown; did you mean 'trees'?",
     "paper --experiments main,smal": "experiments = 'smal': is unknown; give one of main, small_",
@@ -162,7 +162,7 @@ NOT_NEW = {
     "link-to-nowhere": r"cannot be written \(",
     "a": r"holds a run, not .*; name a new folder|exists; use --resume|is not empty \(manifest",
 }
-NOTHING_THERE = "holds no finished run|has no manifest.json"
+NOTHING_THERE = "has no manifest.json"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_dry_run_reads_back(call, tmp_path):
         ("run --out /proc/nowhere", "out = '/proc/nowhere': cannot be written"),
         ("run --members none.csv", "members = 'none.csv': does not exist; give a CSV or Parquet"),
         ("run --variants bottleneck --capacities none", "capacities = 'none': does not exist"),
-        ("run --knowledge theirs", "knowledge = 'theirs': has no readable manifest.json"),
+        ("run --knowledge theirs", "knowledge = 'theirs': has no manifest.json"),
         ("run --topology nowhere", "topology = 'nowhere': does not exist; give transit-stub, "),
         ("world --events none.csv", "events = 'none.csv': does not exist; give a CSV or Parquet"),
         ("sweep --set members=none.csv,file", "members = 'none.csv': does not exist"),

@@ -100,15 +100,11 @@ def _session(
     return open_session(execution, **_size_of(configs))
 
 
-def _begin(execution: Execution, config: RunConfig | WorldConfig, dry_run: bool) -> Any:
-    """Start the JVM of a later :func:`_session`; return the package `experiments`."""
-    if not dry_run:
-        from scribe_spark.runtime.session import begin
+def _begin(execution: Execution, config: RunConfig | WorldConfig) -> None:
+    """Start the JVM of a later :func:`_session`, beside the imports and the check of the input."""
+    from scribe_spark.runtime.session import begin
 
-        begin(execution, **_size_of([config]))
-    from scribe_spark import experiments
-
-    return experiments
+    begin(execution, **_size_of([config]))
 
 
 def _size_of(configs: Sequence[RunConfig | WorldConfig]) -> dict[str, Any]:
@@ -178,7 +174,9 @@ def _run(
     if phases and PHASES[0] not in phases and not how.overwrite:
         how = how.replace(resume=True)
     chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
-    experiments = _begin(how, config, dry_run)
+    if not dry_run:
+        _begin(how, config)
+    from scribe_spark import experiments
 
     def work(spark: Any, progress: Any) -> str:
         end = partial(end_session, spark)
@@ -300,14 +298,18 @@ def _world(
         return
     config = WorldConfig.of(file, flags)
     refuse_unused(flags, [config])
-    experiments, events = _begin(how, config, dry_run), None
+    if not dry_run:
+        _begin(how, config)
+    from scribe_spark import experiments
+
+    events = None
 
     def check(execution: Execution) -> None:
         nonlocal events
         events = experiments.check_world_run(config, execution)
 
     def work(spark: Any, progress: Any) -> str:
-        return str(experiments.run_world(spark, config, how, progress, events=events))
+        return experiments.run_world(spark, config, how, progress, events=events)
 
     _play_one(config, how, check, work, fail_below, dry_run)
 

@@ -91,7 +91,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
         yield {"events": events}
     overlay = simulation.overlay
     if simulation.trees_follow:
-        simulation.grown.grow_trees()
+        simulation.grow_trees()
     made = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
     arrived = overlay.arrival_messages()
     yield made if arrived is None else made | {"arrival_messages": arrived}
@@ -104,7 +104,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
     scope.own(simulation)  # its memory is not needed afterwards
-    members = Batches.of(simulation.grown.joined, schemas.MEMBERS.names)
+    members = Batches.of(simulation.joined, schemas.MEMBERS.names)
     groups = schemas.arrow_columns(simulation.group_rows, schemas.GROUPS)
     yield {"groups": groups, "pastry_routes": _pastry_routes(simulation.create_rows)}
     if simulation.schedule is not None:

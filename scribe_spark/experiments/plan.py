@@ -37,7 +37,7 @@ from scribe_spark.experiments.manifest import (
 )
 from scribe_spark.topology import regions
 
-_NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that scribe-spark has finished"
+_NO_MANIFEST = f"has no {MANIFEST}: it holds no results of scribe-spark"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def read_records(folder: StoredFolder, *owners: Owner) -> tuple[Owner, dict[str,
     manifest: dict[str, Any] = read_manifest(out, folder.read_text)
     owner = owner_of(manifest)
     if owner is None:
-        raise InputError("out", out, f"its {MANIFEST} is not one of scribe-spark")
+        raise InputError("out", out, f"its {MANIFEST} belongs to something else")
     if owners and owner not in owners:
         expected = " or ".join(one.noun for one in owners)
         raise InputError("out", out, f"it holds {owner.noun}, not {expected}")

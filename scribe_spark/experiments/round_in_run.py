@@ -71,7 +71,7 @@ def play_round_0(system: System, stages: Stages) -> Multicast:
     )
     (number,), several = collected(stages.source_rows, "group"), stages.schedule is not None
     tables_of_run = _wanted(system, live, several)
-    if stages.grown.plays_silent and _is_played_with_trees(system, live):
+    if stages.plays_silent and _is_played_with_trees(system, live):
         player = stages.silent_player
     else:
         player = _play(system, live, stages, tables_of_run)

@@ -50,11 +50,11 @@ def _publications(run: Stages) -> Schedule:
         group, source = collected(run.groups_with_source, "group", "source")
         drawn = draw_schedule(config, run.config.seed, group, source, _members(run))
         # the sources of groups have been chosen by their rights
-        return drawn if config.published_by == "source" else run.grown.possible(drawn)
+        return drawn if config.published_by == "source" else run.possible(drawn)
     found = read_schedule(run.spark, config.schedule, run.config.overlay.nodes, config.size)
-    refuse_unknown_groups(config.schedule, found, run.grown.group_numbers())
+    refuse_unknown_groups(config.schedule, found, run.group_numbers)
     refuse_slow(run.config, found, run.graph)
-    found = run.grown.possible(found)
+    found = run.possible(found)
     known, size = collected(run.group_rows, "group", "size")
     refuse_deliveries(run.config, int(size[index_sorted(known, found.group)].sum()))
     return found

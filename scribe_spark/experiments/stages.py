@@ -15,24 +15,21 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import schemas
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.config import ExperimentConfig, RunConfig
-from scribe_spark.core.arrays import find_sorted
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.saved_knowledge import saved_overlay
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, ReplySetting, Weights
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.overlay import router_index
+from scribe_spark.overlays import build_overlay
+from scribe_spark.pastry import overlay as pastry_overlay
 from scribe_spark.runtime.batches import EVERY, Among, Batches, Table, rows_of
 from scribe_spark.runtime.blocks import materialise, persist, release
 from scribe_spark.runtime.distribute import distribute_arrays
-from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.registry import System, systems_of_run
 from scribe_spark.systems.scribe import groups as scribe_groups
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
@@ -45,7 +42,6 @@ from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_
 from scribe_spark.underlay.pairs import pair_underlay
 from scribe_spark.underlay.protocol import Underlay, Withheld, withheld_nodes
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds.save import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], ScribeApplication]
@@ -69,6 +65,13 @@ def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
     """Return columns of a table on the driver, as arrays sorted by the first column."""
     rows = rows_of(table, columns).sort_by(columns[0])
     return [rows.column(name).to_numpy() for name in columns]
+
+
+def with_columns(table: pa.Table, **columns: np.ndarray) -> pa.Table:
+    """Return a table with further columns."""
+    for name, column in columns.items():
+        table = table.append_column(name, pa.array(column))
+    return table
 
 
 class Scope:
@@ -191,12 +194,20 @@ class SavedTables(UserDict[str, Any]):
 class Stages:
     """The stages of a run below its trees; the subclass `Simulation` adds trees and systems."""
 
-    # what `Simulation` defines, some as stages
-    grown: Any
-    schedule: Any
-    publications: Any
-    source_rows: Any
+    # what `Simulation` defines, most of it as stages
+    group_rows: Any
+    group_numbers: Any
+    groups_with_root: Any
+    groups_with_source: Any
+    member_pairs: Any
+    memberships: Any
     multicast_along: Any
+    plays_silent: Any
+    possible: Any
+    publications: Any
+    schedule: Any
+    silent_player: Any
+    source_rows: Any
 
     def __init__(
         self,
@@ -210,10 +221,6 @@ class Stages:
         application: MakeApplication | None = None,
         buckets: int | None = None,
     ) -> None:
-        of_run = isinstance(config, RunConfig) and config.has_rounds
-        self.has_rounds = of_run or application is not None
-        if self.has_rounds:
-            check_start(config.overlay.kind)
         if application is not None:
             config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
@@ -289,13 +296,6 @@ class Stages:
         return scribe_groups.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
-
-    @property
-    def memberships(self) -> Table:
-        """The members of all groups, as batches: ``group, node``."""
-        if "members" in self.saved:
-            return self.saved.batches("members", schemas.MEMBERS.names)
-        return self.grown.memberships
 
     # --- network, overlay and groups
 
@@ -373,7 +373,7 @@ class Stages:
         """The function that returns the indices of the routers of nodes, by number."""
         hosts, routers = self.graph.hosts, len(self.underlay.routers)
         placed: dict[str, Any] = {"shares": hosts.shares, "places": hosts.places}
-        return partial(router_index, self.config.seed, routers=routers, **placed)
+        return partial(pastry_overlay.router_index, self.config.seed, routers=routers, **placed)
 
     @property
     def node_parts(self) -> tuple[NodeParts, ...]:
@@ -388,86 +388,31 @@ class Stages:
         """
         # the draw takes less time than the wait for the written table
         saved = self.saved.has("nodes")
-        return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
+        return self.saved["nodes"] if saved else Batches.of(self.node_rows).frame
 
     @property
     def node_rows(self) -> Table:
         """The rows of :attr:`nodes` for kernels: not stored, but computed again at each use."""
-        return self.grown.nodes
+        return pastry_overlay.draw_nodes(self.spark, *self._drawn_from)
 
     @property
     def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
         """The function from numbers of nodes to their columns of :attr:`nodes`, on the driver."""
-        return self.grown.rows_of_nodes
+        return pastry_overlay.node_rows(*self._drawn_from)
+
+    @property
+    def _drawn_from(self) -> tuple[Any, ...]:
+        hosts = self.graph.hosts
+        return self.config, self.underlay.routers, hosts.shares, hosts.places
 
     @stage
     def overlay(self) -> Overlay:
         """The overlay of the config; in a run with rounds, of the nodes that live after them."""
-        return self.memory.own(self.grown.overlay())
+        return self.own(self._overlay())
 
-    @stage
-    def members(self) -> DataFrame:
-        """The members of all groups with their routers: ``group, node, router``."""
-        members = Batches.of(self.memberships).frame
-        return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
-
-    @stage
-    def silent_player(self) -> OnSpark:
-        """The player of all systems whose programs send no messages; one job plays them."""
-        if self.grown.plays_silent:
-            return self.grown.trees.engine
-        ring = self.overlay.ring
-        tables = BucketTables(ring.layout, ring.starts())
-        return self.own(OnSpark(tables, "silent systems, ", self.progress))
-
-    @stage
-    def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The members of the groups in :attr:`source_rows`: indices of groups, and positions."""
-        (number,) = collected(self.source_rows, "group")
-        return self.grown.member_pairs(number)
-
-    @stage
-    def create_rows(self) -> pa.Table:
-        """The rows of `create_routes`, on the driver."""
-        return self.grown.create_routes()
-
-    @stage
-    def create_routes(self) -> DataFrame:
-        """The route of each group's CREATE message: creator, root, hops and delay."""
-        return local_frame(self.spark, self.create_rows)
-
-    @stage
-    def group_rows(self) -> pa.Table:
-        """The rows of `groups_with_root`, on the driver."""
-        return self.grown.groups_with_root()
-
-    @stage
-    def groups_with_root(self) -> DataFrame:
-        """The groups that have a root: ``group, key_hi, key_lo, size, root, root_router``.
-
-        ``key_hi`` and ``key_lo`` are the halves of the 128-bit groupId.
-        """
-        return local_frame(self.spark, self.group_rows)
-
-    @stage
-    def groups_with_source(self) -> pa.Table:
-        """The groups with a node that may publish, and the source that the config chooses."""
-        return self.with_sources(*self.grown.sources())
-
-    def with_sources(self, group: np.ndarray, source: np.ndarray) -> pa.Table:
-        """Return those of `group_rows` that are in `group`, ascending, with the source of each."""
-        at = find_sorted(group, self.group_rows["group"].to_numpy())
-        rows, node = self.group_rows.filter(pa.array(at >= 0)), source[at[at >= 0]]
-        router = self.overlay.rows_of_nodes(node)["router"]
-        for name, column in (("source", node), ("source_router", router)):
-            rows = rows.append_column(name, pa.array(column))
-        return rows
-
-    @stage
-    def multicast_groups(self) -> DataFrame:
-        """The groups that have a source, with the source.
-
-        The columns are those of `groups_with_root`, and ``source, source_router``. With several
-        publications of a group, the source is that of the first one.
-        """
-        return local_frame(self.spark, self.source_rows)
+    def _overlay(self) -> Overlay:
+        config = self.config
+        if config.knowledge is not None:
+            return saved_overlay(self.spark, config, self.underlay)
+        drawn = config.overlay, config.seed, self.progress, self.in_tasks
+        return build_overlay(self.node_rows, self.underlay, *drawn)

@@ -143,7 +143,7 @@ def rows(out: Path) -> pd.DataFrame:
 def test_all_that_a_sweep_left_can_be_verified(copy):
     assert_all_damage_is_told(copy)
     shutil.rmtree(copy / NAMES[0])
-    assert f"{NAMES[0]}: has no manifest.json: it holds nothing that can be verified" in (
+    assert f"{NAMES[0]}: has no manifest.json: it holds no results of scribe-spark" in (
         verify(str(copy)).damaged
     )
 

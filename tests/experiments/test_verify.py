@@ -61,9 +61,9 @@ def test_an_unfinished_run_says_so(call, out):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "has no manifest.json: it holds nothing that can be verified"),
+        (None, "has no manifest.json: it holds no results of scribe-spark"),
         ("{", "its manifest.json cannot be read (Expecting property name"),
-        ("[]", "its manifest.json belongs to something else: nothing can be verified"),
+        ("[]", "its manifest.json belongs to something else"),
         ('{"resolved": {}, "phases": 5}', "its manifest.json cannot be read as that of a run"),
         ('{"resolved": {}, "world": []}', "its manifest.json cannot be read as that of a world"),
         ('{"resolved": {}, "runs": {"a": 1}}', "its manifest.json cannot be read as that of the w"),
