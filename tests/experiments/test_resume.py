@@ -289,7 +289,7 @@ def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
 
 def test_report_of_no_run(spark, copy, tmp_path):
     for out in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(InputError, match="has no manifest.json"):
+        with pytest.raises(InputError, match="has no manifest"):
             experiments.report(spark, str(out))
     record = manifest(copy)
     record["phases"] = record["phases"][:2]
@@ -298,9 +298,7 @@ def test_report_of_no_run(spark, copy, tmp_path):
         experiments.report(spark, str(copy))
     for scrambled in ([], record | {"resolved": []}):
         (copy / "manifest.json").write_text(json.dumps(scrambled))
-        with pytest.raises(
-            InputError, match="belongs to something else|cannot be read as that of a run"
-        ):
+        with pytest.raises(InputError, match=r"something else|as that of a run"):
             experiments.report(spark, str(copy))
 
 
