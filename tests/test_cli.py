@@ -5,17 +5,15 @@ import os
 import re
 import subprocess
 import sys
-import time
 import tomllib
 import types
 from pathlib import Path
 
-import click
 import pytest
 from command_line import code_of
 
 from scribe_spark import cli
-from scribe_spark.cli import commands, last_words
+from scribe_spark.cli import commands
 from scribe_spark.cli.flags import resolve
 from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import Execution, RunConfig
@@ -112,20 +110,6 @@ def test_bad_config_file(refused, tmp_path, command, text, error):
     assert refused(command, "--config", tmp_path / "c.toml").startswith(error)
 
 
-def test_a_sweep_of_millions_of_points_is_refused_at_once(refused):
-    values = ",".join(map(str, range(1_000)))
-    for command, *given in (
-        ("sweep", "--set", f"seed={values}", "--set", f"limit={values}1", "--set", "b=1,2,4,8"),
-        ("sweep", "--set", "seed=" + ",".join(map(str, range(10_001)))),
-        ("world", "--set", f"seed={values}", "--set", f"lookups={values}1"),
-    ):
-        began = time.process_time()
-        line = refused(command, *given)
-        assert time.process_time() - began < 1
-        assert line.startswith("sweep = ")
-        assert line.endswith(": points are too many; must be at most 10,000")
-
-
 @pytest.mark.parametrize("given", [("run", "--seed", "x"), ("sweep", "--set", "seed=1,x")])
 def test_bad_input_starts_no_java(given):
     done = shell(*given, JAVA_HOME="/nowhere", PATH="")
@@ -194,16 +178,6 @@ def test_no_command_takes_a_folder_of_others(refused, tmp_path, monkeypatch, lin
 
 
 # ------------------------------------------------------------------------------ help and dry run
-
-
-@pytest.mark.parametrize(
-    "command", [(), ("run",), ("paper",), ("sweep",), ("report",), ("topology",)]
-)
-def test_help_has_examples(call, command):
-    code, out, err = call(*command, "--help")
-    assert (code, err) == (0, "")
-    assert "Examples:\n    scribe-spark " in out
-    assert command or call() == (code, out, err)
 
 
 def test_every_field_is_a_flag_with_a_text(call):
@@ -435,13 +409,6 @@ def test_phases_run_in_order_and_go_on_with_out(call, experiments, phases, resum
     assert execution.resume is resume
 
 
-def test_report(call, experiments):
-    assert call("report", "--out", "o")[:2] == (0, "o/report.html\n")
-    assert experiments == [("report", "o")]
-    assert call("report", "--out", "s3a://b/o")[:2] == (0, "s3a://b/o/report.html\n")
-    assert experiments[1:] == [("report", "s3a://b/o"), ("warm",), ("stop",)]
-
-
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
@@ -460,33 +427,6 @@ def test_an_error_of_a_run_is_one_line_and_stops_the_session(
     assert (found, err.count("\n")) == (code, 1)
     assert err.startswith(f"scribe-spark: {line}")
     assert experiments[-2:] == [("warm",), ("stop",)]
-
-
-#: A command that is interrupted -> the end of its last line.
-INTERRUPTED = {
-    "": ": interrupted",
-    "run": " with --resume continues after the last complete phase",
-    "run --overwrite": " with --resume in place of --overwrite continues after the last complete "
-    "phase",
-    "run --dry-run": ": interrupted",
-    "world --out o": " with --resume continues after the last saved round",
-    "sweep --set b=2": " with --resume continues after the last complete phase",
-    "paper": " with --resume continues after the last complete phase",
-    "reference-tree": " with --resume continues after the last complete number of hosts",
-    **dict.fromkeys(("verify o", "report", "compare a b", "topology", "doctor"), ": interrupted"),
-}
-
-
-@pytest.mark.parametrize("line", INTERRUPTED)
-def test_an_interrupt_tells_what_is_kept(line):
-    assert last_words(line.split()).endswith(INTERRUPTED[line])
-    (command, *_) = line.split() or ["doctor"]
-    has_resume = "resume" in {param.name for param in program_command(command).params}
-    assert ("--resume" in INTERRUPTED[line]) is (has_resume and "--dry-run" not in line)
-
-
-def program_command(name: str) -> click.Command:
-    return getattr(commands, name.replace("-", "_"))
 
 
 #: A command line -> its exit code: a success returns, every failure is a SystemExit.
@@ -537,21 +477,6 @@ def test_a_submitted_command_is_that_of_the_console(monkeypatch, capsys, command
 
 
 # ---------------------------------------------------------------------------------- topology
-
-SMALL = ("--transit-domains", "2", "--transit-size", "2", "--stubs-per-transit", "1")
-
-
-def test_topology_statistics(call, tmp_path):
-    pd = pytest.importorskip("pandas")
-    out = tmp_path / "network"
-    code, text, _ = call("topology", *SMALL, "--stub-size", "3", "--out", str(out))
-    assert code == 0
-    told = {line[:20].strip(): line[20:].strip() for line in text.splitlines()}
-    links, routers = (pd.read_parquet(out / name) for name in ("links", "routers"))
-    assert told["routers"] == str(len(routers)) == str(routers["router"].nunique())
-    assert told["links (directed)"] == str(len(links))
-    assert told["mean link delay"] == f"{links['delay_ms'].mean():.2f} ms"
-    assert told["connected"] == "yes"
 
 
 def test_a_reader_that_goes_away_is_no_error():

@@ -101,13 +101,6 @@ def test_a_config_is_frozen_and_holds_plain_values():
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_later_sources_win_and_unknown_keys_get_the_nearest():
-    assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
-    assert RunConfig.of({"overlay": {"nodes": 5}}, {"nodes": 7}) == RunConfig(nodes=7)
-    with pytest.raises(InputError, match=r"leafset.*did you mean 'leaf_set'"):
-        RunConfig.of({"leafset": 8})
-
-
 def test_the_network_is_what_routes_depend_on():
     config = RunConfig()
     assert config.network_key == RunConfig(nodes=5, variants="lazy").network_key
@@ -177,24 +170,6 @@ def test_bad_value_names_field_and_value(field, value):
     assert "\n" not in str(refused.value)
 
 
-def test_a_value_that_is_too_long_to_print_is_cut():
-    with pytest.raises(InputError) as refused:
-        RunConfig(nodes=16**5_000)  # more digits than Python writes
-    assert str(refused.value) == "nodes = (int): must be at most 2,147,483,647"
-    with pytest.raises(InputError) as refused:
-        RunConfig(tie="x\n" * 5_000)
-    assert len(str(refused.value)) < 1_100
-
-
-def test_execution():
-    assert Execution(out="x").master == "local[*]"
-    for bad in ({}, {"out": ""}, {"out": "x", "partitions": 0}, {"out": "x", "master": ""}):
-        with pytest.raises(InputError):
-            Execution(**bad)
-    with pytest.raises(InputError, match="not both"):
-        Execution(out="x", resume=True, overwrite=True)
-
-
 # ------------------------------------------------------------------------ sizes that cannot be run
 
 
@@ -242,28 +217,7 @@ def test_the_largest_sizes_are_allowed():
     RunConfig(nodes=5, groups=10_000_000, group_size=5)
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.25, 100.0])
-def test_memberships_are_about_the_sum_of_sizes(exponent):
-    groups = GroupsConfig(count=1_500, zipf_exponent=exponent)
-    drawn = sum(int(100_000 * rank**-exponent + 0.5) for rank in range(1, 1_501))
-    assert drawn * 0.7 <= groups.memberships(100_000) <= drawn * 1.5
-    assert GroupsConfig(count=0).memberships(5) == 0
-    assert GroupsConfig(count=3, size=4).memberships(5) == 12
-
-
 # ----------------------------------------------------------------------------- members of a table
-
-
-@pytest.mark.parametrize("given", [{"groups": 4}, {"group_size": 9}, {"zipf_exponent": 1.25}])
-def test_a_table_of_members_says_itself_how_large_groups_are(given):
-    (field,) = given
-    with pytest.raises(InputError) as refused:
-        RunConfig(members="m.csv", **given)
-    assert str(refused.value).startswith(
-        f"{field} = {given[field]!r}: contradicts the table of members"
-    )
-    with pytest.raises(InputError):
-        RunConfig(members="m.csv").replace(**given)
 
 
 def test_with_members_no_groups_are_drawn():
@@ -276,17 +230,6 @@ def test_with_members_no_groups_are_drawn():
 
 
 # --------------------------------------------------------------------------------------------- TOML
-
-
-def test_read_toml(tmp_path):
-    file = tmp_path / "run.toml"
-    file.write_text('groups = 3\ntopology = "transit-stub"\n[overlay]\nnodes = 5\n')
-    read = read_toml(file)
-    assert read == {"overlay": {"nodes": 5}, "groups": 3, "topology": "transit-stub"}
-    assert RunConfig.flat_values(read) == {"nodes": 5, "groups": 3, "topology": "transit-stub"}
-    # as editors on Windows write it
-    file.write_bytes(b"\xef\xbb\xbfnodes = 7\r\n[groups]\r\ncount = 2\r\n")
-    assert read_toml(file) == {"nodes": 7, "groups": {"count": 2}}
 
 
 def test_written_toml_reads_back(tmp_path):
@@ -323,13 +266,6 @@ def test_malformed_toml(tmp_path, content, says, monkeypatch):
         read_toml(file)
 
 
-def test_dots_that_are_in_no_key_are_taken(tmp_path):
-    dots = "a." * 1_000
-    text = f'out = \'{dots}\' # {dots}\nx = "{dots}"\ny = """\n{dots}"""""\nsweep.overlay.b = [2]\n'
-    (tmp_path / "run.toml").write_text(text)
-    assert read_toml(tmp_path / "run.toml")["out"] == dots
-
-
 def test_a_text_of_too_many_bytes_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     file = tmp_path / "run.toml"
     head = "[sweep]\nseed = ["
@@ -342,14 +278,6 @@ def test_a_text_of_too_many_bytes_is_refused_before_it_is_parsed(tmp_path, monke
         read_toml(file)
     with pytest.raises(InputError, match="is no file of settings: it is a device, not a file"):
         read_toml("/dev/zero")
-
-
-def test_missing_toml(tmp_path):
-    for path in (tmp_path / "none.toml", tmp_path, "a\0b"):
-        with pytest.raises(InputError, match=r"^config = .*: (cannot be read|must name a file)"):
-            read_toml(path)
-    with pytest.raises(InputError, match="config = '': must name a file"):
-        read_toml("")
 
 
 # ---------------------------------------------------------------------------------------- the paper

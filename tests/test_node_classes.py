@@ -5,7 +5,7 @@ import pytest
 
 from scribe_spark.config import RunConfig, WorldConfig, read_toml, write_toml
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.node_classes import NodeClasses, share_of
+from scribe_spark.core.node_classes import NodeClasses
 
 FAST = {"name": "fast", "share": 0.2, "up": "1Gbit/s", "degree": 12}
 SLOW = {"name": "slow", "share": 0.8, "down": "50Mbit/s", "validation": "5ms"}
@@ -91,12 +91,6 @@ def test_shares_are_met_and_a_node_keeps_its_class():
     assert (other != index).any()
 
 
-def test_a_draw_falls_into_the_share_that_covers_it():
-    edges = np.array([0, 2**62 - 1, 2**62, 2**63, 2**64 - 1], dtype=np.uint64)
-    assert share_of(edges, (0.25, 0.25, 0.5)).tolist() == [0, 0, 1, 2, 2]
-    assert share_of(edges, (1.0,)).tolist() == [0] * 5
-
-
 def test_rates_are_of_the_class_or_else_of_all_nodes():
     classes, nodes = NodeClasses.of(RunConfig(classes=[FAST, SLOW])), np.arange(200)
     fast = classes.of_nodes(nodes) == 0
@@ -105,9 +99,3 @@ def test_rates_are_of_the_class_or_else_of_all_nodes():
     assert (rates.down == np.where(fast, nodes, 50_000_000)).all()
     assert (rates.validation_us == np.where(fast, 9, 5_000)).all()
     assert (classes.values("degree", nodes, 4) == np.where(fast, 12, 4)).all()
-
-
-def test_without_classes_all_nodes_have_the_defaults():
-    classes, nodes = NodeClasses.of(RunConfig()), np.arange(3)
-    assert classes.of_nodes(nodes).tolist() == [0, 0, 0]
-    assert classes.rates(nodes, up=5).up.tolist() == [5, 5, 5]

@@ -3,7 +3,6 @@
 import pytest
 
 from scribe_spark import InputError, RunConfig, WorldConfig
-from scribe_spark.can.config import CanConfig, most_bits
 from scribe_spark.config import Execution
 from scribe_spark.experiments.checks import check
 from scribe_spark.report.page import settings
@@ -75,46 +74,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
 def test_runs_are_checked_before_any_work(given, line, tmp_path):
     with pytest.raises(InputError, match=line):
         check(RunConfig(**given), Execution(out=str(tmp_path / "out")))
-
-
-@pytest.mark.parametrize(
-    ("command", "flags", "line"),
-    [
-        (
-            "run",
-            ["--can-dimensions", "3"],
-            "can_dimensions = 3: has no effect without can in --systems; give both",
-        ),
-        (
-            "run",
-            ["--overlay-dimensions", "3"],
-            "overlay_dimensions = 3: has no effect without --overlay can; give both",
-        ),
-        *(
-            (
-                command,
-                ["--systems", "can", "--can-landmarks", "8"],
-                "can_landmarks = 8: must be at most the 3 routers of the network",
-            )
-            for command in ("run", "world")
-        ),
-    ],
-)
-def test_flags_are_refused_before_any_work(command, flags, line, tmp_path, call):
-    links = tmp_path / "links.csv"
-    links.write_text("src,dst,delay_ms\n1,2,1\n2,3,1\n")
-    given = command, "--nodes", 5, "--groups", 1, "--topology", links, "--out", tmp_path / "out"
-    code, _, err = call(*given, *flags)
-    assert (code, err.strip()) == (2, f"scribe-spark: error: {line}")
-
-
-def test_the_defaults_of_can():
-    assert [most_bits(d) for d in (1, 2, 6, 40)] == [30, 40, 40, 40]
-    assert [CanConfig(dimensions=d).halvings for d in (1, 6)] == [30, 40]
-    assert CanConfig(bits=12).halvings == 12
-    RunConfig(nodes=1025, can_bits=10)  # has no effect without the system
-    RunConfig(systems="can", nodes=1024, can_bits=10)
-    assert WorldConfig(can_dimensions=3).can.dimensions == 3
 
 
 def test_a_preset_gives_the_other_values():

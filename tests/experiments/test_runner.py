@@ -4,11 +4,9 @@ import json
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +18,6 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
-from scribe_spark.experiments.stages import SavedTables
 from scribe_spark.experiments.steps import ResumableStep, Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
@@ -299,28 +296,3 @@ def test_whoever_was_taken_for_dead_stops(tmp_path):
 
 
 # --- resources ------------------------------------------------------------------------------------
-
-
-def test_a_table_on_its_way_is_waited_for():
-    saved, write = SavedTables(), Future()
-    saved["nodes"] = write
-    assert "nodes" in saved
-    assert list(saved) == ["nodes"]
-    assert not saved.has("nodes")
-    write.set_result(None)
-    assert saved.has("nodes")
-    assert not saved.has("links")
-    saved.folder = SimpleNamespace(read_table=lambda name: f"the rows of {name}")
-    assert saved["nodes"] == "the rows of nodes"
-
-
-def test_a_write_that_failed_is_raised_to_the_reader_and_can_be_made_again():
-    saved, write = SavedTables(), Future()
-    write.set_exception(OSError("no space"))
-    saved["nodes"] = write
-    with pytest.raises(OSError, match="no space"):
-        saved["nodes"]
-    del saved["nodes"]
-    saved["nodes"] = "the rows"
-    assert dict(saved) == {"nodes": "the rows"}
-    assert len(saved) == 1

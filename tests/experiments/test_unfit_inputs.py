@@ -61,19 +61,6 @@ def test_a_pipe_is_no_input(refused, tmp_path, command, ending):
     assert line.endswith("is a pipe, not a file; write its content into a file first")
 
 
-@pytest.mark.parametrize(
-    ("inside", "says"),
-    [
-        ("input.parquet/part-0.parquet", "'part-0.parquet' is a pipe, not a file"),
-        ("input.parquet/a/b.parquet", "'b.parquet' is a pipe, not a file"),
-    ],
-)
-def test_a_pipe_in_a_folder_of_a_table(refused, tmp_path, inside, says):
-    (tmp_path / inside).parent.mkdir(parents=True)
-    os.mkfifo(tmp_path / inside)
-    assert says in refused("run", "--members", str(tmp_path / "input.parquet"))
-
-
 def test_a_device_is_no_input(refused):
     """Of these numbers there is no end."""
     assert "is a device, not a file" in refused("topology", "/dev/zero")
@@ -164,16 +151,6 @@ def test_the_most_bytes_of_each_input(refused, tmp_path, monkeypatch, command, t
     line = refused(*command.replace("FILE", str(file)).split())
     assert f" = '{file}': cannot be read" in line
     assert "has more than 200 bytes; give a smaller file" in line
-
-
-@pytest.mark.parametrize(
-    ("command", "size"),
-    [("run --config FILE", 2**18), ("run --classes FILE", 2**18), ("run --regions FILE", 2**25)],
-)
-def test_the_bounds_of_small_inputs(refused, tmp_path, command, size):
-    (tmp_path / "given").write_bytes(b"#" * (size + 1))
-    line = refused(*command.replace("FILE", str(tmp_path / "given")).split())
-    assert f"has more than {size:,} bytes" in line
 
 
 # --- cells beyond the header

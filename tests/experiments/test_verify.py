@@ -130,13 +130,6 @@ def test_a_sweep_in_a_sweep_is_not_looked_into(tmp_path, points):
         assert verify(str(tmp_path)).damaged == ["b=2: it holds a sweep of runs, not a run"]
 
 
-def test_a_point_that_is_named_twice_is_counted_once(small, tmp_path):
-    copied(small.out, tmp_path / "b=2")
-    manifest = {"resolved": {}, "phases": [], "points": ["b=2", "b=2"], "tables": {}}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    assert verify(str(tmp_path)).tables == len(left(tmp_path / "b=2")) - 1
-
-
 def test_storage_that_does_not_answer_is_no_fault_of_the_manifest(out, monkeypatch):
     def broken(*_: Any) -> bytes:
         raise OSError(5, "Input/output error")
@@ -154,9 +147,3 @@ def test_a_report_says_what_it_has_verified(spark, out):
     named = ", ".join(f"tables/{name}" for name in tables)
     assert notes[0].startswith(f"verified: metrics.json, {named} (")
     assert notes[0].endswith(f" (`scribe-spark verify {out}` looks at all tables)")
-
-
-def test_one_folder_at_a_time(call):
-    says = "argument = 'a': is not expected beside --out; give one of them"
-    assert call("verify", "a", "--out", "b") == (2, "", f"scribe-spark: error: {says}\n")
-    assert call("verify", "a", "b")[0] == 2
