@@ -210,6 +210,12 @@ def lock(folder: Path, notes: list[str] | None = None, every: float = EVERY) -> 
     return Lock(LocalFiles(), folder.as_uri(), str(folder), every=every, note=told.append)
 
 
+def refuse(lock: Lock, words: str) -> None:
+    """Check that a lock cannot be had."""
+    with pytest.raises(InputError, match=words), lock.acquired():
+        pytest.fail("is acquired")
+
+
 def left_by(folder: Path, owner: LockOwner) -> str:
     """A lock that its owner does not renew; its text."""
     text = json.dumps({"owner": vars(owner), "renewed": 3})
@@ -223,10 +229,8 @@ def elsewhere() -> LockOwner:
 
 def test_only_one_has_it(tmp_path):
     with lock(tmp_path).acquired():
-        for other in (lock(tmp_path), lock(tmp_path)):
-            with pytest.raises(InputError, match=r"^out = .* is in use by another run \(process"):
-                other.acquire()
-            other.release()  # which must not give back what it never had
+        for _ in range(2):
+            refuse(lock(tmp_path), r"^out = .* is in use by another run \(process")
         text = (tmp_path / LOCK).read_text()
         with pytest.raises(InputError, match="is in use"):
             refuse_locked(str(tmp_path), text)
@@ -243,8 +247,7 @@ def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     owner = replace(LockOwner.here(), pid=child.pid, started=_started(child.pid))
     left_by(tmp_path, owner)
-    with pytest.raises(InputError, match=f"process {child.pid} on "):
-        lock(tmp_path).acquire()
+    refuse(lock(tmp_path), f"process {child.pid} on ")
     child.kill()
     while _started(child.pid):  # from here on it only waits to be collected
         time.sleep(0.01)
@@ -278,8 +281,8 @@ def test_a_lock_that_is_renewed_is_not(tmp_path):
     theirs = lock(tmp_path)
     theirs._owner = replace(theirs._owner, host="another")
     with theirs.acquired():
-        with pytest.raises(InputError, match=rf"process {theirs._owner.pid} on another"):
-            lock(tmp_path, every=2.0).acquire()  # has patience where the machine is busy
+        # has patience where the machine is busy
+        refuse(lock(tmp_path, every=2.0), rf"process {theirs._owner.pid} on another")
         theirs.check()
 
 
