@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from scribe_spark.config import (
     EXPERIMENTS,
-    RUN_FIELDS,
     Execution,
     GroupsConfig,
     OverlayConfig,
@@ -101,13 +100,6 @@ def test_a_config_is_frozen_and_holds_plain_values():
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_the_network_is_what_routes_depend_on():
-    config = RunConfig()
-    assert config.network_key == RunConfig(nodes=5, variants="lazy").network_key
-    for change in ({"seed": 2}, {"stub_size": 9}, {"tie": "seeded"}, {"topology": "power-law"}):
-        assert config.replace(**change).network_key != config.network_key
-
-
 def test_documentation_has_a_line_for_every_field():
     rows = list(documentation())
     first = {field.flat: field for row in rows for field in [next(iter(row.values()))]}
@@ -118,22 +110,6 @@ def test_documentation_has_a_line_for_every_field():
     for field in first.values():
         assert field.description, field.flat
         assert not field.description.endswith("."), field.flat
-    by_name = {field.flat: row for field, row in zip(first.values(), rows, strict=True)}
-    assert {command: field.default for command, field in by_name["overlay"].items()} == {
-        **{"run": "arrivals", "world": "perfect", "reference-tree": "perfect"}
-    }
-    assert [(of.section, of.default) for of in by_name["groups"].values()] == [
-        *[("groups", 1500), ("groups", 0)]
-    ]
-    assert list(by_name["lookups"]) == ["world"]
-    assert list(by_name["out"]) == ["run", "world", "reference-tree"]
-    names = ("nodes", "b", "p_top", "loss", "gtitm_quirk", "members", "variants", "seed", "share")
-    values = [first["gossipsub_loss" if name == "loss" else name].values for name in names]
-    assert values == [
-        *("1..", "1|2|4|8", "1e-06..1.0", "0.0..<1.0", "BOOL", "TEXT", "NAMES", "INT"),
-        "1e-10..<1.0",
-    ]
-    assert RUN_FIELDS["group_size"].section == "groups"
 
 
 def test_a_field_of_two_commands_has_one_description():

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.inputs import is_local, read_table, typed
+from scribe_spark.core.inputs import read_table, typed
 from scribe_spark.runtime.remote_inputs import collect_remote, read_remote, refuse_unreadable
 
 COLUMNS = {"group": "int", "share": "float"}
@@ -29,23 +29,6 @@ def refusal(path: str, columns=COLUMNS) -> str:
     assert message.startswith(f"members = {path!r}: ")
     assert "\n" not in message
     return message
-
-
-@pytest.mark.parametrize(
-    ("path", "local"),
-    [
-        ("data/x.csv", True),
-        ("/data/x.parquet", True),
-        ("file:/data/x", True),
-        ("file:///data/x", True),
-        ("a:b.csv", True),
-        ("s3a://bucket/x", False),
-        ("hdfs:///x", False),
-        ("dbfs:/x", False),
-    ],
-)
-def test_is_local(path, local):
-    assert is_local(path) is local
 
 
 def test_parquet_file_folder_and_url(tmp_path):
@@ -114,17 +97,6 @@ def test_broken_compressed_tables(tmp_path, suffix):
         assert "cannot be read as a CSV or Parquet table: " in refusal(str(broken))
 
 
-def test_nulls_in_parquet(tmp_path):
-    path = tmp_path / "x.parquet"
-    for dtype in ("Int64", "Int8", "Float64", "float64"):
-        pd.DataFrame({"group": pd.array([1, None], dtype), "share": 1.0}).to_parquet(path)
-        assert "'group' must be a whole number: row 2 (group=missing)" in refusal(str(path))
-    null = pa.table({"group": pa.nulls(2), "share": pa.nulls(2, pa.string())})
-    pq.write_table(null, path)
-    assert "row 1 (group=missing), row 2 (group=missing)" in refusal(str(path))
-    assert "'share' must be a finite number: row 1" in refusal(str(path), {"share": "float"})
-
-
 def test_texts(tmp_path):
     """Of any type that pandas has for them, and nothing else."""
     names = {"name": "str"}
@@ -159,20 +131,6 @@ def test_a_column_that_is_there_twice(tmp_path):
 
 
 # By Spark
-
-
-def test_remote_tables_that_cannot_be_read(spark, tmp_path):
-    def refused(path: str, columns=COLUMNS) -> str:
-        with pytest.raises(InputError) as error:
-            read_remote(spark, path, "members", columns)
-        assert "\n" not in str(error.value)
-        return str(error.value)
-
-    assert "members = " in refused(str(tmp_path / "none.parquet"))
-    assert "cannot be read by Spark: " in refused(str(tmp_path / "none.csv.gz"))
-    assert "no column 'share'" in refused(written(tmp_path, "group\n1\n"))
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
-    assert "cannot be read by Spark: " in refused(str(tmp_path / "b.parquet"))
 
 
 # What people have

@@ -180,15 +180,6 @@ def test_resuming_and_reports_write_into_no_link(path, tmp_path):
     assert content(tmp_path) == before
 
 
-@pytest.mark.parametrize(("owner", "inner"), [(SWEEP, "b=2"), (PAPER, "arrivals")])
-def test_a_link_to_a_folder_of_ours_is_refused(owner, inner, tmp_path):
-    left_by(owner, tmp_path / "out")
-    (tmp_path / "out" / inner).rename(tmp_path / "elsewhere")
-    (tmp_path / "out" / inner).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=f"holds '{inner}', which"):
-        CHECKS[owner.noun](Execution(out=str(tmp_path / "out"), overwrite=True))
-
-
 @pytest.mark.parametrize(
     ("path", "is_refused"),
     [

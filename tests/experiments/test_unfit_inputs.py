@@ -1,15 +1,12 @@
 """Pipes, devices and files without an end as the inputs of every command: one line, no wait."""
 
 import gzip
-import json
 import os
 import signal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from scribe_spark.config import RunConfig, WorldConfig
@@ -112,18 +109,6 @@ def test_the_most_rows_of_a_table(tmp_path, monkeypatch, form, rows):
         return
     with pytest.raises(InputError, match=r"members = .*: it has more than 100 rows; give fewer$"):
         read_table(str(path), "members", columns)
-
-
-def test_an_index_of_another_length_is_refused(tmp_path):
-    """The index of a pandas frame is three numbers in the file, which may be any."""
-    frame = pd.DataFrame({"node": [1, 2]}).rename_axis("group")
-    table = pa.Table.from_pandas(frame)
-    about = json.loads(table.schema.metadata[b"pandas"])
-    about["index_columns"][0]["stop"] = 10**15
-    table = table.replace_schema_metadata({"pandas": json.dumps(about)})
-    pq.write_table(table, tmp_path / "m.parquet")
-    with pytest.raises(InputError, match="its index 'group' has another number of rows"):
-        read_table(str(tmp_path / "m.parquet"), "members", {"group": "int", "node": "int"})
 
 
 @pytest.mark.parametrize(

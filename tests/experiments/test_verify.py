@@ -8,10 +8,9 @@ import pytest
 from damage import assert_all_damage_is_told, places
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import report, verify
-from scribe_spark.runtime.filesystem import LocalFiles
+from scribe_spark.experiments import verify
 
-from .conftest import copied, left, manifest
+from .conftest import copied, left
 
 
 @pytest.fixture
@@ -47,15 +46,6 @@ def test_a_line_for_each_damaged_table_and_exit_1(call, out):
     assert err.startswith(f"scribe-spark: error: {out}: a run; tables: ")
     assert "damaged: 3; make them again by their command with --resume" in err
     assert err.count("\n") == 1
-
-
-def test_an_unfinished_run_says_so(call, out):
-    record = manifest(out)
-    record["phases"] = record["phases"][:2]
-    (out / "manifest.json").write_text(json.dumps(record))
-    code, told, _ = call("verify", str(out))
-    assert code == 0
-    assert told.endswith("all as written; not finished: continue with --resume\n")
 
 
 @pytest.mark.parametrize(
@@ -128,22 +118,3 @@ def test_a_sweep_in_a_sweep_is_not_looked_into(tmp_path, points):
             verify(str(tmp_path))
     else:
         assert verify(str(tmp_path)).damaged == ["b=2: it holds a sweep of runs, not a run"]
-
-
-def test_storage_that_does_not_answer_is_no_fault_of_the_manifest(out, monkeypatch):
-    def broken(*_: Any) -> bytes:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(LocalFiles, "list", broken)
-    with pytest.raises(InputError, match=r"cannot be used \(Input/output error\)"):
-        verify(str(out))
-
-
-def test_a_report_says_what_it_has_verified(spark, out):
-    notes: list[str] = []
-    report(spark, str(out), notes.append)
-    assert len(notes) == 1
-    tables = ("distributions", "group_delay", "routers", "links", "groups", "members", "tree_edges")
-    named = ", ".join(f"tables/{name}" for name in tables)
-    assert notes[0].startswith(f"verified: metrics.json, {named} (")
-    assert notes[0].endswith(f" (`scribe-spark verify {out}` looks at all tables)")
