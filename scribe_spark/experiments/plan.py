@@ -87,8 +87,11 @@ class Plan:
         ours = {n: v for n, v in self.resolved.items() if n not in self.free}
         refuse_other_config(ours, theirs, out)
         _refuse_other_version("scribe_spark", version, out)
-        if self.inputs is not None:
-            _refuse_other_inputs(self.inputs(), manifest.get("inputs", {}), ours, out)
+        digests = manifest.get("inputs", {})
+        for name, digest in () if self.inputs is None else self.inputs().items():
+            if digests.get(name) != digest:
+                remedy = f"has changed since {out} was made; use --overwrite or another OUT"
+                raise InputError(name, ours[name], remedy)
         if str(ours.get("topology")).startswith("topohub:"):
             _refuse_other_version("topohub", versions.get("topohub"), out)
         self.check(manifest)
@@ -102,7 +105,11 @@ class Plan:
             refuse_old(out, names)
             return None
         manifest: dict[str, Any] = read_manifest(out, folder.read_text)
-        _refuse_others(out, manifest, self.owner)
+        found = owner_of(manifest)
+        if found is not self.owner:
+            theirs = f"a {MANIFEST} of another program"
+            holds = theirs if found is None else f"{found.noun}, not {self.owner.noun}"
+            raise InputError("out", out, f"holds {holds}; name a new folder")
         if execution.overwrite:
             folder.refuse_strange(self.owner)
             return None
@@ -145,31 +152,11 @@ def non_default(resolved: Manifest, defaults: Manifest) -> dict[str, Any]:
 # --- errors
 
 
-def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
-    """Refuse a folder whose manifest is of another command than `owner`."""
-    found = owner_of(manifest)
-    if found is None:
-        raise InputError("out", out, f"holds a {MANIFEST} of another program; name a new folder")
-    if found is not owner:
-        remedy = f"holds {found.noun}, not {owner.noun}; name a new folder"
-        raise InputError("out", out, remedy)
-
-
 def _refuse_other_version(library: str, version: str | None, out: str) -> None:
     ours = version_of(library)
     if version != ours:
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
         raise InputError(library, ours, remedy)
-
-
-def _refuse_other_inputs(
-    ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
-) -> None:
-    """Refuse the output of other input files; name the first setting whose digest differs."""
-    for name, digest in ours.items():
-        if digests.get(name) != digest:
-            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
-            raise InputError(name, resolved[name], remedy)
 
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
