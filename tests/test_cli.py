@@ -36,7 +36,6 @@ def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 BAD = {
     "run --nods 5": "flag = '--nods': is unknown; did you mean '--nodes'?",
-    "run --leafset 8": "flag = '--leafset': is unknown; did you mean '--leaf-set'?",
     "--hlep": "flag = '--hlep': is unknown; did you mean '--help'?",
     "rnu": "command = 'rnu': is unknown; did you mean 'run'?",
     "run --seed one": "seed = 'one': must be a whole number",
@@ -45,7 +44,6 @@ BAD = {
     "run --resume=1": "flag = '--resume=1': Option '--resume' does not take a value.",
     "run --seed \u0663": "seed = '\u0663': must be a whole number",
     "reference-tree --hosts 10,10": "hosts = '10,10': has 10 twice; leave one of them out",
-    "run --variants plain,lazy,": "variants = ''",
     "run --config=": "config = '': must name a file",
     "run --out=": "out = '': must be a non-empty text",
     "report --out /nowhere": "out = '/nowhere': has no manifest.json: it holds no results",
@@ -54,13 +52,9 @@ BAD = {
     "paper --experiments main,smal": "experiments = 'smal': is unknown; give one of main, small_",
     "paper --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
     "sweep": "sweep = '': sweeps no field; name one, such as --set b=1,2,4",
-    "sweep --set": "flag = '--set': Option '--set' requires an argument.",
     "sweep --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
     "sweep --set b=": "b = '': needs at least one value",
-    "sweep --set b=2,x": "b = 'x': must be a whole number",
     "sweep --set gtitm_quirk=yes": "gtitm_quirk = 'yes': must be true or false",
-    "sweep --set b=2 --set leaf_set=8,7": "leaf_set = 7: must be even",
-    "sweep --set b=2,4,2": "b = 2: is swept twice; leave one of them out",
     "sweep --set b=2 --set b=4": "set = 'b=4': sweeps b again",
     "sweep --set b=2,4 --b 4": "b = 4: is in --set too; leave one of them out",
     "sweep --set nodes=99,9 --group-size 50": "group_size = 50: a group cannot have more members",
@@ -84,11 +78,9 @@ def test_bad_input_is_one_line_and_exit_2(refused, line):
 #: The command, its TOML file, and what the line says of it.
 BAD_FILES = [
     ("run", "leafset = 8", "config key = 'leafset': is unknown; did you mean 'leaf_set'?"),
-    ("run", "nodes = 0", "nodes = 0: must be at least 1"),
     ("run", "nodes = 2026-01-01", "nodes = datetime.date(2026, 1, 1): must be a whole number"),
     ("run", "members = {a = 1}", "members = {'a': 1}: must be a non-empty text"),
     ("run", "resume = 2026-01-01T00:00:00Z", "resume = datetime.datetime("),
-    ("run", "overwrite = 'no'", "overwrite = 'no': must be true or false"),
     ("run", "[execution]\noverwrite = 'no'", "overwrite = 'no': must be true or false"),
     ("run", "nodes = 5\n[overlay]\nnodes = 5", "nodes = 5: is given twice"),
     ("run", "overlay = 5", "overlay = 5: must be a non-empty text"),

@@ -30,12 +30,7 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
             [FAST, {**SLOW, "share": 0.7}],
             "classes.share = '0.2 + 0.7': must sum to 1, but sums to 0.9",
         ),
-        (
-            [{**FAST, "share": 0.200002}, SLOW],
-            "classes.share = '0.200002 + 0.8': must sum to 1, but sums to 1.000002",
-        ),
         ([{**FAST, "share": 0.0}, SLOW], "classes.share of class fast = 0.0: must be above 0.0"),
-        ([{**FAST, "share": -1}], "classes.share of class fast = -1: must be above 0.0"),
         ([{**FAST, "share": 10**400}], "0000: must be a number"),
         ([{**FAST, "share": "x"}], "classes.share of class fast = 'x': must be a number"),
         ([{"name": "fast"}], "classes.share of class fast = '': must be given"),
@@ -43,10 +38,6 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
         (
             [{**FAST, "up": 50}, SLOW],
             "classes.up of class fast = 50: must have a unit, such as 50Mbit/s",
-        ),
-        (
-            [FAST, {**SLOW, "down": "0Mbit/s"}],
-            "classes.down of class slow = '0Mbit/s': must be above 0, such as 50Mbit/s",
         ),
         (
             [{**FAST, "uplink": "1Gbit/s"}],
@@ -58,7 +49,6 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
             [{**FAST, "name": "a b", "share": 1}],
             "classes.name = 'a b': must be 1 to 40 letters, digits, dots, underscores or hyphens",
         ),
-        ({"name": "fast"}, "must be tables, such as [[classes]]"),
         (["fast"], "must be tables, such as [[classes]]"),
         ([{"name": f"c{i}", "share": 0.001} for i in range(101)], "must be at most 100 classes"),
     ],
