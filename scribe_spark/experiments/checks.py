@@ -15,8 +15,12 @@ from scribe_spark.core.units import canonical
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import refuse_local_lock
 from scribe_spark.experiments.plan import Plan, plan_run
+from scribe_spark.experiments.publishing import (
+    refuse_deliveries,
+    refuse_slow,
+    refuse_unknown_groups,
+)
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
-from scribe_spark.experiments.scheduled import refuse_deliveries, refuse_slow, refuse_unknown_groups
 from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import System, live_system, systems_of_run

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.packing import Columns
-from scribe_spark.experiments.scheduled import schedule_rows
+from scribe_spark.experiments.publishing import schedule_rows
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import Scope
 from scribe_spark.experiments.system_rows import check_rows

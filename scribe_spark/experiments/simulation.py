@@ -23,8 +23,8 @@ from scribe_spark.core.errors import InputError, check_names
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.experiments import scheduled
-from scribe_spark.experiments.round_in_run import play_round_0, playing_silent
+from scribe_spark.experiments import publishing
+from scribe_spark.experiments.publishing import play_round_0, playing_silent
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.stages import Stages, collected, stage, with_columns
 from scribe_spark.experiments.system_rows import Known, checked_variant
@@ -359,12 +359,12 @@ class Simulation(Stages):
     @stage
     def schedule(self) -> Schedule | None:
         """The publications of a run in which a group may have several; None for other runs."""
-        return scheduled.schedule_of(self)
+        return publishing.schedule_of(self)
 
     @stage
     def publications(self) -> Schedule:
         """The publications of the run: `schedule`, or one publication of each group at time 0."""
-        return scheduled.once(self) if self.schedule is None else self.schedule
+        return publishing.once(self) if self.schedule is None else self.schedule
 
     @property
     def children(self) -> DataFrame:
@@ -420,7 +420,7 @@ class Simulation(Stages):
         publications = None
         if self.schedule is not None:
             roots = self.groups_with_root.select("group", "root")
-            rows = local_frame(self.spark, scheduled.schedule_rows(self.schedule))
+            rows = local_frame(self.spark, publishing.schedule_rows(self.schedule))
             named = rows.select("publication", "group", F.col("node").alias("source"))
             publications = named.join(roots, "group")
         members = Batches.of(self.memberships).frame
@@ -446,7 +446,7 @@ class Simulation(Stages):
         else:
             variant = self.variants[system.variant]
             made = self.multicast(system.name, variant.edges, variant.trees)
-        return scheduled.along_trees(self, made)
+        return publishing.along_trees(self, made)
 
     def table(self, system: str, name: str) -> DataFrame:
         """Return a table of one system of the run.

@@ -19,8 +19,8 @@ from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.experiments.checks import check_out, check_tables, refuse_recoding
 from scribe_spark.experiments.manifest import WORLD, Manifest, input_digests
 from scribe_spark.experiments.plan import Plan, settings_of
+from scribe_spark.experiments.publishing import refuse_slow
 from scribe_spark.experiments.saved_knowledge import saved_knowledge
-from scribe_spark.experiments.scheduled import refuse_slow
 from scribe_spark.experiments.stages import Stages, collected
 from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.multicast import HOPS
