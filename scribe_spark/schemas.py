@@ -1,6 +1,6 @@
 """The names, columns and types of all tables of a run.
 
-The tables of :data:`CONTRACT` are left in ``OUT/tables`` for users' scripts; their names, columns
+The tables of :data:`CONTRACTS` are left in ``OUT/tables`` for users' scripts; their names, columns
 and types are stable.  Other tables are internal.
 """
 
@@ -86,10 +86,6 @@ PICTURES = _schema(
 #: group.
 EVENTS = _schema("int round; long node; string event; long group")
 
-#: The last columns of the events of a world with a schedule: of a publication, the time since the
-#: beginning of its round in ms, and the size in bytes; NULL: no time or size of its own.
-EVENT_COLUMNS: dict[str, StructType] = {"events": _schema("double time; long size")}
-
 #: Every measure of a world, by round; measures of the overlay have the system `PASTRY`.
 ROUNDS = _schema("long round; string system measure; double value")
 
@@ -125,15 +121,11 @@ WORLD_STATE = _schema(
 #: number of rows.
 ROWS = StructType(
     [
-        StructField("bucket", IntegerType(), False),
-        StructField("sender", IntegerType(), False),
-        StructField("table", BooleanType(), False),
-        StructField("name", StringType(), False),
-        StructField("rows", LongType(), False),
-        StructField("file", StringType()),
-        StructField("data", BinaryType()),
-        StructField("part", IntegerType(), False),
-        StructField("parts", IntegerType(), False),
+        StructField(field.name, field.dataType, field.name in ("file", "data"))
+        for field in _schema(
+            "int bucket sender; bool table; string name; long rows; string file; bytes data; "
+            "int part parts"
+        )
     ]
 )
 
@@ -177,39 +169,8 @@ COVERAGE = _schema(
 #: NULL if never, or not asked for.
 QUORUMS = _schema("string system; long group publication; double quorum_ms replies_ms")
 
-#: The further tables of a run or world with a deadline, or with a quorum.
-COVERAGE_CONTRACT: dict[str, StructType] = {"coverage": COVERAGE, "quorums": QUORUMS}
-
-#: The tables a run leaves, by name.
-CONTRACT: dict[str, StructType] = {
-    "routers": ROUTERS,
-    "links": LINKS,
-    "nodes": NODES,
-    "routing_table": ROUTING_TABLE,
-    "groups": GROUPS,
-    "members": MEMBERS,
-    "tree_edges": TREE_EDGES,
-    "deliveries": DELIVERIES,
-    "node_stress": NODE_STRESS,
-    "link_stress": LINK_STRESS,
-    "group_delay": GROUP_DELAY,
-    "latency": LATENCY,
-    "latency_counts": LATENCY_COUNTS,
-}
-
-#: Further tables of a run, if its systems return them.
-SYSTEMS_CONTRACT: dict[str, StructType] = {
-    "copies": COPIES,
-    "system_state": SYSTEM_STATE,
-    "control": CONTROL,
-    "control_stress": LINK_STRESS,
-}
-
 #: The bytes that nodes send and receive, if publications have a size.
 BYTES = _schema("string system; long node payload_up payload_down control_up control_down")
-
-#: The further table of a run whose publications have a size.
-BYTES_CONTRACT: dict[str, StructType] = {"bytes": BYTES}
 
 #: A measure of the nodes of each class or region, or in a round of each tree (`by` is ``class``,
 #: ``region`` or ``tree``): the number of values, their mean, and percentiles by nearest rank.
@@ -221,15 +182,14 @@ ROUNDS_BY_PART = StructType([*_schema("long round").fields, *BY_PART.fields])
 #: Deliveries to the nodes of each class or region by their latency, rounded up to whole ms.
 PART_LATENCIES = _schema("string by part system; double value; long count")
 
-#: The further tables of a run with classes or regions of nodes.
-PARTS_CONTRACT: dict[str, StructType] = {"by_part": BY_PART, "part_latencies": PART_LATENCIES}
-
-#: The last columns of a table in a run with classes or regions of nodes.
-PART_COLUMNS: dict[str, StructType] = {"nodes": _schema("string class region")}
-
-#: The last column of a table in a run with a schedule.
-PUBLICATION_COLUMNS: dict[str, StructType] = {
-    name: _schema("long publication") for name in ("deliveries", "copies")
+#: The last columns that tables have in some runs and worlds: with classes or regions of nodes, with
+#: a schedule.  The time of an event counts from the beginning of its round; NULL: no time or size
+#: of its own.
+_FURTHER = {
+    "nodes": _schema("string class region"),
+    "events": _schema("double time; long size"),
+    "deliveries": _schema("long publication"),
+    "copies": _schema("long publication"),
 }
 
 #: The publications of a run with a schedule: source, group, time and number of bytes.
@@ -244,30 +204,47 @@ BY_TREE = _schema(
     "string system; long tree; string measure; long count; double mean p50 p90 p95 p99 max"
 )
 
-#: The further tables of a run with a schedule; `link_bytes` only if publications have sizes,
-#: `by_tree` only with a system whose groups have several trees.
-SCHEDULE_CONTRACT: dict[str, StructType] = {
-    "schedule": SCHEDULE,
-    "link_bytes": LINK_BYTES,
-    "by_tree": BY_TREE,
+#: The tables that users may read, by the command or the settings that write them: a run's, and
+#: further ones of a run: of systems that return them; with sizes of publications; with a schedule
+#: (`link_bytes` only with sizes, `by_tree` only with a system whose groups have several trees);
+#: with classes or regions of nodes; with a deadline or a quorum; and those of a world, besides
+#: `routers`, `links` and `nodes`.
+CONTRACTS: dict[str, dict[str, StructType]] = {
+    "run": {
+        "routers": ROUTERS,
+        "links": LINKS,
+        "nodes": NODES,
+        "routing_table": ROUTING_TABLE,
+        "groups": GROUPS,
+        "members": MEMBERS,
+        "tree_edges": TREE_EDGES,
+        "deliveries": DELIVERIES,
+        "node_stress": NODE_STRESS,
+        "link_stress": LINK_STRESS,
+        "group_delay": GROUP_DELAY,
+        "latency": LATENCY,
+        "latency_counts": LATENCY_COUNTS,
+    },
+    "systems": {
+        "copies": COPIES,
+        "system_state": SYSTEM_STATE,
+        "control": CONTROL,
+        "control_stress": LINK_STRESS,
+    },
+    "bytes": {"bytes": BYTES},
+    "schedules": {"schedule": SCHEDULE, "link_bytes": LINK_BYTES, "by_tree": BY_TREE},
+    "parts": {"by_part": BY_PART, "part_latencies": PART_LATENCIES},
+    "coverage": {"coverage": COVERAGE, "quorums": QUORUMS},
+    "world": {
+        "events": WORLD_EVENTS,
+        "rounds": ROUNDS,
+        "publications": PUBLICATIONS,
+        "memberships": MEMBERSHIPS,
+        "watched_trees": WATCHED_TREES,
+        "rounds_by_part": ROUNDS_BY_PART,
+    },
+    "reference_tree": {"reference_tree": REFERENCE_TREE},
 }
-
-#: The tables of a world, besides `routers`, `links` and `nodes`.
-WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
-
-#: The further tables of a world with groups.
-GROUPS_CONTRACT: dict[str, StructType] = {
-    "publications": PUBLICATIONS,
-    "memberships": MEMBERSHIPS,
-    "watched_trees": WATCHED_TREES,
-}
-
-#: That of a world whose publications have a size, where there are classes or regions of nodes, or
-#: of one with a schedule and a system whose groups have several trees.
-ROUND_PARTS_CONTRACT: dict[str, StructType] = {"rounds_by_part": ROUNDS_BY_PART}
-
-#: The tables that the experiments on the reference tree leave.
-REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
 
 #: Packed unicast routes from a block of sources to targets (`underlay.matrices.pack_routes`).
 ROUTES = _schema("int sources targets; bytes source delay_us pred")
@@ -279,6 +256,7 @@ DISTRIBUTIONS = _schema("string figure system measure; double value; long count"
 METRICS = _schema("string experiment; long seed; string name; double value")
 
 _KNOWN_NODE = _schema("long entry id_hi id_lo router")
+_KNOWN_CELL = StructType([*_schema("int row col"), *_KNOWN_NODE])
 
 #: The knowledge of a node: its leaf set, clockwise from its farthest smaller leaf to its farthest
 #: larger one (the first `smaller` of them are smaller); `covers_ring`, true if the leaf set covers
@@ -286,13 +264,10 @@ _KNOWN_NODE = _schema("long entry id_hi id_lo router")
 KNOWLEDGE = StructType(
     [
         *NODES.fields,
-        StructField("smaller", IntegerType(), True),
-        StructField("covers_ring", BooleanType(), True),
-        StructField("leaf_set", ArrayType(_KNOWN_NODE), True),
+        *_schema("int smaller; bool covers_ring").fields,
+        StructField("leaf_set", ArrayType(_KNOWN_NODE)),
         StructField(
-            "routing_table",
-            ArrayType(StructType([*_schema("int row col").fields, *_KNOWN_NODE.fields])),
-            True,
+            "routing_table", ArrayType(StructType([*_schema("int row col"), *_KNOWN_NODE]))
         ),
     ]
 )
@@ -330,24 +305,16 @@ PASTRY_ROUTES = _schema("long source root; int hops; double delay_ms direct_ms")
 
 _ENDS = _schema("long sender_router receiver_router").fields
 
-#: Every table that a phase may write, with all its columns; columns of :data:`CONTRACT` come first.
+#: Every table that a phase may write, with all columns; those of :data:`CONTRACTS` come first.
 #: ``merged`` is true if routers duplicate packets (`Multicast.merged`); ``first`` is true for the
 #: first copy that its receiver gets.
 WRITTEN: dict[str, StructType] = {
-    **CONTRACT,
+    **{name: schema for of in CONTRACTS.values() for name, schema in of.items()},
     "tree_edges": StructType(
-        [
-            *TREE_EDGES.fields,
-            *_schema("long parent_router child_router; bool merged").fields,
-        ]
+        [*TREE_EDGES, *_schema("long parent_router child_router; bool merged")]
     ),
-    **SYSTEMS_CONTRACT,
-    **PARTS_CONTRACT,
-    **BYTES_CONTRACT,
-    **COVERAGE_CONTRACT,
-    **SCHEDULE_CONTRACT,
-    "copies": StructType([*COPIES.fields, *_ENDS, *_schema("bool first").fields]),
-    "control": StructType([*CONTROL.fields, *_ENDS]),
+    "copies": StructType([*COPIES, *_ENDS, *_schema("bool first")]),
+    "control": StructType([*CONTROL, *_ENDS]),
     "pictures": PICTURES,
     "table_entries": TABLE_ENTRIES,
     "arrival_messages": ARRIVAL_MESSAGES,
@@ -357,10 +324,6 @@ WRITTEN: dict[str, StructType] = {
     "overloaded": OVERLOADED,
     "distributions": DISTRIBUTIONS,
     "metrics": METRICS,
-    **WORLD_CONTRACT,
-    **ROUND_PARTS_CONTRACT,
-    **GROUPS_CONTRACT,
-    **REFERENCE_TREE_CONTRACT,
     "state_even": ROWS,
     "state_odd": ROWS,
 }
@@ -368,20 +331,18 @@ WRITTEN: dict[str, StructType] = {
 
 def further_columns(table: str) -> list[StructField]:
     """Return the columns at the end of a table (given by name) that only some runs have."""
-    several = (PART_COLUMNS, PUBLICATION_COLUMNS, EVENT_COLUMNS)
-    return [field for further in several for field in further.get(table, StructType())]
+    return list(_FURTHER.get(table, StructType()))
 
 
 def events_of(schema: StructType, columns: Collection[str]) -> StructType:
-    """Return a schema of events: `schema`, and those of :data:`EVENT_COLUMNS` in `columns`."""
-    more = [field for field in EVENT_COLUMNS["events"].fields if field.name in columns]
+    """Return a schema of events: `schema`, and those of the further columns in `columns`."""
+    more = [field for field in further_columns("events") if field.name in columns]
     return StructType([*schema.fields, *more])
 
 
 def written(table: str, scheduled: bool) -> StructType:
     """Return the columns of a system's table (given by name); a schedule adds some."""
-    more = PUBLICATION_COLUMNS.get(table, StructType()) if scheduled else StructType()
-    return StructType([*WRITTEN[table].fields, *more.fields])
+    return StructType([*WRITTEN[table].fields, *(further_columns(table) if scheduled else [])])
 
 
 def check_columns(table: str, found: StructType) -> None:

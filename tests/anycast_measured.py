@@ -62,7 +62,7 @@ def rows(spark: SparkSession, nodes: int, members: int, seed: int) -> Iterator[R
     """Yield the rows of the table for a group."""
     config = RunConfig(nodes=nodes, groups=1, group_size=members, seed=seed)
     with Simulation(spark, config) as simulation:
-        trees = simulation.grown.trees
+        trees = simulation.built_trees
         edges = trees.edges().toPandas()
         inside = np.unique(edges[["parent", "child"]].to_numpy())
         of = trees.read_members().frame.toPandas()["node"].to_numpy()

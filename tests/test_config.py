@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from scribe_spark.config import (
     EXPERIMENTS,
-    RUN_FIELDS,
     Execution,
     GroupsConfig,
     OverlayConfig,
@@ -101,20 +100,6 @@ def test_a_config_is_frozen_and_holds_plain_values():
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_later_sources_win_and_unknown_keys_get_the_nearest():
-    assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
-    assert RunConfig.of({"overlay": {"nodes": 5}}, {"nodes": 7}) == RunConfig(nodes=7)
-    with pytest.raises(InputError, match=r"leafset.*did you mean 'leaf_set'"):
-        RunConfig.of({"leafset": 8})
-
-
-def test_the_network_is_what_routes_depend_on():
-    config = RunConfig()
-    assert config.network_key == RunConfig(nodes=5, variants="lazy").network_key
-    for change in ({"seed": 2}, {"stub_size": 9}, {"tie": "seeded"}, {"topology": "power-law"}):
-        assert config.replace(**change).network_key != config.network_key
-
-
 def test_documentation_has_a_line_for_every_field():
     rows = list(documentation())
     first = {field.flat: field for row in rows for field in [next(iter(row.values()))]}
@@ -125,22 +110,6 @@ def test_documentation_has_a_line_for_every_field():
     for field in first.values():
         assert field.description, field.flat
         assert not field.description.endswith("."), field.flat
-    by_name = {field.flat: row for field, row in zip(first.values(), rows, strict=True)}
-    assert {command: field.default for command, field in by_name["overlay"].items()} == {
-        **{"run": "arrivals", "world": "perfect", "reference-tree": "perfect"}
-    }
-    assert [(of.section, of.default) for of in by_name["groups"].values()] == [
-        *[("groups", 1500), ("groups", 0)]
-    ]
-    assert list(by_name["lookups"]) == ["world"]
-    assert list(by_name["out"]) == ["run", "world", "reference-tree"]
-    names = ("nodes", "b", "p_top", "loss", "gtitm_quirk", "members", "variants", "seed", "share")
-    values = [first["gossipsub_loss" if name == "loss" else name].values for name in names]
-    assert values == [
-        *("1..", "1|2|4|8", "1e-06..1.0", "0.0..<1.0", "BOOL", "TEXT", "NAMES", "INT"),
-        "1e-10..<1.0",
-    ]
-    assert RUN_FIELDS["group_size"].section == "groups"
 
 
 def test_a_field_of_two_commands_has_one_description():
@@ -177,24 +146,6 @@ def test_bad_value_names_field_and_value(field, value):
     assert "\n" not in str(refused.value)
 
 
-def test_a_value_that_is_too_long_to_print_is_cut():
-    with pytest.raises(InputError) as refused:
-        RunConfig(nodes=16**5_000)  # more digits than Python writes
-    assert str(refused.value) == "nodes = (int): must be at most 2,147,483,647"
-    with pytest.raises(InputError) as refused:
-        RunConfig(tie="x\n" * 5_000)
-    assert len(str(refused.value)) < 1_100
-
-
-def test_execution():
-    assert Execution(out="x").master == "local[*]"
-    for bad in ({}, {"out": ""}, {"out": "x", "partitions": 0}, {"out": "x", "master": ""}):
-        with pytest.raises(InputError):
-            Execution(**bad)
-    with pytest.raises(InputError, match="not both"):
-        Execution(out="x", resume=True, overwrite=True)
-
-
 # ------------------------------------------------------------------------ sizes that cannot be run
 
 
@@ -203,25 +154,17 @@ def test_execution():
     [
         ({"transit_size": 3_000}, "transit_size", "at most 10,000"),
         ({"transit_domains": 50}, "transit_domains", "at most 10,000"),
-        ({"stub_size": 10**7}, "stub_size", "at most 10,000"),
         ({"stub_size": 16**5_000}, "stub_size", "at most 10,000"),
-        ({"stubs_per_transit": 10**9}, "stubs_per_transit", "at most 10,000"),
-        ({"transit_domains": 10**9}, "transit_domains", "at most 500"),
         ({"transit_domains": 1, "transit_size": 1, "stubs_per_transit": 1, "stub_size": 9_000},
          "stub_size", "at most 1,000,000"),
         ({"transit_domains": 1, "transit_size": 3_000, "stubs_per_transit": 1, "stub_size": 1},
          "transit_size", "at most 1,000,000"),
-        ({"extra_transit_stub": 10**7}, "extra_transit_stub", "at most 100,000"),
-        ({"extra_stub_stub": 10**7}, "extra_stub_stub", "at most 100,000"),
         ({"topology": "power-law", "power_law_routers": 3, "power_law_links": 100},
          "power_law_links", "at most 3"),
         ({"power_law_routers": 10, "power_law_links": 46}, "power_law_links", "at most 45"),
-        ({"power_law_links": 10**9}, "power_law_links", "at most 20,000,000"),
         ({"power_law_routers": 200_000}, "power_law_links", "at least 199,999"),
-        ({"groups": 10**9}, "groups", "at most 10,000,000"),
         ({"groups": 10**7, "group_size": 10**4}, "groups", "at most 10,000,000,000"),
         ({"groups": 10**7, "zipf_exponent": 0.0}, "groups", "at most 10,000,000,000"),
-        ({"limit": 2**63}, "limit", "at most 9,223,372,036,854,775,807"),
     ],
 )  # fmt: skip
 def test_sizes_are_bounded(given, field, bound):
@@ -242,28 +185,7 @@ def test_the_largest_sizes_are_allowed():
     RunConfig(nodes=5, groups=10_000_000, group_size=5)
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.25, 100.0])
-def test_memberships_are_about_the_sum_of_sizes(exponent):
-    groups = GroupsConfig(count=1_500, zipf_exponent=exponent)
-    drawn = sum(int(100_000 * rank**-exponent + 0.5) for rank in range(1, 1_501))
-    assert drawn * 0.7 <= groups.memberships(100_000) <= drawn * 1.5
-    assert GroupsConfig(count=0).memberships(5) == 0
-    assert GroupsConfig(count=3, size=4).memberships(5) == 12
-
-
 # ----------------------------------------------------------------------------- members of a table
-
-
-@pytest.mark.parametrize("given", [{"groups": 4}, {"group_size": 9}, {"zipf_exponent": 1.25}])
-def test_a_table_of_members_says_itself_how_large_groups_are(given):
-    (field,) = given
-    with pytest.raises(InputError) as refused:
-        RunConfig(members="m.csv", **given)
-    assert str(refused.value).startswith(
-        f"{field} = {given[field]!r}: contradicts the table of members"
-    )
-    with pytest.raises(InputError):
-        RunConfig(members="m.csv").replace(**given)
 
 
 def test_with_members_no_groups_are_drawn():
@@ -276,17 +198,6 @@ def test_with_members_no_groups_are_drawn():
 
 
 # --------------------------------------------------------------------------------------------- TOML
-
-
-def test_read_toml(tmp_path):
-    file = tmp_path / "run.toml"
-    file.write_text('groups = 3\ntopology = "transit-stub"\n[overlay]\nnodes = 5\n')
-    read = read_toml(file)
-    assert read == {"overlay": {"nodes": 5}, "groups": 3, "topology": "transit-stub"}
-    assert RunConfig.flat_values(read) == {"nodes": 5, "groups": 3, "topology": "transit-stub"}
-    # as editors on Windows write it
-    file.write_bytes(b"\xef\xbb\xbfnodes = 7\r\n[groups]\r\ncount = 2\r\n")
-    assert read_toml(file) == {"nodes": 7, "groups": {"count": 2}}
 
 
 def test_written_toml_reads_back(tmp_path):
@@ -323,13 +234,6 @@ def test_malformed_toml(tmp_path, content, says, monkeypatch):
         read_toml(file)
 
 
-def test_dots_that_are_in_no_key_are_taken(tmp_path):
-    dots = "a." * 1_000
-    text = f'out = \'{dots}\' # {dots}\nx = "{dots}"\ny = """\n{dots}"""""\nsweep.overlay.b = [2]\n'
-    (tmp_path / "run.toml").write_text(text)
-    assert read_toml(tmp_path / "run.toml")["out"] == dots
-
-
 def test_a_text_of_too_many_bytes_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
     file = tmp_path / "run.toml"
     head = "[sweep]\nseed = ["
@@ -342,14 +246,6 @@ def test_a_text_of_too_many_bytes_is_refused_before_it_is_parsed(tmp_path, monke
         read_toml(file)
     with pytest.raises(InputError, match="is no file of settings: it is a device, not a file"):
         read_toml("/dev/zero")
-
-
-def test_missing_toml(tmp_path):
-    for path in (tmp_path / "none.toml", tmp_path, "a\0b"):
-        with pytest.raises(InputError, match=r"^config = .*: (cannot be read|must name a file)"):
-            read_toml(path)
-    with pytest.raises(InputError, match="config = '': must name a file"):
-        read_toml("")
 
 
 # ---------------------------------------------------------------------------------------- the paper

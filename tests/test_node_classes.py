@@ -5,7 +5,7 @@ import pytest
 
 from scribe_spark.config import RunConfig, WorldConfig, read_toml, write_toml
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.node_classes import NodeClasses, share_of
+from scribe_spark.core.node_classes import NodeClasses
 
 FAST = {"name": "fast", "share": 0.2, "up": "1Gbit/s", "degree": 12}
 SLOW = {"name": "slow", "share": 0.8, "down": "50Mbit/s", "validation": "5ms"}
@@ -30,12 +30,7 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
             [FAST, {**SLOW, "share": 0.7}],
             "classes.share = '0.2 + 0.7': must sum to 1, but sums to 0.9",
         ),
-        (
-            [{**FAST, "share": 0.200002}, SLOW],
-            "classes.share = '0.200002 + 0.8': must sum to 1, but sums to 1.000002",
-        ),
         ([{**FAST, "share": 0.0}, SLOW], "classes.share of class fast = 0.0: must be above 0.0"),
-        ([{**FAST, "share": -1}], "classes.share of class fast = -1: must be above 0.0"),
         ([{**FAST, "share": 10**400}], "0000: must be a number"),
         ([{**FAST, "share": "x"}], "classes.share of class fast = 'x': must be a number"),
         ([{"name": "fast"}], "classes.share of class fast = '': must be given"),
@@ -43,10 +38,6 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
         (
             [{**FAST, "up": 50}, SLOW],
             "classes.up of class fast = 50: must have a unit, such as 50Mbit/s",
-        ),
-        (
-            [FAST, {**SLOW, "down": "0Mbit/s"}],
-            "classes.down of class slow = '0Mbit/s': must be above 0, such as 50Mbit/s",
         ),
         (
             [{**FAST, "uplink": "1Gbit/s"}],
@@ -58,7 +49,6 @@ def test_a_config_has_the_classes_of_its_file_or_of_another_file(tmp_path, kind)
             [{**FAST, "name": "a b", "share": 1}],
             "classes.name = 'a b': must be 1 to 40 letters, digits, dots, underscores or hyphens",
         ),
-        ({"name": "fast"}, "must be tables, such as [[classes]]"),
         (["fast"], "must be tables, such as [[classes]]"),
         ([{"name": f"c{i}", "share": 0.001} for i in range(101)], "must be at most 100 classes"),
     ],
@@ -91,12 +81,6 @@ def test_shares_are_met_and_a_node_keeps_its_class():
     assert (other != index).any()
 
 
-def test_a_draw_falls_into_the_share_that_covers_it():
-    edges = np.array([0, 2**62 - 1, 2**62, 2**63, 2**64 - 1], dtype=np.uint64)
-    assert share_of(edges, (0.25, 0.25, 0.5)).tolist() == [0, 0, 1, 2, 2]
-    assert share_of(edges, (1.0,)).tolist() == [0] * 5
-
-
 def test_rates_are_of_the_class_or_else_of_all_nodes():
     classes, nodes = NodeClasses.of(RunConfig(classes=[FAST, SLOW])), np.arange(200)
     fast = classes.of_nodes(nodes) == 0
@@ -105,9 +89,3 @@ def test_rates_are_of_the_class_or_else_of_all_nodes():
     assert (rates.down == np.where(fast, nodes, 50_000_000)).all()
     assert (rates.validation_us == np.where(fast, 9, 5_000)).all()
     assert (classes.values("degree", nodes, 4) == np.where(fast, 12, 4)).all()
-
-
-def test_without_classes_all_nodes_have_the_defaults():
-    classes, nodes = NodeClasses.of(RunConfig()), np.arange(3)
-    assert classes.of_nodes(nodes).tolist() == [0, 0, 0]
-    assert classes.rates(nodes, up=5).up.tolist() == [5, 5, 5]

@@ -3,7 +3,6 @@
 import pytest
 
 from scribe_spark import InputError, RunConfig, WorldConfig
-from scribe_spark.can.config import CanConfig, most_bits
 from scribe_spark.config import Execution
 from scribe_spark.experiments.checks import check
 from scribe_spark.report.page import settings
@@ -18,7 +17,6 @@ MANY = {"nodes": 100_000, "groups": 1_500, "systems": "flooding", "flooding_over
 
 #: What a run is given -> how the line begins.
 REFUSED = [
-    ({"gossipsub_d": 0}, "gossipsub_d = 0: must be at least 1"),
     ({"gossipsub_d_low": 7}, "gossipsub_d_low = 7: must be at most gossipsub_d, which is 6"),
     ({"gossipsub_d": 13}, "gossipsub_d_high = 12: must be at least gossipsub_d, which is 13"),
     ({"gossipsub_d_out": 4}, "gossipsub_d_out = 4: must be at most half of gossipsub_d"),
@@ -26,13 +24,7 @@ REFUSED = [
         {"gossipsub_d_low": 2, "gossipsub_d_out": 2},
         "gossipsub_d_out = 2: must be less than gossipsub_d_low, which is 2",
     ),
-    ({"gossipsub_loss": 1.0}, "gossipsub_loss = 1.0"),
-    ({"gossipsub_preset": "nim"}, "gossipsub_preset = 'nim'"),
-    ({"bayeux_partitions": 65}, "bayeux_partitions = 65"),
     ({"bayeux_recreate": 3}, "bayeux_recreate = 3: applies to worlds"),
-    ({"can_dimensions": 41}, "can_dimensions = 41: must be at most 40"),
-    ({"can_landmarks": 9}, "can_landmarks = 9: must be at most 8"),
-    ({"can_flooding": "4"}, "can_flooding = '4': must be one of directed, corner, optimal"),
     (
         {"can_dimensions": 1, "can_bits": 31},
         "can_bits = 31: must be at most 30 with can_dimensions = 1",
@@ -41,9 +33,6 @@ REFUSED = [
         {"systems": "can", "nodes": 1025, "can_bits": 10},
         "can_bits = 10: gives 2^10 zones at most for 1,025 nodes; give more",
     ),
-    ({"message_size": "0KB"}, "message_size"),
-    ({"uplink": "50"}, "uplink"),
-    ({"validation": "5"}, "validation"),
     (FAST | {"uplink": "1bit/s"}, "message_size"),
     (FAST | {"downlink": "1bit/s"}, "message_size"),
     (FAST | SLOW_CLASS, "message_size"),
@@ -75,46 +64,6 @@ def test_runs_refuse_what_cannot_be_in_one_line(given, line):
 def test_runs_are_checked_before_any_work(given, line, tmp_path):
     with pytest.raises(InputError, match=line):
         check(RunConfig(**given), Execution(out=str(tmp_path / "out")))
-
-
-@pytest.mark.parametrize(
-    ("command", "flags", "line"),
-    [
-        (
-            "run",
-            ["--can-dimensions", "3"],
-            "can_dimensions = 3: has no effect without can in --systems; give both",
-        ),
-        (
-            "run",
-            ["--overlay-dimensions", "3"],
-            "overlay_dimensions = 3: has no effect without --overlay can; give both",
-        ),
-        *(
-            (
-                command,
-                ["--systems", "can", "--can-landmarks", "8"],
-                "can_landmarks = 8: must be at most the 3 routers of the network",
-            )
-            for command in ("run", "world")
-        ),
-    ],
-)
-def test_flags_are_refused_before_any_work(command, flags, line, tmp_path, call):
-    links = tmp_path / "links.csv"
-    links.write_text("src,dst,delay_ms\n1,2,1\n2,3,1\n")
-    given = command, "--nodes", 5, "--groups", 1, "--topology", links, "--out", tmp_path / "out"
-    code, _, err = call(*given, *flags)
-    assert (code, err.strip()) == (2, f"scribe-spark: error: {line}")
-
-
-def test_the_defaults_of_can():
-    assert [most_bits(d) for d in (1, 2, 6, 40)] == [30, 40, 40, 40]
-    assert [CanConfig(dimensions=d).halvings for d in (1, 6)] == [30, 40]
-    assert CanConfig(bits=12).halvings == 12
-    RunConfig(nodes=1025, can_bits=10)  # has no effect without the system
-    RunConfig(systems="can", nodes=1024, can_bits=10)
-    assert WorldConfig(can_dimensions=3).can.dimensions == 3
 
 
 def test_a_preset_gives_the_other_values():

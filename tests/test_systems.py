@@ -23,7 +23,6 @@ from scribe_spark.systems.registry import (
     TREE,
     System,
     all_systems,
-    find_system,
     register_system,
     systems_of_run,
     unregister_system,
@@ -69,13 +68,6 @@ def mine():
     unregister_system("mine")
 
 
-def test_a_system_of_ones_own_is_in_every_run(mine):
-    assert names(["plain"])[-1] == "mine"
-    assert find_system("mine") is mine
-    unregister_system("mine")
-    assert find_system("mine") is None
-
-
 def test_what_cannot_be_registered(mine):
     with pytest.raises(ValueError, match="'scribe' is a system of the package"):
         register_system(System("scribe", "Mine", TREE, lambda config: None))
@@ -104,13 +96,6 @@ def test_a_system_that_cannot_be(changes, words):
     good = {"name": "other", "label": "Other", "family": TREE, "world": lambda config: None}
     with pytest.raises(ValueError, match=re.escape(words)):
         System(**good | changes)
-
-
-def test_a_clock_is_one_of_two():
-    system = System("other", "Other", TREE, lambda config: None, clock=lambda config: config)
-    assert system.clock_of("hops") == "hops"
-    with pytest.raises(InputError, match="systems = 'other': has the clock None; give time or hop"):
-        system.clock_of(None)
 
 
 def test_measures_of_no_system_keep_their_names():

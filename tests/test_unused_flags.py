@@ -155,25 +155,12 @@ def test_a_flag_that_changes_nothing_is_refused(call, command, flag, more):
         assert call(command, *flag.split(), *more.split(), *dry) == (0, "")
 
 
-def test_what_was_registered_may_use_any_field(call):
-    assert call("world", "--generator", "mine", "--lifetime", "5", "--dry-run") == (0, "")
-    assert call("run", "--overlay", "mine", "--growth", "2", "--dry-run") == (0, "")
-
-
 def test_a_swept_setting_of_a_file_that_changes_nothing_is_refused(call, tmp_path):
     (tmp_path / "c.toml").write_text("[sweep]\ngossipsub_d = [6, 8]\n")
     code, err = call("sweep", "--config", "c.toml", "--dry-run")
     assert (code, err.count("\n")) == (2, 1)
     assert "gossipsub_d = '6,8': has no effect without " in err
     assert call("sweep", "--config", "c.toml", "--systems", "gossipsub", "--dry-run") == (0, "")
-
-
-def test_defaults_and_files_are_taken(call, tmp_path):
-    assert call("run", "--growth", "1.25", "--limit", "64", "--dry-run") == (0, "")
-    small = "transit_domains = 2\ntransit_size = 2\nstub_size = 2\n"
-    (tmp_path / "c.toml").write_text(f"{small}growth = 2.0\nlimit = 5\n")
-    assert call("run", "--config", "c.toml", "--dry-run") == (0, "")
-    assert call("topology", "--config", "c.toml") == (0, "")
 
 
 def test_a_topology_takes_no_flag_of_anything_else(call):

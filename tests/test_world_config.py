@@ -15,34 +15,6 @@ from scribe_spark.core.errors import InputError
 
 DATA = Path(__file__).parents[1] / "data"
 
-BAD = [
-    ("rounds", 0, "must be at least 1"),
-    ("rounds", 100_001, "must be at most 100,000"),
-    ("rounds", 2.0, "must be a whole number"),
-    ("round_seconds", 1e9, "must be at most 86400.0"),
-    ("events", " ", "must be a non-empty text"),
-    ("initial", 100_001, "must be at most the 100000 nodes"),
-    ("share", 0.0, "must be at least 1e-10"),
-    ("share", 1.0, "must be below 1.0"),
-    ("share", float("nan"), "must be a number"),
-    ("lifetime_distribution", "pareto", "must be one of exponential, weibull"),
-    ("groups", 1_000_001, "must be at most 1,000,000"),
-    ("access", "a.csv", "has no effect without groups; give groups or members"),
-    ("rejoin", 1, "must be true or false"),
-    ("child_timeout", 2, "must be more than refresh, which is 2"),
-    ("measures", "speed", "is not a measure of a round; give some of delay, link_stress, node_str"),
-    ("measures", "delay", "has no effect without groups; give groups or members"),
-    ("growth", 1.0, "must be at least 1.0000000001"),
-]
-
-
-@pytest.mark.parametrize(("field", "value", "remedy"), BAD)
-def test_a_bad_value_is_refused_in_one_line(field, value, remedy):
-    with pytest.raises(InputError) as refused:
-        WorldConfig(**{field: value})
-    assert str(refused.value).startswith(f"{field} = {value!r}: {remedy}")
-
-
 WORLD, RUN = WorldConfig, RunConfig
 #: Fields that contradict each other, that the other kind of config has, or that have no effect.
 REFUSED = [

@@ -187,18 +187,6 @@ def _which(of: Mapping[str, Mapping[str, None]]) -> str:
 
 # --- tables.md
 
-#: Part of the page -> its tables.
-_CONTRACTS = {
-    "run": schemas.CONTRACT,
-    "systems": schemas.SYSTEMS_CONTRACT,
-    "bytes": schemas.BYTES_CONTRACT,
-    "schedules": schemas.SCHEDULE_CONTRACT,
-    "parts": schemas.PARTS_CONTRACT,
-    "coverage": schemas.COVERAGE_CONTRACT,
-    "world": schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT | schemas.ROUND_PARTS_CONTRACT,
-    "reference_tree": schemas.REFERENCE_TREE_CONTRACT,
-}
-
 
 def _tables(contract: Mapping[str, Any]) -> list[str]:
     """Return the tables of a contract: name, meaning of a row, columns and their types."""
@@ -212,7 +200,7 @@ def _tables(contract: Mapping[str, Any]) -> list[str]:
 
 def _columns() -> list[str]:
     """Return a row for each column of all tables; columns of one meaning share a row."""
-    every = [schema for of in _CONTRACTS.values() for schema in of.values()]
+    every = [schema for of in schemas.CONTRACTS.values() for schema in of.values()]
     names = sorted({name for schema in every for name in schema.names})
     alike: dict[tuple[str, str], list[str]] = {}
     for name in names:
@@ -307,7 +295,7 @@ def reference() -> dict[str, dict[str, list[str]]]:
             "rounds": measures_of_rounds(),
         },
         "docs/tables.md": {
-            **{name: _tables(contract) for name, contract in _CONTRACTS.items()},
+            **{name: _tables(contract) for name, contract in schemas.CONTRACTS.items()},
             "columns": _columns(),
         },
         "docs/commands.md": {"commands": [*commands()]},

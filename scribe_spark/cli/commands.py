@@ -142,15 +142,24 @@ def _is_there(out: str) -> bool:
     return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
-def _floors(texts: Sequence[str], config: RunConfig | WorldConfig, out: str) -> Floors | None:
-    """Return the least values that measures must have, from texts, checked before the command."""
-    if not texts:
-        return None
-    from scribe_spark import experiments
+def _play_one(
+    config: RunConfig | WorldConfig,
+    how: Execution,
+    check: Callable[[Execution], None],
+    work: Callable[[Any, Any], str],
+    fail_below: Sequence[str],
+    dry_run: bool,
+) -> None:
+    """Check and play one run or world, and the least values of its measures."""
+    floors: Floors | None = None
+    if fail_below:
+        from scribe_spark import experiments
 
-    floors = experiments.Floors.of(texts)
-    floors.check_before(config, out)
-    return floors
+        floors = experiments.Floors.of(fail_below)
+        floors.check_before(config, how.out)
+    _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
+    if floors is not None and not dry_run:
+        floors.check(how.out)
 
 
 def _run(
@@ -169,17 +178,12 @@ def _run(
         _begin(how, config)
     from scribe_spark import experiments
 
-    floors = _floors(fail_below, config, how.out)
-
     def work(spark: Any, progress: Any) -> str:
         end = partial(end_session, spark)
         experiments.run(spark, config, how, chosen, progress, end_session=end).close()
         return how.out
 
-    check = partial(experiments.check, config)
-    _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
-    if floors is not None and not dry_run:
-        floors.check(how.out)
+    _play_one(config, how, partial(experiments.check, config), work, fail_below, dry_run)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -271,7 +275,7 @@ def _verify(place: str | None = None, **given: Any) -> None:
         found = experiments.verify(out, spark)
     for line in found.damaged:
         tell(line)
-    looked = f"{out}: {found.noun}; tables: {found.tables}, texts: {found.texts}"
+    looked = f"{out}: {found.owner.noun}; tables: {found.tables}, texts: {found.texts}"
     if found.damaged:
         raise RunError(f"{looked}, damaged: {len(found.damaged)}; {_REMEDY}")
     unfinished = "" if found.finished else "; not finished: continue with --resume"
@@ -298,8 +302,7 @@ def _world(
         _begin(how, config)
     from scribe_spark import experiments
 
-    floors = _floors(fail_below, config, how.out)
-    events: Any = None
+    events = None
 
     def check(execution: Execution) -> None:
         nonlocal events
@@ -308,9 +311,7 @@ def _world(
     def work(spark: Any, progress: Any) -> str:
         return experiments.run_world(spark, config, how, progress, events=events)
 
-    _perform(check, work, how, _session(how, config), _settings(config) if dry_run else None)
-    if floors is not None and not dry_run:
-        floors.check(how.out)
+    _play_one(config, how, check, work, fail_below, dry_run)
 
 
 def _reference_tree(dry_run: bool = False, **given: Any) -> None:

@@ -206,6 +206,12 @@ class ExperimentConfig(NetworkConfig):
             section.check_network(source, routers, has_rates)
 
 
+def _sections(names: str) -> Mapping[str, type[Section]]:
+    """Return the sections of an experiment in the order of flags and docs."""
+    fields = ExperimentConfig.model_fields
+    return with_systems({name: type(fields[name].default) for name in names.split()})
+
+
 class RunConfig(ExperimentConfig):
     """The settings of a run; the defaults are the experiment of JSAC 2002, Section IV.A to IV.D.
 
@@ -220,18 +226,8 @@ class RunConfig(ExperimentConfig):
     (2000, 'hash', 9)
     """
 
-    sections: ClassVar[Mapping[str, type[Section]]] = with_systems(
-        {
-            "overlay": OverlayConfig,
-            "groups": GroupsConfig,
-            "topology": TopologyConfig,
-            "bandwidth": BandwidthConfig,
-            "forwarding": ForwardingConfig,
-            "coverage": CoverageConfig,
-            "trees": TreesConfig,
-            "world": RoundsConfig,
-            "scribe": ScribeConfig,
-        }
+    sections: ClassVar[Mapping[str, type[Section]]] = _sections(
+        "overlay groups topology bandwidth forwarding coverage trees world scribe"
     )
 
     # tells type checkers that flat names are arguments, too
@@ -265,18 +261,8 @@ class WorldConfig(ExperimentConfig):
     """
 
     command: ClassVar[str] = "world"
-    sections: ClassVar[Mapping[str, type[Section]]] = with_systems(
-        {
-            "world": RoundsConfig,
-            "scribe": ScribeConfig,
-            "groups": GroupsConfig,
-            "trees": TreesConfig,
-            "overlay": OverlayConfig,
-            "topology": TopologyConfig,
-            "bandwidth": BandwidthConfig,
-            "forwarding": ForwardingConfig,
-            "coverage": CoverageConfig,
-        }
+    sections: ClassVar[Mapping[str, type[Section]]] = _sections(
+        "world scribe groups trees overlay topology bandwidth forwarding coverage"
     )
 
     # tells type checkers that flat names are arguments, too

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -146,15 +145,26 @@ class Sectioned(Section):
         >>> RunConfig.flat_values({"overlay": {"nodes": 5}, "overlay.b": 2})
         {'nodes': 5, 'b': 2}
         """
-        sections = {**dict(cls.sections.items()), **(beside or {})}
-        own = [*cls.fields_outside(), *tables]
-        taken = _Taken(cls.command, sections, own, what, cls.refused_fields())
+        sections, refused = dict(cls.sections.items()) | dict(beside or {}), cls.refused_fields()
+        known = _known_names((*cls.fields_outside(), *tables), tuple(sections.items()))
         found: dict[str, Any] = {}
-        for name, value in given.items():
-            for field, inner in taken.fields(name, value).items():
-                if field in found:
-                    raise InputError(field, inner, "is given twice; leave one of them out")
-                found[field] = inner
+        for name, value in _entries(given, sections, cls.command, known):
+            section, dot, field = name.partition(".")
+            if name in refused:
+                raise InputError(name, value, refused[name])
+            if name not in known and dot and section in sections:
+                if home := _home(field, sections, refused):
+                    raise InputError(name, value, f"is not a field of [{section}]; give {home}")
+                own = sections[section].flat_names()
+                check_names([name], [f"{section}.{one}" for one in own], what)
+            elif name not in known:
+                taken = [one for one in known if "." not in one and one not in refused]
+                check_names([name], [*taken, *sections], what)
+            if (one := known[name]) in refused:
+                raise InputError(name, value, refused[one])
+            if one in found:
+                raise InputError(one, value, "is given twice; leave one of them out")
+            found[one] = value
         return found
 
     def flat(self) -> dict[str, Any]:
@@ -185,72 +195,47 @@ class Sectioned(Section):
         return self.of(self.given(), changes)
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """The names that users may give for the config of a command."""
+@cache
+def _known_names(
+    outside: tuple[str, ...], sections: tuple[tuple[str, type[Section]], ...]
+) -> dict[str, str]:
+    """Return the names that users may give, flat or dotted, and the flat name of each."""
+    known = dict(zip(outside, outside, strict=True))
+    for section, model in sections:
+        for field, flat in model.flat_names().items():
+            # a section may also name a field by its flat name
+            known |= dict.fromkeys((flat, f"{section}.{flat}", f"{section}.{field}"), flat)
+    return known
 
-    command: str
-    sections: Mapping[str, type[Section]]
-    own: list[str]
-    what: str
-    refused: Mapping[str, str]
 
-    @cached_property
-    def flat(self) -> dict[str, None]:
-        """The flat names (without a section) of all fields, also of refused fields, in order."""
-        names = (n for one in self.sections.values() for n in one.flat_names().values())
-        return dict.fromkeys([*self.own, *names])
-
-    def fields(self, name: str, value: Any) -> dict[str, Any]:
-        """Return the fields that one entry (a name and its value) sets: flat name -> value."""
-        section, dot, field = name.partition(".")
-        if dot and section in self.sections:
-            return self._of_section(section, {field: value})
+def _entries(
+    given: Mapping[str, Any],
+    sections: Mapping[str, type[Section]],
+    command: str,
+    known: Mapping[str, str],
+) -> Iterator[tuple[str, Any]]:
+    """Yield the fields that users give with their names, dotted for those in a section."""
+    for name, value in given.items():
         # `topology` and `groups` are both sections and flat names
-        if name in self.sections and (
-            name not in self.flat or isinstance(value, Mapping | Section)
-        ):
-            return self._of_section(name, value)
-        if name in self.refused:
-            raise InputError(name, value, self.refused[name])
-        if name not in self.flat:
-            known = [one for one in self.flat if one not in self.refused]
-            check_names([name], [*known, *self.sections], self.what)
-        return {name: value}
-
-    def _of_section(self, section: str, given: Any) -> dict[str, Any]:
-        model = self.sections[section]
-        if type(given) is model:
-            given = given.values_for(self.command)
-        if not isinstance(given, Mapping):
+        if name not in sections or (name in known and not isinstance(value, Mapping | Section)):
+            yield name, value
+            continue
+        model = sections[name]
+        inner = value.values_for(command) if type(value) is model else value
+        if not isinstance(inner, Mapping):
             some = next(iter(model.model_fields))
-            raise InputError(section, given, f"must be a table of fields, such as {some}")
-        names = model.flat_names()
-        # a section may also name a field by its flat name
-        known = {**{flat: flat for flat in names.values()}, **names}
-        found: dict[str, Any] = {}
-        for name, value in given.items():
-            dotted = f"{section}.{name}"
-            if name not in known:
-                if home := self._home(name):
-                    raise InputError(dotted, value, f"is not a field of [{section}]; give {home}")
-                check_names([dotted], [f"{section}.{one}" for one in names], self.what)
-            flat = known[name]
-            if flat in self.refused:
-                raise InputError(dotted, value, self.refused[flat])
-            if flat in found:
-                raise InputError(flat, value, "is given twice; leave one of them out")
-            found[flat] = value
-        return found
+            raise InputError(name, inner, f"must be a table of fields, such as {some}")
+        yield from ((f"{name}.{field}", of) for field, of in inner.items())
 
-    def _home(self, name: str) -> str | None:
-        """Return the section and name of a field by its flat name, or by its only section."""
-        fields = [
-            (section, field, flat)
-            for section, model in self.sections.items()
-            for field, flat in model.flat_names().items()
-            if flat not in self.refused
-        ]
-        homes = [f"{section}.{field}" for section, field, flat in fields if flat == name]
-        homes = homes or [f"{section}.{field}" for section, field, flat in fields if field == name]
-        return homes[0] if len(homes) == 1 else None
+
+def _home(name: str, sections: Mapping[str, type[Section]], refused: Mapping[str, str]) -> str:
+    """Return the section and name of a field by its flat name, or by its only section; else ""."""
+    fields = [
+        (section, field, flat)
+        for section, model in sections.items()
+        for field, flat in model.flat_names().items()
+        if flat not in refused
+    ]
+    homes = [f"{section}.{field}" for section, field, flat in fields if flat == name]
+    homes = homes or [f"{section}.{field}" for section, field, flat in fields if field == name]
+    return homes[0] if len(homes) == 1 else ""

@@ -10,13 +10,17 @@ from scribe_spark.config import Execution, ExperimentConfig, NetworkConfig, RunC
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.node_classes import NodeClasses
-from scribe_spark.core.paths import UnfitFileError, local_contents, probe_local, refuse_old
+from scribe_spark.core.paths import local_contents, probe_local, refuse_old
 from scribe_spark.core.units import canonical
 from scribe_spark.experiments.folder import StoredFolder
-from scribe_spark.experiments.lock import LOCK, refuse_locked
+from scribe_spark.experiments.lock import refuse_local_lock
 from scribe_spark.experiments.plan import Plan, plan_run
+from scribe_spark.experiments.publishing import (
+    refuse_deliveries,
+    refuse_slow,
+    refuse_unknown_groups,
+)
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
-from scribe_spark.experiments.scheduled import refuse_deliveries, refuse_slow, refuse_unknown_groups
 from scribe_spark.measures.within import check_weights
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems.registry import System, live_system, systems_of_run
@@ -162,7 +166,7 @@ def check_knowledge(config: ExperimentConfig, alive: int) -> None:
         raise InputError("knowledge", config.knowledge, f"{remedy} = {config.overlay.nodes}")
     if config.knowledge is not None and is_local(config.knowledge):
         with StoredFolder(None, config.knowledge) as folder:
-            check_saved_knowledge(config, folder.read_text)
+            check_saved_knowledge(config, folder)
 
 
 def check_local(out: str) -> None:
@@ -186,17 +190,3 @@ def check_out(plan: Plan) -> None:
             plan.previous(folder)
         refuse_local_lock(out)
         probe_local(out)
-
-
-def refuse_local_lock(out: str) -> None:
-    """Refuse a local OUT that another run of this machine uses."""
-    names, read = local_contents(out)
-    if LOCK not in names:
-        return
-    try:
-        text = read(LOCK)
-    except UnfitFileError as error:
-        raise InputError("out", out, f"its {LOCK} {error}") from None
-    except (OSError, UnicodeDecodeError):  # the lock was just released, or cannot be read
-        return
-    refuse_locked(out, text)

@@ -28,23 +28,18 @@ from scribe_spark.core.inputs import read_parquet
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.checks import check_local, check_out
-from scribe_spark.experiments.digests import text_digest
-from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.experiments.folder import StoredFolder, text_digest
 from scribe_spark.experiments.manifest import (
     COMPARISON,
     MANIFEST,
     RUN,
     WORLD,
     Owner,
-    owner_of,
-    read_manifest,
     version_of,
 )
-from scribe_spark.experiments.plan import Plan
-from scribe_spark.experiments.verifying import check_verify, verify
+from scribe_spark.experiments.plan import Plan, check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
-from scribe_spark.report.page import Report
 from scribe_spark.report.style import as_text
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
@@ -171,10 +166,23 @@ def compare(
     noun = "run" if owners[0] is RUN else "world"
     rows = compared_measures(sides)
     _refuse_missing(folders, rows, limits or Limits())
-    links = [_link(out, folder) for folder in folders]
-    page = render_compare(sides, rows, noun, links)
+    here = local_path(out).absolute()
+    pages = [local_path(folder).absolute() / "report.html" for folder in folders]
+    page = render_compare(sides, rows, noun, [os.path.relpath(one, here) for one in pages])
     texts = {ROWS: _as_csv(folders, rows), JSON: _as_json(sides, rows, noun)}
-    location = _write(out, page, texts, _manifest(folders, noun, texts))
+    manifest = {
+        "compared": noun,
+        "resolved": {"folders": list(folders)},
+        "versions": {"scribe_spark": version_of("scribe_spark")},
+        "texts": {name: text_digest(text) for name, text in texts.items()},
+    }
+    with StoredFolder(None, out) as stored:
+        stored.clear(COMPARISON)
+        # first, so that the folder is a comparison's even if the command is interrupted
+        stored.write_json(MANIFEST, manifest)
+        for name, text in texts.items():
+            stored.write_text(name, text)
+        location = stored.write_page(page, PAGE)
     return Comparison(location, noun, [*sides], rows)
 
 
@@ -182,26 +190,6 @@ def check_compare_out(out: str) -> None:
     """Refuse OUT unless it is a local folder that is new or has an earlier comparison."""
     check_local(out)
     check_out(Plan(COMPARISON, Execution(out=out, overwrite=True), {}, {}, about={}, done={}))
-
-
-def _write(out: str, page: Report, texts: Mapping[str, str], manifest: Mapping[str, Any]) -> str:
-    """Write a comparison in place of an earlier one; return the page's location."""
-    with StoredFolder(None, out) as folder:
-        folder.clear(COMPARISON)
-        # first, so that the folder is a comparison's even if the command is interrupted
-        folder.write_json(MANIFEST, manifest)
-        for name, text in texts.items():
-            folder.write_text(name, text)
-        return folder.write_page(page, PAGE)
-
-
-def _manifest(folders: Sequence[str], noun: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "compared": noun,
-        "resolved": {"folders": list(folders)},
-        "versions": {"scribe_spark": version_of("scribe_spark")},
-        "texts": {name: text_digest(text) for name, text in texts.items()},
-    }
 
 
 def missing_measures(sides: Sequence[Side], rows: Sequence[Compared]) -> list[str]:
@@ -250,13 +238,7 @@ def read_side(folder: str) -> Side:
 def _read(folder: str) -> tuple[Owner, Side]:
     """Verify a folder; return the command that wrote it, and its data to compare."""
     try:
-        found = verify(folder)
-        with StoredFolder(None, folder) as stored:
-            manifest = read_manifest(folder, stored.read_text)
-        owner = owner_of(manifest)
-        if owner not in (RUN, WORLD):
-            remedy = f"holds {found.noun}; give folders of runs or of worlds"
-            raise InputError("folder", folder, remedy)
+        found = verify(folder, None, RUN, WORLD)
         if found.damaged:
             more = f" and {len(found.damaged) - 1} more" if len(found.damaged) > 1 else ""
             remedy = f"is damaged: {found.damaged[0]}{more}; `scribe-spark verify` lists all"
@@ -264,8 +246,8 @@ def _read(folder: str) -> tuple[Owner, Side]:
         if not found.finished:
             remedy = "is not finished; continue its command with --resume"
             raise InputError("folder", folder, remedy)
-        side = _run_side if owner is RUN else _world_side
-        return owner, side(folder, manifest)
+        side = _run_side if found.owner is RUN else _world_side
+        return found.owner, side(folder, found.manifest)
     except InputError as error:
         raise InputError("folder", folder, error.remedy) from None
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
@@ -333,26 +315,17 @@ def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Li
             raise InputError("folder", folder, remedy)
 
 
-def _link(out: str, folder: str) -> str:
-    page = local_path(folder).absolute() / "report.html"
-    return os.path.relpath(page, local_path(out).absolute())
-
-
 def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
     cells = [
-        {
-            **_names(row),
-            **{"folder": folder, "value": row.values[at]},
-            **{"difference": row.difference(at), "percent": _finite(row.percent(at))},
-        }
+        {**_names(row), "folder": folder, **{name: of[at] for name, of in _numbers(row).items()}}
         for row in rows
         for at, folder in enumerate(folders)
     ]
-    return pd.DataFrame(cells).to_csv(index=False, lineterminator="\n")
+    named = {"values": "value", "differences": "difference"}
+    return pd.DataFrame(cells).rename(columns=named).to_csv(index=False, lineterminator="\n")
 
 
 def _as_json(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> str:
-    places = range(len(sides))
     told = {
         "kind": noun,
         "folders": [
@@ -363,15 +336,7 @@ def _as_json(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> str:
             }
             for side in sides
         ],
-        "measures": [
-            {
-                **_names(row),
-                "values": list(row.values),
-                "differences": [row.difference(at) for at in places],
-                "percent": [_finite(row.percent(at)) for at in places],
-            }
-            for row in rows
-        ],
+        "measures": [{**_names(row), **_numbers(row)} for row in rows],
     }
     return json.dumps(told, indent=1) + "\n"
 
@@ -380,8 +345,15 @@ def _names(row: Compared) -> dict[str, Any]:
     return {"measure": row.measure, "unit": row.unit, "headline": row.headline}
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is None or math.isfinite(value) else None
+def _numbers(row: Compared) -> dict[str, list[float | None]]:
+    """Return the values of a measure, and their differences from the first one, by folder."""
+    places = range(len(row.values))
+    percent = [row.percent(at) for at in places]
+    return {
+        "values": list(row.values),
+        "differences": [row.difference(at) for at in places],
+        "percent": [of if of is None or math.isfinite(of) else None for of in percent],
+    }
 
 
 # --- least values of measures: a run or a world fails below them, as a check of a CI job

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from scribe_spark.core.errors import InputError
+from scribe_spark.core.paths import UnfitFileError, local_contents
 from scribe_spark.runtime.filesystem import Files
 
 #: The name of the lock file; it is hidden, so that it does not count as content.
@@ -121,45 +122,35 @@ class Lock:
         self._stop = threading.Event()
         self._renewer = threading.Thread(target=self._renew, daemon=True, name="lock of OUT")
 
-    def acquire(self) -> None:
-        """Acquire the lock."""
+    def check(self) -> None:
+        """Raise an InputError if another run has taken the lock over."""
+        if self._lost is not None:
+            raise _in_use(self._out, self._lost)
+
+    @contextmanager
+    def acquired(self) -> Iterator[Lock]:
+        """Return a context manager that holds the lock."""
         _ours.add(self._owner.token)
         try:
             while not self._files.create(self._url, self._content()):
                 if self._is_abandoned():
                     self._files.write(self._url, self._content())
                     break
-            self._refuse_unless_ours()
-        except BaseException:
-            _ours.discard(self._owner.token)
-            raise
-        self._renewer.start()
-
-    def check(self) -> None:
-        """Raise an InputError if another run has taken the lock over."""
-        if self._lost is not None:
-            raise _in_use(self._out, self._lost)
-
-    def release(self) -> None:
-        """Release the lock; a second call does nothing."""
-        if self._owner.token not in _ours:
-            return
-        self._stop.set()
-        self._renewer.join()
-        _ours.discard(self._owner.token)
-        if self._lost is None:
-            # the next run takes over a lock file that cannot be deleted
-            with suppress(Exception):
-                self._files.delete(self._url)
-
-    @contextmanager
-    def acquired(self) -> Iterator[Lock]:
-        """Return a context manager that holds the lock."""
-        self.acquire()
-        try:
-            yield self
+            owner = LockOwner.read(self._read() or "")
+            if owner != self._owner:
+                raise _in_use(self._out, str(owner or "another run"))
+            self._renewer.start()
+            try:
+                yield self
+            finally:
+                self._stop.set()
+                self._renewer.join()
+                if self._lost is None:
+                    # the next run takes over a lock file that cannot be deleted
+                    with suppress(Exception):
+                        self._files.delete(self._url)
         finally:
-            self.release()
+            _ours.discard(self._owner.token)
 
     def _content(self) -> bytes:
         return json.dumps({"owner": asdict(self._owner), "renewed": self._beats}).encode()
@@ -194,11 +185,6 @@ class Lock:
             found = now
         return found is not None
 
-    def _refuse_unless_ours(self) -> None:
-        owner = LockOwner.read(self._read() or "")
-        if owner != self._owner:
-            raise _in_use(self._out, str(owner or "another run"))
-
     def _renew(self) -> None:
         while not self._stop.wait(self._every):
             # storage that does not answer now may do so the next time
@@ -209,6 +195,20 @@ class Lock:
                     return
                 self._beats += 1
                 self._files.write(self._url, self._content())
+
+
+def refuse_local_lock(out: str) -> None:
+    """Refuse a local OUT that another run of this machine uses."""
+    names, read = local_contents(out)
+    if LOCK not in names:
+        return
+    try:
+        text = read(LOCK)
+    except UnfitFileError as error:
+        raise InputError("out", out, f"its {LOCK} {error}") from None
+    except (OSError, UnicodeDecodeError):  # the lock was just released, or cannot be read
+        return
+    refuse_locked(out, text)
 
 
 def refuse_locked(out: str, text: str) -> None:

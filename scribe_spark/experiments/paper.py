@@ -18,12 +18,11 @@ from pyspark.sql import DataFrame
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.experiments.checks import check_out, refuse_buckets
-from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST, PAPER, inside, run_folder
 from scribe_spark.experiments.plan import Plan, non_default, plan_run, settings_of
 from scribe_spark.experiments.reporting import DELAYS
-from scribe_spark.experiments.run_sweep import play_inside
 from scribe_spark.experiments.steps import Work
+from scribe_spark.experiments.sweep import play_inside
 from scribe_spark.measures.published import PublishedNumber, published
 from scribe_spark.report.comparison import (
     average_deviations,
@@ -44,7 +43,7 @@ class _Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperSweep:
-    """The experiments of the paper as a plan of points (`run_sweep.PlanOfPoints`): its runs."""
+    """The experiments of the paper as a plan of points (`sweep.PlanOfPoints`): its runs."""
 
     paper: Paper
     nodes: None = None
@@ -93,8 +92,15 @@ class PaperSweep:
             lambda number, place: f"{titles[place]}: run {number} of {len(runs)}",
         ):
             name, config = runs[place]
-            _measure(measured[name], config.seed, done)
-            entry = _entry(titles[place], done)
+            of, seed, phases = measured[name], config.seed, done.read_json(MANIFEST)["phases"]
+            of.metrics[seed] = done.read_json("metrics.json")
+            of.distributions[seed] = done.read_table("distributions").toPandas()
+            of.delays[seed] = done.read_table("group_delay").select(*DELAYS).toPandas()
+            entry = {
+                "name": titles[place],
+                "seconds": round(sum(phase["seconds"] for phase in phases), 3),
+                "rows": sum(phase["rows"] for phase in phases),
+            }
             work.save({**work.manifest, "runs": [*work.manifest["runs"], entry]})
         return measured
 
@@ -104,24 +110,7 @@ class PaperSweep:
             return _write(self.paper, work, results), work.folder.read_table("metrics")
 
 
-def _entry(title: str, done: Folder) -> dict[str, Any]:
-    """Return the entry of a finished run in the manifest, with the run's costs."""
-    phases = done.read_json(MANIFEST)["phases"]
-    return {
-        "name": title,
-        "seconds": round(sum(phase["seconds"] for phase in phases), 3),
-        "rows": sum(phase["rows"] for phase in phases),
-    }
-
-
 # --- the summary
-
-
-def _measure(of: _Measured, seed: int, done: Folder) -> None:
-    """Read the data of a finished run for the summary into `of`, under its seed."""
-    of.metrics[seed] = done.read_json("metrics.json")
-    of.distributions[seed] = done.read_table("distributions").toPandas()
-    of.delays[seed] = done.read_table("group_delay").select(*DELAYS).toPandas()
 
 
 def _write(paper: Paper, work: Work, measured: Mapping[str, _Measured]) -> str:

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.packing import Columns
-from scribe_spark.experiments.scheduled import schedule_rows
-from scribe_spark.experiments.scope import Scope
+from scribe_spark.experiments.publishing import schedule_rows
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.stages import Scope
 from scribe_spark.experiments.system_rows import check_rows
 from scribe_spark.measures.copies import control_messages, kept_links, payload_bytes, payload_copies
 from scribe_spark.measures.coverage import tables_of_run
@@ -91,7 +91,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
         yield {"events": events}
     overlay = simulation.overlay
     if simulation.trees_follow:
-        simulation.grown.grow_trees()
+        simulation.grow_trees()
     made = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
     arrived = overlay.arrival_messages()
     yield made if arrived is None else made | {"arrival_messages": arrived}
@@ -104,7 +104,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
     scope.own(simulation)  # its memory is not needed afterwards
-    members = Batches.of(simulation.grown.joined, schemas.MEMBERS.names)
+    members = Batches.of(simulation.joined, schemas.MEMBERS.names)
     groups = schemas.arrow_columns(simulation.group_rows, schemas.GROUPS)
     yield {"groups": groups, "pastry_routes": _pastry_routes(simulation.create_rows)}
     if simulation.schedule is not None:

@@ -16,14 +16,19 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError, redacted, shown
-from scribe_spark.core.paths import refuse_old
+from scribe_spark.core.inputs import is_local
+from scribe_spark.core.paths import local_contents, refuse_old
 from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.experiments.lock import refuse_local_lock
 from scribe_spark.experiments.manifest import (
     MANIFEST,
+    PAPER,
     RUN,
     Manifest,
     Owner,
+    Records,
     input_digests,
+    join,
     owner_of,
     provenance,
     read_manifest,
@@ -31,6 +36,8 @@ from scribe_spark.experiments.manifest import (
     version_of,
 )
 from scribe_spark.topology import regions
+
+_NO_MANIFEST = f"has no {MANIFEST}: it holds no results of scribe-spark"
 
 
 @dataclass(frozen=True)
@@ -80,8 +87,11 @@ class Plan:
         ours = {n: v for n, v in self.resolved.items() if n not in self.free}
         refuse_other_config(ours, theirs, out)
         _refuse_other_version("scribe_spark", version, out)
-        if self.inputs is not None:
-            _refuse_other_inputs(self.inputs(), manifest.get("inputs", {}), ours, out)
+        digests = manifest.get("inputs", {})
+        for name, digest in () if self.inputs is None else self.inputs().items():
+            if digests.get(name) != digest:
+                remedy = f"has changed since {out} was made; use --overwrite or another OUT"
+                raise InputError(name, ours[name], remedy)
         if str(ours.get("topology")).startswith("topohub:"):
             _refuse_other_version("topohub", versions.get("topohub"), out)
         self.check(manifest)
@@ -95,7 +105,11 @@ class Plan:
             refuse_old(out, names)
             return None
         manifest: dict[str, Any] = read_manifest(out, folder.read_text)
-        _refuse_others(out, manifest, self.owner)
+        found = owner_of(manifest)
+        if found is not self.owner:
+            theirs = f"a {MANIFEST} of another program"
+            holds = theirs if found is None else f"{found.noun}, not {self.owner.noun}"
+            raise InputError("out", out, f"holds {holds}; name a new folder")
         if execution.overwrite:
             folder.refuse_strange(self.owner)
             return None
@@ -138,31 +152,11 @@ def non_default(resolved: Manifest, defaults: Manifest) -> dict[str, Any]:
 # --- errors
 
 
-def _refuse_others(out: str, manifest: Any, owner: Owner) -> None:
-    """Refuse a folder whose manifest is of another command than `owner`."""
-    found = owner_of(manifest)
-    if found is None:
-        raise InputError("out", out, f"holds a {MANIFEST} of another program; name a new folder")
-    if found is not owner:
-        remedy = f"holds {found.noun}, not {owner.noun}; name a new folder"
-        raise InputError("out", out, remedy)
-
-
 def _refuse_other_version(library: str, version: str | None, out: str) -> None:
     ours = version_of(library)
     if version != ours:
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
         raise InputError(library, ours, remedy)
-
-
-def _refuse_other_inputs(
-    ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
-) -> None:
-    """Refuse the output of other input files; name the first setting whose digest differs."""
-    for name, digest in ours.items():
-        if digests.get(name) != digest:
-            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
-            raise InputError(name, resolved[name], remedy)
 
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
@@ -176,3 +170,85 @@ def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], ou
             f"{out} was made with {name} = {shown(resolved.get(name))}; use that or another OUT"
         )
         raise InputError(name, ours.get(name), remedy)
+
+
+# --- what folders hold, by their manifests
+
+
+def read_records(folder: StoredFolder, *owners: Owner) -> tuple[Owner, dict[str, Any], Records]:
+    """Return the command that wrote a folder, one of `owners`, its manifest and records."""
+    out = folder.out
+    if MANIFEST not in folder.names():
+        raise InputError("out", out, _NO_MANIFEST)
+    manifest: dict[str, Any] = read_manifest(out, folder.read_text)
+    owner = owner_of(manifest)
+    if owner is None:
+        raise InputError("out", out, f"its {MANIFEST} belongs to something else")
+    if owners and owner not in owners:
+        expected = " or ".join(one.noun for one in owners)
+        raise InputError("out", out, f"it holds {owner.noun}, not {expected}")
+    try:
+        return owner, manifest, records_of(manifest, owner)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError):
+        remedy = f"its {MANIFEST} cannot be read as that of {owner.noun}"
+        raise InputError("out", out, remedy) from None
+
+
+@dataclass
+class Verified:
+    """The result of a verification of a folder and of its inner folders."""
+
+    owner: Owner
+    manifest: Manifest
+    finished: bool
+    tables: int
+    texts: int
+    damaged: list[str]
+
+
+def check_verify(out: str) -> None:
+    """Refuse a local folder without a manifest, or in which a command runs, before Spark starts."""
+    if is_local(out):
+        if MANIFEST not in local_contents(out)[0]:
+            raise InputError("out", out, _NO_MANIFEST)
+        refuse_local_lock(out)
+
+
+def verify(out: str, spark: SparkSession | None = None, *owners: Owner) -> Verified:
+    """Verify that all tables and texts in a folder's manifest are as they were written.
+
+    Tables are verified by the length and CRC-32 of their files, texts by their SHA-256.  Pages and
+    figures are drawn from these, and are not recorded.  A local folder needs no session; `owners`
+    are the commands that may have written the folder, by default all.
+    """
+    with StoredFolder(spark, out) as folder:
+        names = folder.names()
+        owner, manifest, records = read_records(folder, *owners)
+        faults = folder.faults(records.tables, records.texts)
+        damaged = [f"{path}: {problem}" for path, problem in faults]
+    sizes = len(records.tables), len(records.texts)
+    found = Verified(owner, manifest, records.finished, *sizes, damaged)
+    for name in records.inside:
+        # of an unfinished sweep, only the points that were begun
+        if records.finished or owner is PAPER or name in names:
+            assert owner.inner is not None
+            _add_inner(found, out, name, spark, owner.inner)
+    return found
+
+
+def _add_inner(
+    found: Verified, out: str, inside: str, spark: SparkSession | None, owner: Owner
+) -> None:
+    """Verify the folder `inside` of OUT, and add its damaged tables and texts to `found`."""
+    try:
+        inner = verify(join(out, inside), spark, owner)
+    except InputError as error:
+        found.damaged.append(f"{inside}: {error.remedy if error.field == 'out' else error}")
+        return
+    found.tables += inner.tables
+    found.texts += inner.texts
+    found.damaged += [f"{inside}/{line}" for line in inner.damaged]
+    if found.finished and not inner.finished:
+        found.damaged.append(f"{inside}: it is not finished")

@@ -28,8 +28,8 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
 from scribe_spark.experiments.manifest import REFERENCE_TREE, Manifest, point_file
 from scribe_spark.experiments.plan import Plan, settings_of
-from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.stages import Scope
 from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last
 from scribe_spark.overlays import check_overlay
 from scribe_spark.report.reference_tree import reference_tree_metrics, render_reference_tree

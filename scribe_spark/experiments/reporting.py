@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,13 @@ from pyspark.sql import SparkSession
 from scribe_spark.core.arrays import depths, index_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
-from scribe_spark.experiments.manifest import MANIFEST, RUN, Records, owner_of, records_of
+from scribe_spark.experiments.manifest import MANIFEST, RUN
 from scribe_spark.experiments.phases import REPORT
+from scribe_spark.experiments.plan import read_records
 from scribe_spark.report.run import render
 from scribe_spark.report.run_figures import Latency
 from scribe_spark.report.trees import GroupTree, RunTrees
-from scribe_spark.schemas import BY_PART, DISTRIBUTIONS, PART_LATENCIES, WRITTEN
+from scribe_spark.schemas import DISTRIBUTIONS, WRITTEN
 from scribe_spark.systems.registry import all_systems, find_system
 
 #: The tables from which trees are drawn.
@@ -35,12 +36,9 @@ _ENDS = ["group", "parent", "child", "parent_router", "child_router"]
 
 #: The tables and texts from which the report is drawn.
 _METRICS = "metrics.json"
-_DISTRIBUTIONS, _GROUP_DELAY, _BY_PART = "distributions", "group_delay", "by_part"
-_PART_LATENCIES = "part_latencies"
+_READ = ("distributions", "group_delay", *TABLES)
 #: Further tables, which some runs have.
-_LATENCY, _COUNTS, _PICTURES = "latency", "latency_counts", "pictures"
-_OPTIONAL = (_LATENCY, _COUNTS, _BY_PART, _PART_LATENCIES, _PICTURES)
-_READ = (_DISTRIBUTIONS, _GROUP_DELAY, *TABLES)
+_OPTIONAL = ("latency", "latency_counts", "by_part", "part_latencies", "pictures")
 
 #: The columns of `schemas.GROUP_DELAY` that are drawn.
 DELAYS = ("system", "size", "rad")
@@ -54,7 +52,7 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
     ``note(line)`` gets the names of the verified texts and tables, from which the page is drawn.
     """
     with StoredFolder(None, out) if spark is None else Folder(spark, out) as folder:
-        manifest, records = _manifest(folder)
+        _, manifest, records = read_records(folder, RUN)
         folder.refuse_links(RUN)
         if _METRICS not in records.texts:
             done = listed(entry["name"] for entry in manifest["phases"])
@@ -72,21 +70,27 @@ def report(spark: SparkSession | None, out: str, note: Callable[[str], None] | N
             note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
         # without the time of the report, so that the page is the same when it is drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
-        spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
-        delays = folder.collect(_GROUP_DELAY, DELAYS).to_pandas()
         trees = read_trees(folder.collect)
-        if _PICTURES in read:
+        if "pictures" in read:
             trees = replace(trees, pictures=read_pictures(folder.collect))
+
+        def table(name: str, columns: Sequence[str]) -> pd.DataFrame:
+            return folder.collect(name, columns).to_pandas()
+
         by_part, part_latencies = (
-            folder.collect(name, schema.names).to_pandas() if name in read else None
-            for name, schema in ((_BY_PART, BY_PART), (_PART_LATENCIES, PART_LATENCIES))
+            table(name, WRITTEN[name].names) if name in read else None
+            for name in ("by_part", "part_latencies")
         )
-        latency = (
-            latency_of(folder.collect, manifest) if {_LATENCY, _COUNTS} <= read.keys() else None
-        )
-        metrics = folder.read_json(_METRICS)
+        has_latency = {"latency", "latency_counts"} <= read.keys()
         page = render(
-            metrics, shown, spread, trees, delays, by_part, latency, part_latencies=part_latencies
+            folder.read_json(_METRICS),
+            shown,
+            table("distributions", DISTRIBUTIONS.names),
+            trees,
+            table("group_delay", DELAYS),
+            by_part,
+            latency_of(folder.collect, manifest) if has_latency else None,
+            part_latencies=part_latencies,
         )
         return folder.write_page(page)
 
@@ -95,30 +99,11 @@ def latency_of(
     collect: Callable[[str, tuple[str, ...]], pa.Table], manifest: Mapping[str, Any]
 ) -> Latency:
     """Return the deliveries by their latency, with the deadlines of a manifest."""
-    counts = collect(_COUNTS, ("system", "unit", "value", "count")).to_pandas()
-    rows = collect(_LATENCY, ("system", "unit", "expected")).to_pandas()
+    counts = collect("latency_counts", ("system", "unit", "value", "count")).to_pandas()
+    rows = collect("latency", ("system", "unit", "expected")).to_pandas()
     expected = rows[rows["unit"] == "ms"].groupby("system")["expected"].sum()
     numbers = {str(name): float(number) for name, number in expected.items()}
     return Latency(counts, numbers, tuple(manifest["resolved"].get("deadline", ())))
-
-
-def _manifest(folder: StoredFolder) -> tuple[dict[str, Any], Records]:
-    """Return the manifest of a run's folder, and what it records of the phases."""
-    if MANIFEST not in folder.names():
-        remedy = "holds no finished run; make one with `scribe-spark run`"
-        raise InputError("out", folder.out, remedy)
-    try:
-        manifest = folder.read_json(MANIFEST)
-        owner = owner_of(manifest)
-        if owner not in (RUN, None):
-            remedy = f"holds {owner.noun}, not a run; name the folder of a run"
-            raise InputError("out", folder.out, remedy)
-        return manifest, records_of(manifest, RUN)
-    except InputError:  # the storage does not answer
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
-        remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
-        raise InputError("out", folder.out, remedy) from None
 
 
 def _damage(out: str, name: str, problem: str) -> InputError:
@@ -165,7 +150,7 @@ def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
 
 def read_pictures(read: Callable[..., pa.Table]) -> list[tuple[str, GroupTree]]:
     """Return the pictures of systems, by their names in the order of the registry."""
-    every = read(_PICTURES, ["system", *_ENDS, "rank", "value"]).to_pandas()
+    every = read("pictures", ["system", *_ENDS, "rank", "value"]).to_pandas()
     sizes = read("groups", ["group", "size"]).to_pandas().set_index("group")["size"]
     among = {"group": sorted({int(group) for group in every["group"]})}
     members = read("members", ["group", "node"], among).to_pandas().groupby("group")["node"]

@@ -34,9 +34,8 @@ from scribe_spark.experiments.manifest import (
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase, registered
 from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
-from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.stages import MakeApplication
+from scribe_spark.experiments.stages import MakeApplication, Scope
 from scribe_spark.experiments.steps import ResumableStep, Work, opened, refuse_gap
 from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.sessions import concurrent_jobs

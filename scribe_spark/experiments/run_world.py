@@ -8,9 +8,8 @@ the save before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -20,13 +19,19 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.progress import Progress, Silent
-from scribe_spark.experiments.engines import Engine, buckets_of, engine_of
 from scribe_spark.experiments.manifest import Manifest, names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last, opened
-from scribe_spark.experiments.world_setup import make_world, plan_world, protocols_of
+from scribe_spark.experiments.world_setup import (
+    Engine,
+    buckets_of,
+    engine_of,
+    make_world,
+    plan_world,
+    protocols_of,
+)
 from scribe_spark.measures.latency import (
     LATENCY_COLUMNS,
     collect_latencies,
@@ -53,9 +58,6 @@ _QUICK = 2.0
 
 #: The tables of `World` with rows of each round; a save has those of all rounds.
 _BY_ROUND = ("publications", "watched_trees", "by_part")
-
-#: ``collect(table, columns)``: reads columns of a small table.
-Collect = Callable[[str, Sequence[str]], pa.Table]
 
 
 def run_world(
@@ -255,8 +257,7 @@ class _WorldRun:
         if "deliveries" in last:
             last |= self._latency(world, last["deliveries"])
         with ThreadPoolExecutor(1) as beside:
-            collect = partial(_rows_in, last) if "latency_counts" in last else None
-            drawn = beside.submit(self._draw, collect) if is_last else None
+            drawn = beside.submit(self._draw, last) if is_last else None
             records = self.work.write_tables({state: world.to_save, **last})
         saved["state"] = records.pop(state)
         self.page = None if drawn is None else drawn.result()
@@ -291,8 +292,7 @@ class _WorldRun:
         """Write the tables of rounds and publications, and the page."""
         before = self.work.manifest["world"]["tables"]
         if self.page is None:  # another process has played the last round
-            collect = self.work.folder.collect if "latency_counts" in before else None
-            self.page = self._draw(collect)
+            self.page = self._draw(before)
         assert self.small is not None
         tables = before | self.work.write_tables(self.small)
         location = self.work.folder.write_page(self.page)
@@ -315,13 +315,20 @@ class _WorldRun:
             tables["rounds_by_part"] = so_far["by_part"]
         return tables
 
-    def _draw(self, collect: Collect | None) -> Report:
-        """Return the page; ``collect(table, columns)`` reads the tables of latencies."""
+    def _draw(self, last: Mapping[str, Any]) -> Report:
+        """Return the page; `last` has the last round's tables, or the records of written ones."""
+
+        def collect(name: str, columns: Sequence[str]) -> pa.Table:
+            table = last[name]
+            if isinstance(table, pa.Table):
+                return table.select(list(columns))
+            return self.work.folder.collect(name, columns)
+
         with self.work.timed("page"):
             self.small = tables = self._small_tables()
             manifest = self.work.manifest
             manifest = {**manifest, "world": manifest["world"] | self._costs()}
-            latency = None if collect is None else latency_of(collect, manifest)
+            latency = latency_of(collect, manifest) if "latency_counts" in last else None
             rest = tables.get("watched_trees"), latency, tables.get("rounds_by_part")
             page = render_world(tables["rounds"], manifest, *rest)
             _ = page.files  # drawn here, beside the tables of the last round
@@ -361,10 +368,6 @@ class _WorldRun:
 def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     some = [found[columns] for found in tables if len(found)]
     return pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=columns)
-
-
-def _rows_in(tables: Mapping[str, pa.Table], name: str, columns: Sequence[str]) -> pa.Table:
-    return tables[name].select(list(columns))
 
 
 def _record(manifest: Manifest) -> Manifest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,28 +10,23 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import ExperimentConfig
 from scribe_spark.core.errors import InputError, redacted, shown
-from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST, RUN, WORLD, owner_of, records_of
-from scribe_spark.experiments.plan import used_settings
+from scribe_spark.experiments.folder import Folder, StoredFolder
+from scribe_spark.experiments.manifest import RUN, WORLD
+from scribe_spark.experiments.plan import read_records, used_settings
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.underlay.protocol import Underlay
 
 _TABLE, _MESSAGES = "knowledge", "arrival_messages"
 
 
-def check_saved_knowledge(config: ExperimentConfig, read: Callable[[str], str]) -> dict[str, Any]:
+def check_saved_knowledge(config: ExperimentConfig, folder: StoredFolder) -> dict[str, Any]:
     """Refuse saved tables of another overlay than the config's; return the tables' records."""
     out = config.knowledge
     try:
-        manifest = json.loads(read(MANIFEST))
-        owner = WORLD if owner_of(manifest) is WORLD else RUN
-        resolved, tables = dict(manifest["resolved"]), dict(records_of(manifest, owner).tables)
-    except InputError:  # the storage does not answer
-        raise
-    except Exception:
-        raise InputError(
-            "knowledge", out, f"has no readable {MANIFEST} of a run or world"
-        ) from None
+        _, manifest, records = read_records(folder, RUN, WORLD)
+    except InputError as error:
+        raise InputError("knowledge", out, error.remedy) from None
+    resolved, tables = manifest["resolved"], records.tables
     if _TABLE not in tables:
         remedy = (
             "belongs to a run or world without --write-knowledge, or to one that ended too early"
@@ -55,7 +49,7 @@ def verify_saved_knowledge(spark: SparkSession, config: ExperimentConfig) -> Non
     """Refuse saved tables of another overlay, and damaged ones."""
     out = str(config.knowledge)
     with Folder(spark, out) as folder:
-        tables = check_saved_knowledge(config, folder.read_text)
+        tables = check_saved_knowledge(config, folder)
         read = {name: tables[name] for name in (_TABLE, _MESSAGES) if name in tables}
         for path, problem in folder.faults(read, {}):
             raise InputError("knowledge", out, f"its {path} is damaged: {problem}")
@@ -75,7 +69,7 @@ def saved_overlay(
     """Return the overlay of the saved tables, which have been checked."""
     overlay = config.overlay
     with Folder(spark, str(config.knowledge)) as folder:
-        tables = check_saved_knowledge(config, folder.read_text)
+        tables = check_saved_knowledge(config, folder)
         known: DataFrame = folder.read_table(_TABLE)
         built = PastryOverlay.of_knowledge(known, underlay, overlay.b, overlay.leaf_set)
         if _MESSAGES not in tables:

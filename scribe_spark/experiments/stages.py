@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import UserDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Self, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import schemas
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine.on_spark import BucketTables, OnSpark
-from scribe_spark.experiments.scope import R, SavedTables, Scope, collected, stage
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.saved_knowledge import saved_overlay
 from scribe_spark.measures.parts import NodeParts, node_parts
 from scribe_spark.measures.within import Asked, ReplySetting, Weights
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.overlay import router_index
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.overlays import build_overlay
+from scribe_spark.pastry import overlay as pastry_overlay
+from scribe_spark.runtime.batches import EVERY, Among, Batches, Table, rows_of
+from scribe_spark.runtime.blocks import materialise, persist, release
 from scribe_spark.runtime.distribute import distribute_arrays
-from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.registry import System, systems_of_run
 from scribe_spark.systems.scribe import groups as scribe_groups
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
@@ -39,26 +42,172 @@ from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, with_
 from scribe_spark.underlay.pairs import pair_underlay
 from scribe_spark.underlay.protocol import Underlay, Withheld, withheld_nodes
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds.save import check_start
 
 #: A function that returns the user's Scribe application for a number of nodes.
 MakeApplication = Callable[[int], ScribeApplication]
 
 
-def on_driver(table: DataFrame | pa.Table) -> pa.Table:
-    """Return the rows of a table of groups, on the driver."""
-    return table if isinstance(table, pa.Table) else table.toArrow().sort_by("group")
+# --- resources, stages and saved tables
+
+T = TypeVar("T")
+
+
+class Releasable(Protocol):
+    """The type of objects with a method ``release``, which frees memory or files."""
+
+    def release(self) -> None: ...
+
+
+R = TypeVar("R", bound=Releasable)
+
+
+def collected(table: DataFrame | pa.Table, *columns: str) -> list[np.ndarray]:
+    """Return columns of a table on the driver, as arrays sorted by the first column."""
+    rows = rows_of(table, columns).sort_by(columns[0])
+    return [rows.column(name).to_numpy() for name in columns]
+
+
+def with_columns(table: pa.Table, **columns: np.ndarray) -> pa.Table:
+    """Return a table with further columns."""
+    for name, column in columns.items():
+        table = table.append_column(name, pa.array(column))
+    return table
+
+
+class Scope:
+    """A list of resources; :meth:`close` releases all of them, the newest first.
+
+    If one release fails, the others still happen.  A scope may be closed any number of times, and
+    used again after that.
+    """
+
+    def __init__(self) -> None:
+        self._releases = ExitStack()
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def own(self, resource: R) -> R:
+        """Register an object with a method ``release``, which is called at the end; return it."""
+        self._releases.callback(resource.release)
+        return resource
+
+    def persist(self, frame: DataFrame) -> DataFrame:
+        """Persist a DataFrame until the scope is closed."""
+        persisted, free = persist(frame)
+        self._releases.callback(free)
+        return persisted
+
+    def materialise(self, frame: DataFrame) -> DataFrame:
+        """Compute a DataFrame and keep it until the scope is closed."""
+        table, _ = materialise(frame)
+        return self.own_table(table)
+
+    def computed(self, table: Batches) -> Batches:
+        """Compute a table now, and keep its rows until the scope is closed."""
+        return table if table.is_small else Batches.of(self.materialise(table.frame))
+
+    def own_table(self, table: DataFrame) -> DataFrame:
+        """Register a table from :func:`blocks.materialise`, and return it."""
+        self._releases.callback(release, table)
+        return table
+
+    def close(self) -> None:
+        """Release all registered resources."""
+        self._releases.close()
+
+
+class stage(Generic[T]):
+    """A property that is computed at its first use, and kept in the owner's ``stages``.
+
+    Unlike `functools.cached_property`, all stages can be dropped at once: ``stages.clear()``.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> stage[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> T | stage[T]:
+        if instance is None:
+            return self
+        stages: dict[str, Any] = instance.stages
+        if self._name not in stages:
+            stages[self._name] = self._make(instance)
+        return stages[self._name]
+
+
+class SavedTables(UserDict[str, Any]):
+    """The written tables of a run, by name.
+
+    A value may be None, for a table that is in the folder, or the future of the write: a reader
+    waits for it, and gets the exception of a failed write.  Spark opens a table when it is asked
+    for, since most readers read the files themselves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The folder of the written tables; the run that has the folder sets it.
+        self.folder: Folder | None = None
+
+    def __getitem__(self, name: str) -> DataFrame:
+        self._wait(name)
+        table = self.data[name]
+        if table is None or isinstance(table, Future):
+            assert self.folder is not None
+            table = self.data[name] = self.folder.read_table(name)
+        return table
+
+    def _wait(self, name: str) -> None:
+        table = self.data[name]
+        if isinstance(table, Future):
+            table.result()
+
+    def has(self, name: str) -> bool:
+        """Return True if a table can be read without waiting."""
+        table = self.data.get(name, False)
+        return table is not False and (not isinstance(table, Future) or table.done())
+
+    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
+        """Return columns of a table for kernels."""
+        self._wait(name)
+        if self.folder is None:
+            return Batches.of(self[name], columns, among)
+        return self.folder.batches(name, columns, among)
+
+    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+        """Return columns of a small table, or of a few rows, on the driver."""
+        self._wait(name)
+        if self.folder is None:
+            return rows_of(self[name], columns, among)
+        return self.folder.collect(name, columns, among)
 
 
 class Stages:
     """The stages of a run below its trees; the subclass `Simulation` adds trees and systems."""
 
-    # what `Simulation` defines, some as stages
-    grown: Any
-    schedule: Any
-    publications: Any
-    source_rows: Any
+    # what `Simulation` defines, most of it as stages
+    group_rows: Any
+    group_numbers: Any
+    groups_with_root: Any
+    groups_with_source: Any
+    member_pairs: Any
+    memberships: Any
     multicast_along: Any
+    plays_silent: Any
+    possible: Any
+    publications: Any
+    schedule: Any
+    silent_player: Any
+    source_rows: Any
 
     def __init__(
         self,
@@ -72,10 +221,6 @@ class Stages:
         application: MakeApplication | None = None,
         buckets: int | None = None,
     ) -> None:
-        of_run = isinstance(config, RunConfig) and config.has_rounds
-        self.has_rounds = of_run or application is not None
-        if self.has_rounds:
-            check_start(config.overlay.kind)
         if application is not None:
             config.refuse_jitter()
         self.spark, self.most_routers = spark, most_routers
@@ -151,13 +296,6 @@ class Stages:
         return scribe_groups.read_capacities(
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
-
-    @property
-    def memberships(self) -> Table:
-        """The members of all groups, as batches: ``group, node``."""
-        if "members" in self.saved:
-            return self.saved.batches("members", schemas.MEMBERS.names)
-        return self.grown.memberships
 
     # --- network, overlay and groups
 
@@ -235,7 +373,7 @@ class Stages:
         """The function that returns the indices of the routers of nodes, by number."""
         hosts, routers = self.graph.hosts, len(self.underlay.routers)
         placed: dict[str, Any] = {"shares": hosts.shares, "places": hosts.places}
-        return partial(router_index, self.config.seed, routers=routers, **placed)
+        return partial(pastry_overlay.router_index, self.config.seed, routers=routers, **placed)
 
     @property
     def node_parts(self) -> tuple[NodeParts, ...]:
@@ -250,77 +388,31 @@ class Stages:
         """
         # the draw takes less time than the wait for the written table
         saved = self.saved.has("nodes")
-        return self.saved["nodes"] if saved else Batches.of(self.grown.nodes).frame
+        return self.saved["nodes"] if saved else Batches.of(self.node_rows).frame
 
     @property
     def node_rows(self) -> Table:
         """The rows of :attr:`nodes` for kernels: not stored, but computed again at each use."""
-        return self.grown.nodes
+        return pastry_overlay.draw_nodes(self.spark, *self._drawn_from)
 
     @property
     def rows_of_nodes(self) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
         """The function from numbers of nodes to their columns of :attr:`nodes`, on the driver."""
-        return self.grown.rows_of_nodes
+        return pastry_overlay.node_rows(*self._drawn_from)
+
+    @property
+    def _drawn_from(self) -> tuple[Any, ...]:
+        hosts = self.graph.hosts
+        return self.config, self.underlay.routers, hosts.shares, hosts.places
 
     @stage
     def overlay(self) -> Overlay:
         """The overlay of the config; in a run with rounds, of the nodes that live after them."""
-        return self.memory.own(self.grown.overlay())
+        return self.own(self._overlay())
 
-    @stage
-    def members(self) -> DataFrame:
-        """The members of all groups with their routers: ``group, node, router``."""
-        members = Batches.of(self.memberships).frame
-        return self.memory.persist(self.overlay.with_router(members.select("group", "node")))
-
-    @stage
-    def silent_player(self) -> OnSpark:
-        """The player of all systems whose programs send no messages; one job plays them."""
-        if self.grown.plays_silent:
-            return self.grown.trees.engine
-        ring = self.overlay.ring
-        tables = BucketTables(ring.layout, ring.starts())
-        return self.own(OnSpark(tables, "silent systems, ", self.progress))
-
-    @stage
-    def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The members of the groups in :attr:`source_rows`: indices of groups, and positions."""
-        (number,) = collected(self.source_rows, "group")
-        return self.grown.member_pairs(number)
-
-    @stage
-    def create_rows(self) -> pa.Table:
-        """The rows of `create_routes`, on the driver."""
-        return on_driver(self.grown.create_routes())
-
-    @stage
-    def create_routes(self) -> DataFrame:
-        """The route of each group's CREATE message: creator, root, hops and delay."""
-        return local_frame(self.spark, self.create_rows)
-
-    @stage
-    def group_rows(self) -> pa.Table:
-        """The rows of `groups_with_root`, on the driver."""
-        return on_driver(self.grown.groups_with_root())
-
-    @stage
-    def groups_with_root(self) -> DataFrame:
-        """The groups that have a root: ``group, key_hi, key_lo, size, root, root_router``.
-
-        ``key_hi`` and ``key_lo`` are the halves of the 128-bit groupId.
-        """
-        return local_frame(self.spark, self.group_rows)
-
-    @stage
-    def groups_with_source(self) -> pa.Table:
-        """The groups with a node that may publish, and the source that the config chooses."""
-        return on_driver(self.grown.multicast_groups())
-
-    @stage
-    def multicast_groups(self) -> DataFrame:
-        """The groups that have a source, with the source.
-
-        The columns are those of `groups_with_root`, and ``source, source_router``. With several
-        publications of a group, the source is that of the first one.
-        """
-        return local_frame(self.spark, self.source_rows)
+    def _overlay(self) -> Overlay:
+        config = self.config
+        if config.knowledge is not None:
+            return saved_overlay(self.spark, config, self.underlay)
+        drawn = config.overlay, config.seed, self.progress, self.in_tasks
+        return build_overlay(self.node_rows, self.underlay, *drawn)

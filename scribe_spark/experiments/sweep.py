@@ -1,8 +1,9 @@
-"""A sweep: a grid over a config's fields, with a run or a world at each point (`run_sweep`).
+"""Sweeps: every point of a plan is played, then one table and one page show all points.
 
-All differences between runs and worlds are in :class:`SweepKind`.  OUT holds a folder for each
-point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `run_sweep.sweep_rows`), ``sweep.html``
-and a manifest that says which grid it is.
+:class:`Sweep` is a grid over a config's fields, with a run or a world at each point; all
+differences between runs and worlds are in :class:`SweepKind`.  OUT holds a folder for each point
+(``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `sweep_rows`), ``sweep.html`` and a manifest
+that says which grid it is.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import csv
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
+from scribe_spark import schemas
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
@@ -28,16 +32,117 @@ from scribe_spark.config import (
     WorldConfig,
 )
 from scribe_spark.core.errors import InputError, check_names, redacted
-from scribe_spark.experiments.checks import check
+from scribe_spark.core.progress import Progress, Silent
+from scribe_spark.experiments.checks import check, check_out
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.manifest import MANIFEST, SWEEP, WORLD_SWEEP, Owner
+from scribe_spark.experiments.manifest import (
+    MANIFEST,
+    SWEEP,
+    WORLD_SWEEP,
+    Owner,
+    inside,
+    join,
+)
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
-from scribe_spark.experiments.plan import settings_of
+from scribe_spark.experiments.plan import Plan, settings_of
+from scribe_spark.experiments.run import run
+from scribe_spark.experiments.run_world import run_world
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.steps import Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.coverage import coverage_units
 from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.report.sweep import MOST_LINES, render_sweep
 from scribe_spark.systems.registry import all_systems, check_systems
-from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+from scribe_spark.worlds.summary import measure_of, measures_by_round, summarise, summary_units
+
+
+class Swept(NamedTuple):
+    """A finished sweep: its folder, its page, and its table with the columns of `sweep_rows`."""
+
+    out: str
+    page: str
+    rows: DataFrame
+
+
+class PlanOfPoints(Protocol):
+    """The interface of plans of a sweep: its points, and what becomes of their results.
+
+    `nodes` is the greatest number of nodes, if Spark's settings are for all points; None if each
+    has its own.  `folders` are the names of the points that have folders in OUT.
+    """
+
+    @property
+    def nodes(self) -> int | None: ...
+    @property
+    def folders(self) -> Iterable[str]: ...
+
+    #: Returns what the whole sweep writes into its manifest: settings, defaults, points.
+    def plan(self, execution: Execution) -> Plan: ...
+
+    #: Refuses bad input that can be found without Spark, other than OUT.
+    def check(self, execution: Execution) -> None: ...
+
+    #: Plays every incomplete point; returns the results of all.
+    def play_points(self, work: Work, execution: Execution) -> Any: ...
+
+    #: Writes the tables and the page; returns the page's location, and the main table.
+    def write(self, work: Work, results: Any) -> tuple[str, DataFrame]: ...
+
+
+def check_sweep(sweep: PlanOfPoints, execution: Execution) -> None:
+    """Refuse bad input that can be found without Spark, at any point."""
+    check_out(sweep.plan(execution))
+    sweep.check(execution)
+
+
+def run_sweep(
+    spark: SparkSession,
+    sweep: PlanOfPoints,
+    execution: Execution,
+    progress: Progress | None = None,
+) -> Swept:
+    """Play every incomplete point, then write the table and the page."""
+    plan, progress = sweep.plan(execution), progress or Silent()
+    with opened(spark, plan, progress, nodes=sweep.nodes, inner=sweep.folders) as work:
+        results = sweep.play_points(work, execution)
+        work.lock.check()
+        return Swept(execution.out, *sweep.write(work, results))
+
+
+def play_inside(
+    spark: SparkSession,
+    configs: Mapping[str, RunConfig | WorldConfig],
+    execution: Execution,
+    progress: Progress,
+    title: Callable[[int, str], str],
+) -> Iterator[tuple[str, Folder]]:
+    """Complete each run or world; yield its name and its folder.
+
+    `configs` has the configs by name; ``title(number, name)`` is the line that announces one.
+
+    Runs on the same network share its routes, and follow one another, so that only the routes of
+    one network take disk space at a time.
+    """
+    networks: dict[Hashable, list[str]] = {}
+    for name, config in configs.items():
+        networks.setdefault(config.network_key, []).append(name)
+    number = 0
+    for names in networks.values():
+        with closed_at_last(Simulation(spark, configs[names[0]])) as shared:
+            for name in names:
+                number += 1
+                progress.note(title(number, name))
+                config, how = configs[name], inside(execution, name)
+                if isinstance(config, WorldConfig):
+                    run_world(spark, config, how, progress, shared)
+                else:
+                    run(spark, config, how, progress=progress, shares=shared).close()
+                with Folder(spark, how.out) as folder:
+                    yield name, folder
+
+
+# --- grids over the fields of a config
 
 
 class PointResult(NamedTuple):
@@ -268,6 +373,101 @@ class Sweep:
         """Return the names of the swept settings, and every setting; a swept one as a list."""
         swept = {name: list(values) for name, values in self.grid.items()}
         return {"sweep": list(swept), **settings_of(self.base)[0], **swept}
+
+    # --- the points, as `run_sweep` plays them
+
+    @property
+    def nodes(self) -> None:
+        """None: Spark's settings are for each point."""
+
+    @property
+    def folders(self) -> list[str]:
+        """The names of the points."""
+        return [point.name for point in self.points]
+
+    def plan(self, execution: Execution) -> Plan:
+        """See `PlanOfPoints`.  The plan names no input files: the manifest of each point does."""
+        resolved, (_, defaults) = self.as_dict(), settings_of(self.base)
+        done = {"phases": [], "points": self.folders}
+        about = {"seed": resolved["seed"], "inputs": {}}
+        return Plan(self.kind.owner, execution, resolved, defaults, about, done)
+
+    def check(self, execution: Execution) -> None:
+        """Refuse bad input at any point of the grid."""
+        for point in self.points:
+            how = execution.replace(out=join(execution.out, point.name))
+            self.kind.check(point.config, how)
+
+    def play_points(self, work: Work, execution: Execution) -> dict[str, PointResult]:
+        """Play every incomplete point; return the results of all by name."""
+        configs = {point.name: point.config for point in self.points}
+        results: dict[str, PointResult] = {}
+        drawn = len(configs) <= MOST_LINES  # the rounds of more points would fill the memory
+        for name, folder in play_inside(
+            *(work.folder.spark, configs, execution, work.progress),
+            lambda number, name: f"point {number} of {len(configs)}: {name}",
+        ):
+            done = self.kind.read(folder)
+            results[name] = done if drawn else done._replace(rounds=None)
+        return results
+
+    def write(self, work: Work, results: dict[str, PointResult]) -> tuple[str, DataFrame]:
+        """Write the table and the page; return the page's location, and the table."""
+        schema = sweep_rows({name: self.kind.value_kind(name) for name in self.grid})
+        cells = self._tidy(results, schema.names)
+        manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
+        work.save(manifest)  # without the table until it is written again
+        frame = schemas.local_table(work.folder.spark, cells, schema)
+        table, record = work.folder.write_rows("sweep", frame)
+        rounds = {name: of for name in self.folders if (of := results[name].rounds) is not None}
+        shown = [*self.incomplete(results), *self.shown]
+        measures = dict.fromkeys(measure_of(name) for name in shown) if rounds else {}
+        page = render_sweep(
+            cells,
+            self.grid,
+            {name: self.units[name] for name in shown},
+            {point.name: tuple(point.values.values()) for point in self.points},
+            manifest,
+            self.kind.noun,
+            rounds,
+            {name: self.units[name] for name in measures},
+        )
+        location = work.folder.write_page(page, "sweep.html")
+        work.save({**manifest, "tables": {"sweep": record}})
+        return location, table
+
+    def incomplete(self, results: Mapping[str, PointResult]) -> list[str]:
+        """Return the shown systems' metrics of reached members, where not all are reached.
+
+        Other metrics of such a system mislead without this one.
+        """
+        systems = dict.fromkeys(name.partition(".")[0] for name in self.shown)
+        metrics = [f"{system}.{self.kind.reached}" for system in systems]
+
+        def is_below(metric: str) -> bool:
+            values = (result.values.get(metric) for result in results.values())
+            return any(value is not None and value < 1 for value in values)
+
+        return [metric for metric in metrics if metric not in self.shown and is_below(metric)]
+
+    def _tidy(self, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:
+        """Return the sweep's table: a row for each metric of each point, in order."""
+        rows = [
+            {**point.values, "seed": point.config.seed, "metric": metric, "value": value}
+            for point in self.points
+            for metric, value in results[point.name].values.items()
+        ]
+        cells = [tuple(row[name] for name in columns) for row in rows]
+        return pd.DataFrame(cells, columns=columns)
+
+
+_TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool": BooleanType()}
+
+
+def sweep_rows(swept: Mapping[str, str]) -> StructType:
+    """Return the columns of a sweep's table; a metric that a point does not have is NULL."""
+    fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
+    return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])
 
 
 # --- the swept settings

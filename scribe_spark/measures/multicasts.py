@@ -392,7 +392,7 @@ class MulticastMeasures:
     def coverage_tables(
         self, taken: Mapping[str, Columns], of: SystemTables, number: int, groups: np.ndarray
     ) -> dict[str, pa.Table]:
-        """Return the tables of coverage (`schemas.COVERAGE_CONTRACT`) of a round.
+        """Return the tables of coverage (`schemas.CONTRACTS["coverage"]`) of a round.
 
         The column ``publication`` has the number of the round or, with a schedule, its own number.
         """

@@ -337,9 +337,9 @@ class World:
 
     @property
     def coverage_tables(self) -> dict[str, pa.Table]:
-        """The tables of coverage (`schemas.COVERAGE_CONTRACT`) after a world's last round."""
+        """The tables of coverage (`schemas.CONTRACTS["coverage"]`) after a world's last round."""
         tables = self._left.tables
-        return {name: tables[name] for name in schemas.COVERAGE_CONTRACT if name in tables}
+        return {name: tables[name] for name in schemas.CONTRACTS["coverage"] if name in tables}
 
     @property
     def last_tables(self) -> dict[str, Batches]:

@@ -12,7 +12,7 @@ import pytest
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Limits
-from scribe_spark.experiments.digests import file_digests, text_digest
+from scribe_spark.experiments.folder import file_digests, text_digest
 from scribe_spark.runtime.filesystem import LocalFiles
 
 #: Measures of a run; `rad.max` and `hops` are no headline measures.
@@ -116,18 +116,6 @@ def test_a_run_beside_another(call, base, tmp_path):
     assert (most["headline"], most["values"], most["differences"][0]) == (False, [4.0, 4.4], 0)
 
 
-def test_a_comparison_says_who_does_not_reach_everybody(call, tmp_path):
-    values = {"scribe.reached": 1.0, "gossipsub.reached": 1.0}
-    base = run_folder(tmp_path / "base", values)
-    other = run_folder(tmp_path / "other", {**values, "gossipsub.reached": 0.94217})
-    code, told, _ = call("compare", base, other, "--out", tmp_path / "out")
-    assert code == 0
-    assert "greatest difference: gossipsub.reached -5.78%" in told
-    page = (tmp_path / "out" / "compare.html").read_text()
-    assert "are equal. GossipSub reaches 94.2\xa0% of the members in other.</p>" in page
-    assert "Scribe reaches" not in page
-
-
 #: Values of the other run, limits -> the exit code, and the words of the line.
 LIMITS = [
     ({"scribe.rad.median": 2.1}, ["5%"], 0, ""),
@@ -226,24 +214,10 @@ def test_other_versions_and_missing_measures_on_request(call, base, tmp_path):
     assert (code, err) == (0, f"{other} lacks measures of the others: scribe.messages\n")
 
 
-def test_the_named_measure_must_be_there(call, base, tmp_path):
-    other = run_folder(tmp_path / "other")
-    flags = "--out", tmp_path / "out", "--fail-above", "scribe.rad.medan=5%"
-    code, _, err = call("compare", base, other, *flags)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "did you mean 'scribe.rad.median'?" in err
-
-
 @pytest.mark.parametrize("text", ["5", "-5%", "five%", "a=5", "%", "5%%"])
 def test_a_limit_is_a_percentage(text):
     with pytest.raises(InputError, match="must be a percentage, such as 5%"):
         Limits.of([text])
-
-
-@pytest.mark.parametrize("texts", [["5%", "6%"], ["a=5%", "a=5%"]])
-def test_a_limit_is_given_once(texts):
-    with pytest.raises(InputError, match="gives a second limit"):
-        Limits.of(texts)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from scribe_spark import schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES
-from scribe_spark.topology.registry import load
 
 from .conftest import SMALL
 
@@ -59,7 +58,7 @@ def columns(schema) -> list[tuple[str, str]]:
 
 
 def test_schemas_say_what_was_promised():
-    assert {name: columns(schema) for name, schema in schemas.CONTRACT.items()} == TABLES
+    assert {name: columns(schema) for name, schema in schemas.CONTRACTS["run"].items()} == TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -71,81 +70,6 @@ def test_a_table_has_its_columns_first(small, name):
 @pytest.fixture(scope="module")
 def tables(small):
     return {name: small.table(name).toPandas() for name in TABLES}
-
-
-def test_rows_of_the_network(tables):
-    graph = load(RunConfig(**SMALL))
-    routers, links, nodes = (tables[name] for name in ("routers", "links", "nodes"))
-    assert sorted(routers["router"]) == sorted(graph.vertices["id"])
-    assert routers[["kind", "domain", "x", "y"]].notna().all(axis=None)
-    ways = set(zip(links["src"], links["dst"], links["delay_ms"], links["weight"], strict=True))
-    assert len(ways) == len(links) == len(graph.edges)
-    assert ways == {(dst, src, delay, weight) for src, dst, delay, weight in ways}
-    assert sorted(nodes["node"]) == list(range(SMALL["nodes"]))
-    assert set(nodes["router"]) <= set(routers["router"])
-    assert not nodes.duplicated(["id_hi", "id_lo"]).any()
-
-
-def test_rows_of_the_overlay(tables):
-    table = tables["routing_table"]
-    assert not table.duplicated(["node", "row", "col"]).any()
-    assert table["col"].between(0, 15).all()
-    assert (table["node"] != table["entry"]).all()
-    # 200 nodes have all 16 first digits: row 0 is full but for the node's own digit
-    assert (table[table["row"] == 0].groupby("node").size() == 15).all()
-    assert table["node"].nunique() == SMALL["nodes"]
-
-
-def test_rows_of_the_trees(tables):
-    groups, members = tables["groups"], tables["members"]
-    assert sorted(groups["group"]) == list(range(1, SMALL["groups"] + 1))
-    sizes = members.groupby("group").size()
-    assert groups.set_index("group")["size"].to_dict() == sizes.to_dict()
-    assert not members.duplicated().any()
-    rooted = members.merge(groups, on="group")
-    others = rooted[rooted["node"] != rooted["root"]]
-    heard, edges = tables["deliveries"], tables["tree_edges"]
-    assert set(heard["system"]) == set(edges["system"]) == SYSTEMS
-    for system in SYSTEMS:
-        of = heard[heard["system"] == system]
-        assert len(of) == len(others)
-        assert len(of.merge(others, on=["group", "node"])) == len(others)
-    for system in SYSTEMS - {"scribe"}:
-        of = edges[edges["system"] == system]
-        assert (
-            len(of.merge(others.rename(columns={"node": "child"}), on=["group", "child"]))
-            == (len(of))
-            == len(others)
-        )
-        assert (of.merge(groups, on="group").eval("parent == root")).all()
-    ours = edges[edges["system"] == "scribe"]
-    assert not ours.duplicated(["group", "child"]).any()
-    assert (heard["delay_ms"] >= 2).all()
-    assert (heard["hops"] >= 1).all()
-
-
-def test_rows_of_the_measures(tables):
-    stress, links, delay = tables["node_stress"], tables["link_stress"], tables["group_delay"]
-    assert len(stress) == len(SYSTEMS) * SMALL["nodes"]
-    assert not stress.duplicated(["system", "node"]).any()
-    ours = tables["tree_edges"].query("system == 'scribe'")
-    of = stress.query("system == 'scribe'")
-    assert of["children_entries"].sum() == len(ours)
-    assert of["children_tables"].sum() == len(ours[["group", "parent"]].drop_duplicates())
-    assert set(links["kind"]) == {"core", "lan_up", "lan_down"}
-    assert (links["packets"] > 0).all()
-    assert not links.duplicated(["system", "kind", "src", "dst"]).any()
-    places = set(zip(tables["nodes"]["node"], tables["nodes"]["router"], strict=True))
-    core = set(zip(tables["links"]["src"], tables["links"]["dst"], strict=True))
-    for kind, known in (("lan_up", places), ("core", core)):
-        found = links[links["kind"] == kind]
-        assert set(zip(found["src"], found["dst"], strict=True)) <= known
-    found = links[links["kind"] == "lan_down"]
-    assert set(zip(found["dst"], found["src"], strict=True)) <= places
-    assert len(delay) == len(SYSTEMS) * SMALL["groups"]
-    flat = delay[delay["system"] != "scribe"]
-    assert (flat["rad"] == 1).all()
-    assert (flat["rmd"] == 1).all()
 
 
 def test_latencies_and_arrivals(small, tables):

@@ -127,14 +127,3 @@ def test_phase_after_phase(small, tmp_path):
     assert manifest(out)["execution"]["master"] == "local[1]"
     assert left(out) == left(small.out)
     assert (out / "report.html").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-def test_bad_input_is_one_line(tmp_path):
-    done = submit(
-        "run", "--phase", "trees", *FLAGS, "--leaf-set", "7", "--out", str(tmp_path / "out")
-    )
-    assert done.returncode == 2
-    # spark-submit hands a program's stderr on as stdout
-    assert done.stdout == "scribe-spark: error: leaf_set = 7: must be even, for example 16\n"
-    assert "Traceback" not in done.stderr

@@ -50,12 +50,6 @@ def test_out_of_somebody_else(refused, tmp_path, how, theirs):
     assert file.exists()
 
 
-def test_a_manifest_that_is_a_folder(refused, tmp_path):
-    (tmp_path / "out" / "manifest.json").mkdir(parents=True)
-    line = refused("--out", str(tmp_path / "out"), "--overwrite")
-    assert "its manifest.json cannot be read (Is a directory)" in line
-
-
 def test_out_that_exists(refused, copy):
     says = "exists; use --resume to continue or --overwrite to replace it"
     assert refused("--out", str(copy)) == f"out = {str(copy)!r}: {says}"
@@ -92,15 +86,6 @@ def test_out_with_a_scrambled_manifest(refused, copy, change):
     file.write_text(change(file.read_text()), encoding="latin-1")
     line = refused("--out", str(copy), "--write-routing-table", "--resume")
     assert "its manifest.json cannot be read" in line
-
-
-def test_out_by_another_version(refused, copy):
-    file = copy / "manifest.json"
-    manifest = json.loads(file.read_text())
-    manifest["versions"]["scribe_spark"] = "0.0.1"
-    file.write_text(json.dumps(manifest))
-    line = refused("--out", str(copy), "--write-routing-table", "--resume")
-    assert f"{copy} was made by 0.0.1" in line
 
 
 # --- locations of OUT -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from living_groups import LossyKernel
 from withholding import Named
 
 from scribe_spark.core import draws
-from scribe_spark.experiments.scheduled import _fates
+from scribe_spark.experiments.publishing import _fates
 
 
 @pytest.mark.parametrize("seed", range(40))

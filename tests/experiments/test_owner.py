@@ -11,7 +11,6 @@ import pytest
 from scribe_spark import experiments
 from scribe_spark.config import Execution, Paper, ReferenceTreeConfig, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.core.paths import temporary_name
 from scribe_spark.experiments import Sweep, TreeSweep
 from scribe_spark.experiments.comparing import check_compare_out
 from scribe_spark.experiments.folder import Folder, StoredFolder, find_strange_file
@@ -59,6 +58,9 @@ CHECKS: dict[str, Callable[[Execution], None]] = {
 PART = "tables/nodes/part-00000-5e1.snappy.parquet"
 FILES = {
     PART: "content",
+    # what a killed run has left
+    "tables/nodes/.part-00000-5e1.snappy.parquet.crc": "cut o",
+    "tables/nodes/_temporary/0/attempt_1/part-00001-5e1-c000.snappy.parquet": "cut o",
     "tables/nodes/_SUCCESS": "",
     "figures/round-hops.svg": '<svg aria-labelledby="round-hops-title round-hops-words">',
     "figures/round-hops.png": "content",
@@ -178,32 +180,6 @@ def test_resuming_and_reports_write_into_no_link(path, tmp_path):
     assert content(tmp_path) == before
 
 
-@pytest.mark.parametrize(("owner", "inner"), [(SWEEP, "b=2"), (PAPER, "arrivals")])
-def test_a_link_to_a_folder_of_ours_is_refused(owner, inner, tmp_path):
-    left_by(owner, tmp_path / "out")
-    (tmp_path / "out" / inner).rename(tmp_path / "elsewhere")
-    (tmp_path / "out" / inner).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=f"holds '{inner}', which"):
-        CHECKS[owner.noun](Execution(out=str(tmp_path / "out"), overwrite=True))
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "tables/nodes/.part-00000-5e1.snappy.parquet.crc",
-        "tables/nodes/._SUCCESS.crc",
-        "tables/links/_temporary/0/_temporary/attempt_1/part-00001-5e1-c000.snappy.parquet",
-        "tables/state_odd/_temporary/part-00001-5e1.snappy.parquet",
-        pytest.param(f"figures/{temporary_name()}", id="a temporary figure"),
-    ],
-)
-def test_what_a_killed_run_has_left_can_be_replaced(path, tmp_path):
-    left_by(RUN, tmp_path)
-    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / path).write_text("cut o")
-    CHECKS[RUN.noun](Execution(out=str(tmp_path), overwrite=True))
-
-
 @pytest.mark.parametrize(
     ("path", "is_refused"),
     [
@@ -245,17 +221,3 @@ def test_what_is_cleared_is_the_commands_own(spark, owner, tmp_path):
     inner = f"{'arrivals/seed=1' if owner is PAPER else 'b=2'}/"
     ours = {name for name in before if name.split("/")[0] in owner.contents}
     assert gone == ours | {n for n in before if owner.inner is not None and n.startswith(inner)}
-
-
-def test_the_calls_themselves_refuse(spark, copy, tmp_path):
-    """Where OUT is elsewhere, nothing is checked before Spark is started."""
-    how = Execution(out=str(copy), overwrite=True)
-    with pytest.raises(InputError, match="holds a run, not a sweep of runs"):
-        experiments.run_sweep(spark, Sweep(RUNS, {"b": (2,)}), how)
-    with pytest.raises(InputError, match="holds a run, not a world"):
-        experiments.run_world(spark, WORLDS, how)
-    assert (copy / "tables" / "tree_edges").is_dir()
-    left_by(SWEEP, tmp_path / "sweep")
-    with pytest.raises(InputError, match="holds a sweep of runs, not a run"):
-        experiments.run(spark, RUNS, how.replace(out=str(tmp_path / "sweep")))
-    assert (tmp_path / "sweep" / "b=2" / PART).exists()

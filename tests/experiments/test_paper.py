@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from damage import assert_all_damage_is_told
-from pyspark import SparkFiles
 
-from scribe_spark import config, experiments
-from scribe_spark.config import Execution, Paper, PaperExperiment, RunConfig
+from scribe_spark import config
+from scribe_spark.config import Execution, Paper, PaperExperiment
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import check_sweep, run_sweep, stages
 from scribe_spark.experiments.paper import PaperSweep
@@ -175,27 +174,3 @@ def test_another_scale_or_config_is_refused(done, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------- sharing
-
-
-def test_only_the_same_network_is_shared(spark):
-    first = experiments.Simulation(spark, RunConfig(**SMALL))
-    same = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 9}), shares=first)
-    other = experiments.Simulation(spark, RunConfig(**SMALL, tie="seeded"), shares=first)
-    assert same.graph is first.graph
-    assert other.graph is not first.graph
-
-
-def test_close_frees_the_disk(spark):
-    first = experiments.Simulation(spark, RunConfig(**SMALL))
-    same = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 9}), shares=first)
-    assert same.nodes.count() == 9
-    kernel = first.underlay.kernel
-    files = [Path(SparkFiles.get(name)) for name in (kernel.delay, kernel.pred, kernel.routers)]
-    same.close()  # the routes are not its own
-    assert all(file.stat().st_size > 0 for file in files)
-    first.close()
-    assert [file.stat().st_size for file in files] == [0, 0, 0]
-    # and the session is as good as before
-    third = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 8}))
-    assert third.nodes.count() == 8
-    third.close()

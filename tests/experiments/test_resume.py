@@ -86,14 +86,6 @@ def test_damage_is_found(folder, copy, damage):
     assert folder.verify_table("link_stress", record)
 
 
-def test_missing_markers_and_checksums_are_no_damage(folder, copy):
-    """Not every committer writes them, nor does every copy bring them along."""
-    for file in (copy / "tables" / "links").iterdir():
-        if file.name.startswith(("_", ".")):
-            file.unlink()
-    assert folder.verify_table("links", records(copy)["links"]) is None
-
-
 # ------------------------------------------------------- storage that does not answer, Ctrl-C
 
 
@@ -187,17 +179,6 @@ def test_a_measure_that_was_not_registered_is_computed(make, copy, small):
 # ---------------------------------------------------------------------- going on, starting over
 
 
-def test_a_whole_run_is_left_as_it_is(make, copy):
-    """But the report, which is drawn again, the same."""
-    before = {p: p.stat().st_mtime_ns for p in (copy / "tables").rglob("*")}
-    page = (copy / "report.html").read_text()
-    notes = Notes()
-    make(copy, resume=True, write_routing_table=True, progress=notes)
-    assert len(notes.lines) == 4
-    assert {p: p.stat().st_mtime_ns for p in (copy / "tables").rglob("*")} == before
-    assert (copy / "report.html").read_text() == page
-
-
 @pytest.mark.parametrize("is_url", [True, False])
 def test_places(make, tmp_path, is_url):
     """A URL, and a name with all that Hadoop or Spark might take for syntax."""
@@ -273,14 +254,6 @@ def test_a_url_of_no_file_system_or_one_that_cannot_be_listed(make, out):
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
-    with pytest.raises(ValueError, match="table members has columns"):
-        folder.write_tables({"members": spark.range(3)})
-    with pytest.raises(ValueError, match="no schema"):
-        folder.write_tables({"numbers": spark.range(3)})
-    assert folder.verify_table("members", records(copy)["members"]) is None
-
-
 # ------------------------------------------------------------------------------- one at a time
 
 
@@ -289,7 +262,7 @@ def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
 
 def test_report_of_no_run(spark, copy, tmp_path):
     for out in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(InputError, match="holds no finished run; make one"):
+        with pytest.raises(InputError, match="has no manifest"):
             experiments.report(spark, str(out))
     record = manifest(copy)
     record["phases"] = record["phases"][:2]
@@ -298,7 +271,7 @@ def test_report_of_no_run(spark, copy, tmp_path):
         experiments.report(spark, str(copy))
     for scrambled in ([], record | {"resolved": []}):
         (copy / "manifest.json").write_text(json.dumps(scrambled))
-        with pytest.raises(InputError, match="cannot be read as one of a run"):
+        with pytest.raises(InputError, match=r"something else|as that of a run"):
             experiments.report(spark, str(copy))
 
 

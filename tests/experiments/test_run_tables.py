@@ -14,14 +14,12 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
-from scribe_spark.experiments.digests import content_digest, same_content, watch_content
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import Folder, content_digest, same_content, watch_content
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.reporting import read_trees
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import all_systems, is_built_in
 from scribe_spark.topology.links import Topology
-from scribe_spark.topology.regions import read_matrix
 
 from .conftest import manifest
 
@@ -119,13 +117,6 @@ def tables_of_parts(spark, tmp_path_factory):
     names = ("nodes", "deliveries", "node_stress", "link_stress", "by_part", "groups")
     names += ("routing_table", "part_latencies")
     return {name: pd.read_parquet(out / "tables" / name) for name in names}
-
-
-def test_nodes_have_a_class_and_a_region(tables_of_parts):
-    nodes, matrix = tables_of_parts["nodes"], read_matrix("continents")
-    assert [*nodes.columns] == ["node", "id_hi", "id_lo", "router", "class", "region"]
-    assert {*nodes["class"]} == {"fast", "slow"}
-    assert (nodes["region"] == np.array(matrix.names)[nodes["router"]]).all()
 
 
 @pytest.mark.parametrize("by", ["class", "region"])
@@ -256,10 +247,3 @@ def test_others_are_told_apart(frame):
     ours = content(frame)
     for name, other in OTHERS.items():
         assert not same_content(ours, content(other(frame))), name
-
-
-def test_where_nothing_is_null_only_values_count(frame):
-    """Digests of tables without NULLs are those that were recorded before NULLs counted."""
-    filled = frame.fillna(0).fillna("").select("a", "b", "c")
-    high = F.sum(F.call_function("shiftrightunsigned", F.xxhash64("a", "b", "c"), F.lit(32)))
-    assert content(filled)["digest"].split("-")[0] == f"{filled.agg(high).collect()[0][0]:x}"

@@ -4,11 +4,9 @@ import json
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +18,6 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
 from scribe_spark.experiments.manifest import version_of
 from scribe_spark.experiments.plan import Plan, plan_run
-from scribe_spark.experiments.scope import SavedTables
 from scribe_spark.experiments.steps import ResumableStep, Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
@@ -213,6 +210,12 @@ def lock(folder: Path, notes: list[str] | None = None, every: float = EVERY) -> 
     return Lock(LocalFiles(), folder.as_uri(), str(folder), every=every, note=told.append)
 
 
+def refuse(lock: Lock, words: str) -> None:
+    """Check that a lock cannot be had."""
+    with pytest.raises(InputError, match=words), lock.acquired():
+        pytest.fail("is acquired")
+
+
 def left_by(folder: Path, owner: LockOwner) -> str:
     """A lock that its owner does not renew; its text."""
     text = json.dumps({"owner": vars(owner), "renewed": 3})
@@ -226,10 +229,8 @@ def elsewhere() -> LockOwner:
 
 def test_only_one_has_it(tmp_path):
     with lock(tmp_path).acquired():
-        for other in (lock(tmp_path), lock(tmp_path)):
-            with pytest.raises(InputError, match=r"^out = .* is in use by another run \(process"):
-                other.acquire()
-            other.release()  # which must not give back what it never had
+        for _ in range(2):
+            refuse(lock(tmp_path), r"^out = .* is in use by another run \(process")
         text = (tmp_path / LOCK).read_text()
         with pytest.raises(InputError, match="is in use"):
             refuse_locked(str(tmp_path), text)
@@ -246,8 +247,7 @@ def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     owner = replace(LockOwner.here(), pid=child.pid, started=_started(child.pid))
     left_by(tmp_path, owner)
-    with pytest.raises(InputError, match=f"process {child.pid} on "):
-        lock(tmp_path).acquire()
+    refuse(lock(tmp_path), f"process {child.pid} on ")
     child.kill()
     while _started(child.pid):  # from here on it only waits to be collected
         time.sleep(0.01)
@@ -281,8 +281,8 @@ def test_a_lock_that_is_renewed_is_not(tmp_path):
     theirs = lock(tmp_path)
     theirs._owner = replace(theirs._owner, host="another")
     with theirs.acquired():
-        with pytest.raises(InputError, match=rf"process {theirs._owner.pid} on another"):
-            lock(tmp_path, every=2.0).acquire()  # has patience where the machine is busy
+        # has patience where the machine is busy
+        refuse(lock(tmp_path, every=2.0), rf"process {theirs._owner.pid} on another")
         theirs.check()
 
 
@@ -299,28 +299,3 @@ def test_whoever_was_taken_for_dead_stops(tmp_path):
 
 
 # --- resources ------------------------------------------------------------------------------------
-
-
-def test_a_table_on_its_way_is_waited_for():
-    saved, write = SavedTables(), Future()
-    saved["nodes"] = write
-    assert "nodes" in saved
-    assert list(saved) == ["nodes"]
-    assert not saved.has("nodes")
-    write.set_result(None)
-    assert saved.has("nodes")
-    assert not saved.has("links")
-    saved.folder = SimpleNamespace(read_table=lambda name: f"the rows of {name}")
-    assert saved["nodes"] == "the rows of nodes"
-
-
-def test_a_write_that_failed_is_raised_to_the_reader_and_can_be_made_again():
-    saved, write = SavedTables(), Future()
-    write.set_exception(OSError("no space"))
-    saved["nodes"] = write
-    with pytest.raises(OSError, match="no space"):
-        saved["nodes"]
-    del saved["nodes"]
-    saved["nodes"] = "the rows"
-    assert dict(saved) == {"nodes": "the rows"}
-    assert len(saved) == 1

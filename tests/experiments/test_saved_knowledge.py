@@ -100,7 +100,7 @@ def test_tables_of_another_overlay_are_refused(saved, tmp_path, changes, field):
 def test_what_holds_no_tables_is_refused(saved, tmp_path):
     out = Execution(out=str(tmp_path / "out"))
     for knowledge in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match="has no readable manifest"):
+        with pytest.raises(InputError, match="has no manifest"):
             check(CONFIG.replace(knowledge=str(knowledge)), out)
     (tmp_path / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     with pytest.raises(InputError, match="without --write-knowledge"):

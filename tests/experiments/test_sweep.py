@@ -12,7 +12,6 @@ from damage import assert_all_damage_is_told
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
-from scribe_spark.experiments.run_sweep import _incomplete
 from scribe_spark.experiments.sweep import PointResult
 
 from .conftest import SMALL, manifest
@@ -60,13 +59,13 @@ def test_members_that_are_not_reached_are_shown_beside_delays():
     results = {"a": PointResult(all_reached), "b": PointResult(values)}
     show = ("scribe.rad.median", "gossipsub.latency.p99", "gossipsub.rad.median")
     runs = Sweep(RunConfig(nodes=500), {"b": (2, 4)}, show)
-    assert _incomplete(runs, results) == ["gossipsub.reached"]
-    assert _incomplete(runs, {"a": results["a"]}) == []
+    assert runs.incomplete(results) == ["gossipsub.reached"]
+    assert runs.incomplete({"a": results["a"]}) == []
     asked = Sweep(RunConfig(nodes=500), {"b": (2, 4)}, (*show, "gossipsub.reached"))
-    assert _incomplete(asked, results) == []
+    assert asked.incomplete(results) == []
     given = {"nodes": 500, "groups": 5, "rounds": 2, "generator": "publications"}
     worlds = Sweep(WorldConfig(**given), {"b": (2, 4)}, ("scribe.latency.p99.last",))
-    assert _incomplete(worlds, results) == ["scribe.multicasts.reached.least"]
+    assert worlds.incomplete(results) == ["scribe.multicasts.reached.least"]
 
 
 def test_fields_are_swept_by_dotted_names_and_lists_as_lists():
@@ -144,7 +143,7 @@ def rows(out: Path) -> pd.DataFrame:
 def test_all_that_a_sweep_left_can_be_verified(copy):
     assert_all_damage_is_told(copy)
     shutil.rmtree(copy / NAMES[0])
-    assert f"{NAMES[0]}: has no manifest.json: it holds nothing that can be verified" in (
+    assert f"{NAMES[0]}: has no manifest.json: it holds no results of scribe-spark" in (
         verify(str(copy)).damaged
     )
 

@@ -8,10 +8,9 @@ import pytest
 from damage import assert_all_damage_is_told, places
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import report, verify
-from scribe_spark.runtime.filesystem import LocalFiles
+from scribe_spark.experiments import verify
 
-from .conftest import copied, left, manifest
+from .conftest import copied, left
 
 
 @pytest.fixture
@@ -49,21 +48,12 @@ def test_a_line_for_each_damaged_table_and_exit_1(call, out):
     assert err.count("\n") == 1
 
 
-def test_an_unfinished_run_says_so(call, out):
-    record = manifest(out)
-    record["phases"] = record["phases"][:2]
-    (out / "manifest.json").write_text(json.dumps(record))
-    code, told, _ = call("verify", str(out))
-    assert code == 0
-    assert told.endswith("all as written; not finished: continue with --resume\n")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "has no manifest.json: it holds nothing that can be verified"),
+        (None, "has no manifest.json: it holds no results of scribe-spark"),
         ("{", "its manifest.json cannot be read (Expecting property name"),
-        ("[]", "its manifest.json belongs to something else: nothing can be verified"),
+        ("[]", "its manifest.json belongs to something else"),
         ('{"resolved": {}, "phases": 5}', "its manifest.json cannot be read as that of a run"),
         ('{"resolved": {}, "world": []}', "its manifest.json cannot be read as that of a world"),
         ('{"resolved": {}, "runs": {"a": 1}}', "its manifest.json cannot be read as that of the w"),
@@ -128,35 +118,3 @@ def test_a_sweep_in_a_sweep_is_not_looked_into(tmp_path, points):
             verify(str(tmp_path))
     else:
         assert verify(str(tmp_path)).damaged == ["b=2: it holds a sweep of runs, not a run"]
-
-
-def test_a_point_that_is_named_twice_is_counted_once(small, tmp_path):
-    copied(small.out, tmp_path / "b=2")
-    manifest = {"resolved": {}, "phases": [], "points": ["b=2", "b=2"], "tables": {}}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    assert verify(str(tmp_path)).tables == len(left(tmp_path / "b=2")) - 1
-
-
-def test_storage_that_does_not_answer_is_no_fault_of_the_manifest(out, monkeypatch):
-    def broken(*_: Any) -> bytes:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(LocalFiles, "list", broken)
-    with pytest.raises(InputError, match=r"cannot be used \(Input/output error\)"):
-        verify(str(out))
-
-
-def test_a_report_says_what_it_has_verified(spark, out):
-    notes: list[str] = []
-    report(spark, str(out), notes.append)
-    assert len(notes) == 1
-    tables = ("distributions", "group_delay", "routers", "links", "groups", "members", "tree_edges")
-    named = ", ".join(f"tables/{name}" for name in tables)
-    assert notes[0].startswith(f"verified: metrics.json, {named} (")
-    assert notes[0].endswith(f" (`scribe-spark verify {out}` looks at all tables)")
-
-
-def test_one_folder_at_a_time(call):
-    says = "argument = 'a': is not expected beside --out; give one of them"
-    assert call("verify", "a", "--out", "b") == (2, "", f"scribe-spark: error: {says}\n")
-    assert call("verify", "a", "b")[0] == 2

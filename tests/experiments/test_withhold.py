@@ -49,19 +49,6 @@ def test_a_share_and_a_class_are_drawn_by_node():
         withheld_nodes(config.replace(classes=[{"name": "fast", "share": 1.0}]))
 
 
-@pytest.mark.parametrize("classes", [[], CLASSES])
-def test_the_nodes_of_a_class_are_those_of_the_nodes_file(classes, tmp_path):
-    rows = [f"{node},{'slow' if node % 3 else 'fast'}" for node in range(12)]
-    (tmp_path / "nodes.csv").write_text("\n".join(["id,class", *rows]))
-    (tmp_path / "edges.csv").write_text(
-        "source,target,latency\n" + "\n".join(f"{node},{node + 1},5ms" for node in range(11))
-    )
-    given = {"nodes": 12, "groups": 1, "group_size": 3, "classes": classes}
-    files = {name: str(tmp_path / f"{name[:5]}.csv") for name in ("nodes_file", "edges_file")}
-    config = RunConfig(**given, **files, withhold="fast")
-    assert withheld_nodes(config).tolist() == [0, 3, 6, 9]
-
-
 SIZES = {"message_size": "10KB", "uplink": "50Mbit/s"}
 
 #: GossipSub's meshes do not reach all members if a part of them forwards nothing.

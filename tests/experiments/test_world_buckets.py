@@ -4,27 +4,19 @@ import pytest
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments import engines
-from scribe_spark.experiments.engines import COSTS, buckets_of, choose_buckets
+from scribe_spark.experiments import world_setup as engines
 from scribe_spark.experiments.manifest import names_of_save
 from scribe_spark.experiments.run_world import other_slot
-from scribe_spark.experiments.world_setup import _refuse_other_buckets
+from scribe_spark.experiments.world_setup import (
+    COSTS,
+    _refuse_other_buckets,
+    buckets_of,
+)
 from scribe_spark.worlds.save import VERSION
 
 GIB = 2**30
 
 WITH_GROUPS, _ = COSTS["jobs"]
-
-
-def test_a_bucket_for_each_core_from_where_that_is_faster():
-    large = 1_000 * GIB
-    chosen = [choose_buckets(nodes, 32, large, WITH_GROUPS) for nodes in range(0, 10**7, 10_000)]
-    crossing = chosen.index(32)
-    assert set(chosen[:crossing]) == {1}
-    assert set(chosen[crossing:]) == {32}
-    costs = WITH_GROUPS
-    gained = [(costs.one - costs.each / 32) * at * 10_000 for at in (crossing - 1, crossing)]
-    assert gained[0] <= costs.floor < gained[1]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from matplotlib.colors import to_hex
 
+from scribe_spark.experiments.publishing import _group_of_picture
 from scribe_spark.experiments.reporting import read_pictures
-from scribe_spark.experiments.round_in_run import _group_of_picture
 from scribe_spark.report.style import DEPTHS
 from scribe_spark.report.trees import (
     MOST_LINES,

@@ -154,7 +154,7 @@ def test_anycasts_on_the_trees_of_a_run(spark):
     with Simulation(spark, RunConfig(**GROUPS)) as simulation:
         pairs = [(group, node) for group in (1, 2) for node in range(60)]
         calls = spark.createDataFrame(pairs, "group bigint, node bigint")
-        trees = simulation.grown.trees
+        trees = simulation.built_trees
         found = [trees.anycast(calls, application) for application in (Few, Nobody)]
         rows = trees.edges().collect()
         inside = {(row["group"], row[end]) for row in rows for end in ("parent", "child")}

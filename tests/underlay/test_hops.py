@@ -11,8 +11,8 @@ import worlds
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.phases import TABLE_PHASES
-from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.stages import Scope
 from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay
