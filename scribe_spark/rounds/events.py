@@ -156,19 +156,12 @@ class BeforeRound:
     def was_alive(self, nodes: np.ndarray) -> np.ndarray:
         return self.is_alive(nodes) | (self.lives.died[self.known.positions(nodes)] >= 0)
 
-    def state(self, node: int) -> str:
-        one = np.array([node])
-        if self.is_alive(one)[0]:
-            return "is alive"
-        died = int(self.lives.died[self.known.positions(one)[0]])
-        return f"is not alive since round {died}" if died >= 0 else "was never there"
-
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
     """Raise `ImpossibleRound` for an impossible event of round `number`, or if no node is left."""
     fault = first_impossible(events.rows(known, number), BeforeRound(lives, known, number))
     if fault is not None:
-        raise ImpossibleRound(number, fault[-1])
+        raise ImpossibleRound(number, fault)
     gone = len(events.fail) + len(events.leave)
     if np.count_nonzero(lives.alive) + len(events.entering) == gone:
         raise ImpossibleRound(number, "no node is left; keep at least one")

@@ -294,7 +294,7 @@ def check_group_events(
         members=np.concatenate(is_member),
     )
     assert fault is not None
-    raise ImpossibleRound(number, fault[-1])
+    raise ImpossibleRound(number, fault)
 
 
 def change_memberships(

@@ -210,8 +210,7 @@ def _check_timed(
     checked = EventRows.join(rows.take(rows.of_node), published)
     bad = first_bad_cell(published, None, extent, groups.numbers)
     if bad is None:
-        fault = first_impossible_in_groups(checked, extent, groups.access.may_join)
-        bad = None if fault is None else fault[-1]
+        bad = first_impossible_in_groups(checked, extent, groups.access.may_join)
     if bad is not None:
         raise InputError(field, value, bad)
     schedules.refuse_many(
@@ -349,19 +348,14 @@ def check_rows(
     table; `starts` are creations and joins at the start.
     """
     bad = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
+    if bad is None:
+        bad = first_impossible(rows, extent)
+    if bad is None and (empty := live_after(rows, extent) < 1).any():
+        bad = f"leaves no node alive after round {np.argmax(empty)}; keep at least one"
+    if bad is None and groups is not None:
+        bad = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
     if bad is not None:
         raise InputError(field, value, bad)
-    impossible = first_impossible(rows, extent)
-    if impossible is not None:
-        raise InputError(field, value, impossible[-1])
-    empty = live_after(rows, extent) < 1
-    if empty.any():
-        at = int(np.argmax(empty))
-        raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
-    if groups is not None:
-        impossible = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
-        if impossible is not None:
-            raise InputError(field, value, impossible[-1])
 
 
 def sorted_events(rows: EventRows, timed: schedules.TimedRows | None = None) -> pa.Table:

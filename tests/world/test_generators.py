@@ -410,7 +410,7 @@ def test_a_generator_of_ones_own_as_the_guide_says(nodes):
     ("event", "says"),
     [
         (LEAVE, "leaves no node alive after round 1; keep at least one"),
-        (ARRIVE, "row round=1, node=0, event='arrive' is impossible: the node is alive from the "),
+        (ARRIVE, "row round=1, node=0, event='arrive' is impossible: the node is alive; let it "),
         (9, "row round=1, node=0, event='code 9' has no known event; events are arrive, leave"),
     ],
 )
