@@ -29,13 +29,13 @@ from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.round import live_gossipsub
 from scribe_spark.systems.reference_tree.live import LiveTree
 from scribe_spark.systems.scribe.live import LiveScribe
-from scribe_spark.worlds import views
+from scribe_spark.worlds import views, world_state
+from scribe_spark.worlds.drivers import lookup_table
 from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
-from scribe_spark.worlds.played import lookup_table
+from scribe_spark.worlds.round_measures import LinkStress
 from scribe_spark.worlds.save import is_saved, lives_tables
-from scribe_spark.worlds.traffic import LinkStress
 from scribe_spark.worlds.views import Bucket, View
-from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
+from scribe_spark.worlds.world_state import Protocols, WorldState
 
 _NEVER = LinkStress(0, 0, 0)
 
@@ -132,7 +132,7 @@ class Played:
             for row in rows_of(bucket, {**mine, **self.state.tables(number, bucket)})
         ]
 
-    def step(self, number: int, keeps_messages: bool = False) -> PlayedRound:
+    def step(self, number: int, keeps_messages: bool = False) -> world_state.Played:
         """Play a round."""
         mine = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
         names, kinds = ("node", "event", "group"), (int, str, int)
@@ -149,7 +149,7 @@ class Played:
         for number in range(self.world.case.rounds if rounds is None else rounds):
             done = self.step(number, number % 4 == 1)
             assert self.engine.has(f"{TRAFFIC} 0") == (number % 4 == 1)
-            lookups = lookup_table(done.result.lookups, self.known.node).to_pydict()
+            lookups = lookup_table(done.lookups, self.known.node).to_pydict()
             tables = {name: table.to_pydict() for name, table in done.tables.items()}
             left.append((done.measures, tables, lookups))
             if saves and number % 3 == 2:

@@ -31,7 +31,7 @@ from scribe_spark.systems.registry import System, is_built_in
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants as scribe_variants
 from scribe_spark.topology.links import Topology
-from scribe_spark.worlds.system_tables import tree_edges
+from scribe_spark.worlds.round_of_run import tree_edges
 
 
 @dataclass(frozen=True)

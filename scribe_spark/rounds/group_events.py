@@ -243,9 +243,8 @@ class GroupEvents:
 _KINDS = ("create", "join", "quit", "publish")
 
 
-#: Messages with joins and quits (``group``) to their nodes, besides the events: many of them are
-#: not collected on the driver.
-JOINING, QUITTING = "joins of the round", "quits of the round"
+#: Messages with the joins of a run (``group``) to their nodes, besides the events.
+JOINING = "joins of the round"
 
 #: The events that members may do or not: a member cannot join, another node cannot quit.
 _OF_MEMBERS = ("join", "quit")
@@ -298,15 +297,11 @@ def check_group_events(
 
 
 def change_memberships(
-    player: RoundPlayer,
-    groups: Groups,
-    events: Events,
-    of_groups: GroupEvents,
-    by_messages: bool = False,
+    player: RoundPlayer, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> list[Program]:
     """Return the program that changes :data:`MEMBERS` in a round, in a list, if it changes."""
     gone = np.sort(np.r_[events.fail, events.leave])
-    if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone) + by_messages:
+    if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone):
         return []
     return [ChangeMembers(player.environment.bounds, groups, of_groups, gone)]
 
@@ -359,17 +354,11 @@ class ChangeMembers(_OfMembers):
         """Write the table :data:`MEMBERS`; send nothing."""
         keys = self.members(tables)
         keys = keys[arrays.find_sorted(self.gone, keys % self.groups.size) < 0]
-        quits = self._changed(bucket, self.events.quit, inbox, QUITTING)
-        keys = keys[arrays.find_sorted(quits, keys) < 0]
-        joins = self._changed(bucket, self.events.join, inbox, JOINING)
+        keys = keys[arrays.find_sorted(self.keys(bucket, self.events.quit), keys) < 0]
+        joins = self.keys(bucket, self.events.join)
         joins = joins[self.groups.allows("join", *np.divmod(joins, self.groups.size))]
         tables[MEMBERS] = {"key": arrays.distinct(np.r_[keys, joins])}
         return {}
-
-    def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the keys of a bucket's nodes in `pairs` and in messages, ascending."""
-        keys = self.keys(bucket, pairs)
-        return np.sort(np.r_[keys, keys_sent(inbox, kind, self.groups.size)])
 
 
 @dataclass(frozen=True)

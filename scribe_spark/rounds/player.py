@@ -20,11 +20,11 @@ from scribe_spark.core.errors import shown
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.in_turn import Steps
+from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player
-from scribe_spark.engine.program import append
+from scribe_spark.engine.program import Prefixed, append, prefixed
 from scribe_spark.rounds.events import KnowsLives, Lives, is_node
 from scribe_spark.underlay.protocol import Kernel
 
@@ -295,7 +295,62 @@ class Environment:
         return self.lives
 
 
-class RoundPlayer:
+class BucketPlayer:
+    """A player of programs on buckets that also have tables of other protocols.
+
+    The names of a program's tables begin with `prefix`; it also reads the tables `reads` of other
+    protocols, and writes those in `shares`.  The methods are those of `engine.player.Player`.
+    """
+
+    def __init__(
+        self,
+        engine: Player,
+        prefix: str = "",
+        reads: tuple[str, ...] = (),
+        shares: tuple[str, ...] = (),
+    ) -> None:
+        self.engine, self._prefix, self._reads, self._shares = engine, prefix, reads, shares
+
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        return self.engine.play(self._own(program), first)
+
+    def play_some(self, programs: Steps) -> int:
+        return self.engine.play_some([self._own_step(one) for one in programs])
+
+    def _own(self, program: Program) -> Program:
+        if not self._prefix:
+            return program
+        return Prefixed(program, self._prefix, self._reads, self._shares)
+
+    def _own_step(self, step: Program | IfRows) -> Program | IfRows:
+        if not isinstance(step, IfRows):
+            return self._own(step)
+        tables = tuple(self._full(name) for name in step.tables)
+        return IfRows(tables, tuple(self._own(one) for one in step.programs))
+
+    def _full(self, name: str) -> str:
+        return prefixed(name, self._prefix, self._reads + self._shares)
+
+    def has(self, name: str) -> bool:
+        return self.engine.has(self._full(name))
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        return self._named(self.engine.take(*(self._prefix + name for name in names)))
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        return self._named(self.engine.gather(*(self._prefix + name for name in names)))
+
+    def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
+        return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
+
+    def forget(self, match: Callable[[str], bool]) -> None:
+        prefix = self._prefix
+        self.engine.forget(
+            lambda name: name.startswith(prefix) and match(name.removeprefix(prefix))
+        )
+
+
+class RoundPlayer(BucketPlayer):
     """The player of an orchestrator's programs in a round, with the lives of all nodes.
 
     The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives
@@ -305,7 +360,8 @@ class RoundPlayer:
     def __init__(
         self, engine: Player, environment: Environment, lives: Lives | None = None
     ) -> None:
-        self.engine, self._environment, self._lives = engine, environment, lives
+        super().__init__(engine)
+        self._environment, self._lives = environment, lives
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
@@ -343,30 +399,6 @@ class RoundPlayer:
         observer = self._environment.observer
         observer = replace(observer, recorded=observer.kinds if traffic else ())
         self._environment = replace(self._environment, observer=observer)
-
-    def play(self, program: Program) -> int:
-        """See `engine.player.Player`."""
-        return self.engine.play(program)
-
-    def play_some(self, programs: Steps) -> int:
-        """See `engine.player.Player`."""
-        return self.engine.play_some(programs)
-
-    def has(self, name: str) -> bool:
-        """See `engine.player.Player`."""
-        return self.engine.has(name)
-
-    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `engine.player.Player`."""
-        return self.engine.take(*names)
-
-    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `engine.player.Player`."""
-        return self.engine.gather(*names)
-
-    def forget(self, match: Callable[[str], bool]) -> None:
-        """See `engine.player.Player`."""
-        self.engine.forget(match)
 
     def release(self) -> None:
         """See `engine.player.Player`."""

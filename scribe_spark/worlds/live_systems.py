@@ -49,7 +49,17 @@ from scribe_spark.rounds.system import (
     SystemRound,
 )
 from scribe_spark.systems.registry import find_system
-from scribe_spark.worlds import traffic
+from scribe_spark.worlds.round_measures import (
+    BYTES_MEASURED,
+    LINKS_MEASURED,
+    LinkStress,
+    MeasureBytes,
+    MeasureLinks,
+    byte_measures,
+    byte_rows,
+    bytes_of_kinds,
+    part_table,
+)
 
 #: The separator between the name of a system and the name of one of its tables.
 OF_SYSTEM = "/"
@@ -62,7 +72,7 @@ _CONTROL = ("control", "control_bytes.", "link_stress.control.")
 _CONTROL_BYTES = "bytes.control_"
 
 #: The tables of the measures that every system has.
-_MEASURED = (*MULTICASTS_MEASURED, traffic.LINKS_MEASURED, traffic.BYTES_MEASURED)
+_MEASURED = (*MULTICASTS_MEASURED, LINKS_MEASURED, BYTES_MEASURED)
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class LiveGroups:
     lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     deadline: int
     rounds: int
-    link_stress: traffic.LinkStress
+    link_stress: LinkStress
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     watched: np.ndarray = field(default_factory=whole_numbers)
     times: RoundTimes | None = None
@@ -192,7 +202,7 @@ class SystemsInRound:
         if not self._publications:
             return {}
         publications = pa.concat_tables(self._publications)
-        by_part = traffic.part_table(self._now.number, self._by_part)
+        by_part = part_table(self._now.number, self._by_part)
         coverage = {
             name: pa.concat_tables([tables[name] for tables in self._coverage])
             for name in (self._coverage[0] if self._coverage else ())
@@ -289,11 +299,11 @@ class SystemsInRound:
         kinds = {"payload": system.payload, "control": system.control}
         if live.links is not None and live.has_bytes:
             of_kinds = system.payload, system.control
-            sizes = traffic.bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
+            sizes = bytes_of_kinds(*of_kinds, live.links.size, live.links.control)
             keeps = self._is_by_links or (within and self._keeps_messages)
-            programs.append(traffic.MeasureBytes(environment, sizes, live.multicasts.parts, keeps))
+            programs.append(MeasureBytes(environment, sizes, live.multicasts.parts, keeps))
         if self._is_by_links and not within:
-            programs.append(traffic.MeasureLinks(environment, kinds))
+            programs.append(MeasureLinks(environment, kinds))
         return programs
 
     def _add(
@@ -308,17 +318,21 @@ class SystemsInRound:
         live, lives, now = self._live, self._player.lives, self._now
         there, sent = lives.count_entered(), tally.by_kind()
         control = sum(sent.get(kind, 0) for kind in system.control)
-        of_bytes = Counted(taken.get(traffic.BYTES_MEASURED, {}))
-        own: dict[str, float] = {**done.measures, **done.counts, **traffic.byte_measures(of_bytes)}
+        of_bytes = Counted(taken.get(BYTES_MEASURED, {}))
+        own: dict[str, float] = {
+            **done.measures,
+            **done.counts,
+            **byte_measures(of_bytes),
+        }
         own["control"] = control / len(lives.live()) / self._systems.seconds
         if not system.shares:
             own |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             if self._is_by_links and not system.merged:
-                on_links = Counted(taken.get(traffic.LINKS_MEASURED, {}))
+                on_links = Counted(taken.get(LINKS_MEASURED, {}))
                 own |= live.link_stress.measures(on_links, ("payload", "control"), there)
         of = self._tables_of(name, done)
         by_part = live.multicasts.by_part(taken, of)
-        by_part += traffic.byte_rows(of_bytes, live.multicasts.parts, name)
+        by_part += byte_rows(of_bytes, live.multicasts.parts, name)
         if not system.control:
             own = {measure: value for measure, value in own.items() if not _is_control(measure)}
             by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]

@@ -34,7 +34,7 @@ from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.schemas import ROWS
 from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.live_systems import OF_SYSTEM
-from scribe_spark.worlds.traffic import is_traffic
+from scribe_spark.worlds.round_measures import is_traffic
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import OverlayConfig

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.on_spark import Costs
 from scribe_spark.engine.on_spark_player import OnSpark
-from scribe_spark.pastry.round import RoundResult, begin_round, end_round, no_lookups
+from scribe_spark.pastry.round import LookupResults, begin_round, end_round, no_lookups
 from scribe_spark.pastry.states import MESSAGE_KINDS
 from scribe_spark.rounds.event_rows import TIMES
 from scribe_spark.rounds.events import Events, ImpossibleRound, Lives, check_events, end_lives
-from scribe_spark.rounds.group_events import ChangeMembers, change_memberships, check_group_events
+from scribe_spark.rounds.group_events import change_memberships, check_group_events
 from scribe_spark.rounds.player import Counted, Environment, Observer, RoundPlayer, Tally
 from scribe_spark.rounds.system import Multicasts, SystemPlayer
 from scribe_spark.systems.reference_tree.live import LiveTree, find_live_tree, live_tree_measures
@@ -31,9 +31,16 @@ from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds import live_systems, save, traffic
-from scribe_spark.worlds.played import EventsByRound, Played
-from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
+from scribe_spark.worlds import live_systems, save
+from scribe_spark.worlds.round_measures import (
+    KINDS,
+    LINKS_MEASURED,
+    MEASURED,
+    MeasureLinks,
+    MeasureNodes,
+    is_traffic,
+    round_measures,
+)
 
 if TYPE_CHECKING:
     from scribe_spark.config import OverlayConfig, RoundsConfig
@@ -71,13 +78,19 @@ class Protocols:
 
 
 @dataclass(frozen=True)
-class PlayedRound:
-    """The results of a round that are not tables of the buckets; `tables` are those for users."""
+class Played:
+    """The results of a round that are not tables of the buckets; `tables` are those for users.
 
-    result: RoundResult
+    The run time in `seconds` of the first round of a job includes reading the state.  `costs`
+    (supersteps, messages and bytes) are known if each superstep is a job.
+    """
+
     measures: dict[str, float]
+    lookups: LookupResults = field(default_factory=no_lookups)
     tables: dict[str, pa.Table] = field(default_factory=dict)
     multicasts: dict[str, Multicasts] = field(default_factory=dict)
+    seconds: float = 0.0
+    costs: Costs | None = None
 
 
 class WorldState:
@@ -118,45 +131,38 @@ class WorldState:
     def play_rounds(
         self,
         rounds: range,
-        events: EventsByRound,
+        events: Callable[[int], Mapping[str, np.ndarray]],
         started: float,
         keeps_messages: bool = False,
-        memberships: Callable[[int], DataFrame | None] | None = None,
-    ) -> Iterator[tuple[int, PlayedRound, Played]]:
+    ) -> Iterator[tuple[int, Played]]:
         """Yield the number and the results of rounds, up to one that is impossible.
 
         The first round is measured from `started` (`time.monotonic`), and refused if it is
-        impossible; ``memberships(number)`` returns the argument of :meth:`play`.
+        impossible; ``events(number)`` returns the events of a round.
         """
         for number in rounds:
-            more = None if memberships is None else memberships(number)
             try:
-                done = self.play(number, events.take(number), keeps_messages, more)
+                done = self.play(number, events(number), keeps_messages)
             except ImpossibleRound as impossible:  # raised before anything is played
                 if number == rounds[0]:
                     words = f"cannot be played: {impossible.what}"
                     raise InputError("round", number, words) from None
                 return
             measures = {name: float(value) for name, value in done.measures.items()}
-            yield number, done, Played(measures, time.monotonic() - started)
+            yield number, replace(done, measures=measures, seconds=time.monotonic() - started)
             started = time.monotonic()
 
     def play(
-        self,
-        number: int,
-        events: Mapping[str, np.ndarray],
-        keeps_messages: bool = False,
-        memberships: DataFrame | None = None,
-    ) -> PlayedRound:
+        self, number: int, events: Mapping[str, np.ndarray], keeps_messages: bool = False
+    ) -> Played:
         """Play a round; nothing is played if an event (``node, event, group``) is impossible.
 
         With `keeps_messages`, senders and receivers of all messages stay in the buckets until the
-        next round.  `memberships` are checked joins and quits as messages to their nodes (`ROWS`),
-        for a player on Spark; they are not collected on the driver.
+        next round.
         """
         player, tree, live = self.player, self._protocols.live_tree, self._protocols.groups
         player.begin_round(number)
-        player.forget(traffic.is_traffic)
+        player.forget(is_traffic)
         if tree is not None:
             find_live_tree(tree, player)
         if live is None:
@@ -164,9 +170,10 @@ class WorldState:
             check_events(player.lives, self.ring, number, of_nodes)
             player.observe(traffic=keeps_messages)
             self._begin(number, of_nodes)
-            done = PlayedRound(*self._end(number, of_nodes, Tally(MESSAGE_KINDS)))
+            measures, lookups = self._end(number, of_nodes, Tally(MESSAGE_KINDS))
+            done = Played(measures, lookups)
         else:
-            done = self._play_groups(live, number, events, keeps_messages, memberships)
+            done = self._play_groups(live, number, events, keeps_messages)
         if tree is not None:
             done.measures.update(live_tree_measures(tree, player))
         return done
@@ -177,8 +184,7 @@ class WorldState:
         number: int,
         events: Mapping[str, np.ndarray],
         keeps_messages: bool,
-        memberships: DataFrame | None,
-    ) -> PlayedRound:
+    ) -> Played:
         """Play round `number` of a world with groups: the events, the nodes, and each system."""
         player, groups, systems = self.player, self._groups, self._protocols.systems
         assert groups is not None
@@ -188,18 +194,13 @@ class WorldState:
         # 1. events; impossible ones are refused before anything is played
         check_events(player.lives, self.ring, number, of_nodes)
         check_group_events(player, number, groups, of_nodes, of_groups)
-        more = memberships is not None
-        changes = change_memberships(player, groups, of_nodes, of_groups, more)
-        within = systems.named(within=True)
-        for program in (ChangeMembers, *(systems.systems[name].takes_messages for name in within)):
-            if memberships is not None and program is not None:
-                assert isinstance(player.engine, OnSpark)
-                player.engine.send_first(program, memberships)
-        by_links = bool(within) and live.link_stress.is_measured(number)
+        changes = change_memberships(player, groups, of_nodes, of_groups)
+        is_within = bool(systems.named(within=True))
+        by_links = is_within and live.link_stress.is_measured(number)
         player.observe(traffic=keeps_messages or by_links)
         self._begin(number, of_nodes, changes)
         # 2. the systems whose messages travel by Pastry, then the lookups
-        player.observe(traffic=keeps_messages or (bool(within) and live.records_messages(number)))
+        player.observe(traffic=keeps_messages or (is_within and live.records_messages(number)))
         tally, events_of = Tally(self._protocols.kinds), (of_nodes, of_groups)
         now = live_systems.round_of_systems(
             *(systems, live, player.environment, number, events_of, groups, self._incarnation)
@@ -209,15 +210,11 @@ class WorldState:
         )
         played.play_systems(within=True)
         player.observe(traffic=keeps_messages or by_links)
-        stress = (
-            [traffic.MeasureLinks(player.environment, traffic.KINDS, keeps_messages)]
-            if by_links
-            else []
-        )
-        result, measures = self._end(number, of_nodes, tally, stress)
+        stress = MeasureLinks(player.environment, KINDS, keeps_messages)
+        measures, lookups = self._end(number, of_nodes, tally, [stress] if by_links else [])
         # 3. the other systems
         played.play_systems(within=False)
-        return PlayedRound(result, measures | played.measures, played.tables(), played.multicasts)
+        return Played(measures | played.measures, lookups, played.tables(), played.multicasts)
 
     def anycast(
         self,
@@ -255,23 +252,23 @@ class WorldState:
 
     def _end(
         self, number: int, events: Events, tally: Tally, stress: Sequence[Program] = ()
-    ) -> tuple[RoundResult, dict[str, float]]:
-        """Make the lookups, and measure, also by the programs `stress`."""
+    ) -> tuple[dict[str, float], LookupResults]:
+        """Make the lookups, and measure, also by the programs `stress`; return the results."""
         player, live = self.player, len(self.player.lives.live())
         if not self._protocols.has_pastry:
-            nobody = np.empty(0, dtype=np.int64)
-            return RoundResult(number, {}, nobody, no_lookups()), {"nodes.live": float(live)}
+            return {"nodes.live": float(live)}, no_lookups()
         programs = [MeasureNodes(player.environment, number), *stress]
-        lookups, tables = self._protocols.world.lookups, (MEASURED, traffic.LINKS_MEASURED)
+        lookups, tables = (
+            self._protocols.world.lookups,
+            (MEASURED, LINKS_MEASURED),
+        )
         result, taken = end_round(player, number, events, lookups, tally, programs, tables)
         measures = round_measures(live, result, taken[MEASURED])
         if stress:
             assert self._protocols.groups is not None
             of, there = self._protocols.groups.link_stress, player.lives.count_entered()
-            measures |= of.measures(
-                Counted(taken.get(traffic.LINKS_MEASURED, {})), traffic.KINDS, there
-            )
-        return result, measures
+            measures |= of.measures(Counted(taken.get(LINKS_MEASURED, {})), KINDS, there)
+        return measures, result.lookups
 
     # --- the tables of a save
 

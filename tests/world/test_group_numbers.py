@@ -21,10 +21,10 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.worlds.drivers import EventsByRound
 from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.live_systems import split_events
-from scribe_spark.worlds.played import EventsByRound
-from scribe_spark.worlds.system_tables import deliveries
+from scribe_spark.worlds.round_of_run import deliveries
 
 SLOW = pytest.mark.slow
 
