@@ -20,6 +20,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import pack_rows
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.rounds.event_rows import EVENT_NAMES
 from scribe_spark.rounds.player import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
 from scribe_spark.systems.baselines import LiveIpMulticast, LiveUnicast
@@ -31,11 +32,10 @@ from scribe_spark.systems.reference_tree.live import LiveTree
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.worlds import views, world_state
 from scribe_spark.worlds.drivers import lookup_table
-from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
 from scribe_spark.worlds.round_measures import LinkStress
 from scribe_spark.worlds.save import is_saved, lives_tables
 from scribe_spark.worlds.views import Bucket, View
-from scribe_spark.worlds.world_state import Protocols, WorldState
+from scribe_spark.worlds.world_state import LiveGroups, LiveSystems, Protocols, WorldState
 
 _NEVER = LinkStress(0, 0, 0)
 
@@ -135,13 +135,8 @@ class Played:
     def step(self, number: int, keeps_messages: bool = False) -> world_state.Played:
         """Play a round."""
         mine = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
-        names, kinds = ("node", "event", "group"), (int, str, int)
-        columns = list(zip(*mine, strict=True)) or [()] * 3
-        events = {
-            name: np.array(column, dtype=kind)
-            for name, kind, column in zip(names, kinds, columns, strict=True)
-        }
-        return self.state.play(number, events, keeps_messages)
+        columns = events_of(mine, "node", "event", "group")
+        return self.state.play(number, columns, keeps_messages)
 
     def play(self, saves: bool, rounds: int | None = None) -> list[Any]:
         """What each round leaves; in every third one the world is saved and read, if it `saves`."""
@@ -181,6 +176,13 @@ class Played:
         of = self.known, self.world.pastry.kernel, self.world.groups.number
         found = view.batches(Bucket(tables, first, last, *of))
         return [tuple(row.values()) for table in found for row in table.to_pylist()]
+
+
+def events_of(rows: list[tuple], *names: str) -> dict[str, np.ndarray]:
+    """The events of a round as arrays, as a world takes them: the kinds of events by codes."""
+    columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+    columns["event"] = [EVENT_NAMES.index(kind) for kind in columns["event"]]
+    return {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
 
 
 def name_of(row: pa.RecordBatch) -> str:

@@ -121,9 +121,10 @@ class Events:
 
     @classmethod
     def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
-        """Return the events of nodes given by number; `event` has their kinds (names here)."""
+        """Return the events of nodes given by number; `event` has their codes."""
         position = known.positions(node)
-        return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
+        kinds = {kind.name: EVENT_NAMES.index(kind.name) for kind in fields(cls)}
+        return cls(**{name: np.sort(position[event == code]) for name, code in kinds.items()})
 
     def rows(self, known: Ring, number: int) -> EventRows:
         """Return these events as rows of a table for round `number`, with the numbers of nodes."""

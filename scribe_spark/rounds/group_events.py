@@ -20,7 +20,13 @@ from scribe_spark.core.units import MOST_BYTES, canonical
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.program import AT, in_bucket
-from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows, first_impossible_in_groups
+from scribe_spark.rounds.event_rows import (
+    EVENT_NAMES,
+    NODE_EVENTS,
+    PUBLISH,
+    EventRows,
+    first_impossible_in_groups,
+)
 from scribe_spark.rounds.events import BeforeRound, Events, ImpossibleRound
 from scribe_spark.rounds.player import RoundPlayer
 
@@ -193,19 +199,19 @@ class GroupEvents:
     ) -> GroupEvents:
         """Return the group events among events, given by numbers of nodes and groups.
 
-        `event` has their names; `at_us` and `size` are those of a schedule, a negative time is 0.
+        `event` has their codes; `at_us` and `size` are those of a schedule, a negative time is 0.
         """
-        some = np.isin(event, _KINDS)
+        some = event >= NODE_EVENTS
         event, number = event[some], node[some]
         position, index = known.positions(number), arrays.index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
         pairs = {}
-        for kind in _KINDS:
-            row = order[event[order] == kind]
+        for code, kind in enumerate(_KINDS, NODE_EVENTS):
+            row = order[event[order] == code]
             pairs[kind] = index[row], position[row]
         if at_us is None or size is None:
             return cls.of_pairs(pairs)
-        row = np.flatnonzero(event == "publish")
+        row = np.flatnonzero(event == PUBLISH)
         times = np.maximum(at_us[some][row], 0)
         schedule = Publishing.numbered(
             index[row], position[row], times, size[some][row], number[row]
@@ -240,7 +246,7 @@ class GroupEvents:
 
 
 #: The kinds of events.
-_KINDS = ("create", "join", "quit", "publish")
+_KINDS = EVENT_NAMES[NODE_EVENTS:]
 
 
 #: Messages with the joins of a run (``group``) to their nodes, besides the events.

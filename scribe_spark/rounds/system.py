@@ -43,6 +43,9 @@ from scribe_spark.underlay.protocol import Kernel
 #: time ``sent_us`` counts from the publication; NONE: unknown.
 DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
 
+#: The separator between the name of a system and the name of one of its tables.
+OF_SYSTEM = "/"
+
 #: One or several numbers of rounds.
 RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
 

@@ -28,6 +28,7 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, Keys
 from scribe_spark.engine.packing import take
 from scribe_spark.pastry.round import LookupResults, Lookups, no_lookups, try_routes
+from scribe_spark.rounds.event_rows import event_codes
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.task_reports import Reporter, receive_reports
@@ -86,10 +87,10 @@ class EventsByRound:
     def __init__(self, given: pa.Table) -> None:
         rounds = given.column("round").to_numpy()
         event = given.column("event").combine_chunks().dictionary_encode()
-        self._names = np.array(event.dictionary.to_pylist(), dtype=str)
+        codes = event_codes(np.array(event.dictionary.to_pylist(), dtype=object))
         columns = {
             "node": given.column("node").to_numpy(),
-            "event": event.indices.to_numpy(),
+            "event": codes[event.indices.to_numpy()],
             "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
         }
         for name, times in (("time", MICROSECONDS), ("size", 1)):
@@ -104,13 +105,12 @@ class EventsByRound:
         }
 
     def take(self, number: int) -> dict[str, np.ndarray]:
-        """Return ``node, event, group`` of a round, and forget them.
+        """Return ``node, event, group`` of a round, events by their codes, and forget them.
 
         The group is `NO_GROUP` where there is none.  In a world with a schedule there are also
         ``time`` in microseconds and ``size`` in bytes, NONE where there are none.
         """
-        columns = self._of.pop(number, self._none)
-        return {**columns, "event": self._names[columns["event"]]}
+        return self._of.pop(number, self._none)
 
 
 def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:

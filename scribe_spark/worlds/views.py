@@ -40,12 +40,11 @@ from scribe_spark.rounds.applications import MEMORY
 from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.player import TRAFFIC
-from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.rounds.system import CARRIED, DELIVERED, OF_SYSTEM
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.live_systems import OF_SYSTEM
 from scribe_spark.worlds.save import LIVES
 
 # the tables of Scribe

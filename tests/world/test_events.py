@@ -39,7 +39,7 @@ from scribe_spark.worlds.events import (
     start_of,
 )
 from scribe_spark.worlds.groups import RIGHTS, AccessLists, world_groups
-from scribe_spark.worlds.live_systems import split_events
+from scribe_spark.worlds.world_state import split_events
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
 NODES = {"nodes": 5, "initial": 3, "rounds": 10}
@@ -392,13 +392,8 @@ def refused_round(table: Table, extent: Extent, numbers: list[int]) -> tuple[int
     buckets = [Tables(), Tables()]
     player = RoundPlayer(InTask(buckets), Environment(*given, lives=lives), lives)
     for number in range(extent.rounds):
-        rows = [row[1:] for row in table if row[0] == number]
-        node, event, group = zip(*rows, strict=True) if rows else ((), (), ())
-        columns = {
-            "node": np.array(node, dtype=np.int64),
-            "event": np.array(event, dtype=str),
-            "group": np.array([NO_GROUP if one is None else one for one in group], dtype=np.int64),
-        }
+        rows = as_rows([row for row in table if row[0] == number])
+        columns = {"node": rows.nodes, "event": rows.events, "group": rows.groups}
         try:
             of_nodes, of_groups = split_events(number, columns, ring, groups)
             check_round(lives, ring, number, of_nodes)

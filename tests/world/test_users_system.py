@@ -53,7 +53,7 @@ from scribe_spark.systems.registry import (
     unregister_system,
 )
 from scribe_spark.worlds import round_of_run
-from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems, round_of_systems
+from scribe_spark.worlds.world_state import LiveGroups, LiveSystems, round_of_systems
 from tests.can.played import LAN_US, draw_of
 from tests.world.test_group_overlays import network_of, system_of
 

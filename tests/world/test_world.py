@@ -20,6 +20,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import run_world
+from scribe_spark.rounds.event_rows import event_codes
 from scribe_spark.rounds.events import Events
 from scribe_spark.worlds.round_measures import cell_delays, cells_with_nodes, right_leaf_sets
 
@@ -93,7 +94,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
     assert len(events) > 40
     for number in range(CONFIG.world.rounds):
         now = events[events["round"] == number]
-        happening = Events.of(known, now["node"].to_numpy(), now["event"].astype(str).to_numpy())
+        happening = Events.of(known, now["node"].to_numpy(), event_codes(now["event"].to_numpy()))
         player = InMemory.of(state, CONFIG, kernel, 3)
         lookups = CONFIG.world.lookups
         result, measured = measured_round(player, number, happening, lookups)
