@@ -185,7 +185,8 @@ class World:
 
 
 def _columns(rows: list[tuple], count: int) -> list[np.ndarray]:
-    return [np.array(part, dtype=np.int64) for part in (zip(*rows) if rows else [()] * count)]
+    parts = zip(*rows, strict=True) if rows else [()] * count
+    return [np.array(part, dtype=np.int64) for part in parts]
 
 
 def world_of(case: Case) -> World:
@@ -278,7 +279,7 @@ def access_of(groups: dict[int, Group]) -> dict[str, tuple[np.ndarray, ...]]:
         of = {group: getattr(groups[group].access, operation) for group in groups}
         listed = [group for group in of if of[group] is not None]
         rows = [(group, node) for group in listed for node in of[group]]
-        lists[operation] = (np.array(listed, dtype=int), *_columns(rows, (int, int)))
+        lists[operation] = (np.array(listed, dtype=int), *_columns(rows, 2))
     return lists
 
 
