@@ -210,25 +210,25 @@ class LivingRound:
         losses = Losses.of(facts, self.kernel)
         if losses is None:
             return None
-        publish = self.publish if some is None else self.publish.take(some)
-        key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
-        return losses.of_publications(key, publish.node, more)
+        publish, name = self._named(some)
+        return losses.of_publications(publication_keys(self.seed, *name), publish.node, more)
 
     def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
         """Return the jitter of copies of publications (see :meth:`lost_copies`), or None."""
         jitter = Jitter.of(facts, self.kernel)
         if jitter is None:
             return None
-        publish = self.publish if some is None else self.publish.take(some)
-        key = jitter_keys(self.seed, self.group[publish.group], self._names(publish))
-        return jitter.of_publications(key)
+        return jitter.of_publications(jitter_keys(self.seed, *self._named(some)[1]))
 
-    def _names(self, publish: Publishing) -> np.ndarray:
-        """Return a number for each publication, unique among those of its group: rule N1."""
-        if not self.in_run:
+    def _named(self, some: np.ndarray | None) -> tuple[Publishing, tuple[np.ndarray, np.ndarray]]:
+        """Return some publications, their groups, and numbers that are unique in these: N1."""
+        publish = self.publish if some is None else self.publish.take(some)
+        if self.in_run:
+            numbers = arrays.rank_in_group(publish.group)
+        else:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
-            return publication_ids(self.world_round, number, publish.turn, nodes)
-        return arrays.rank_in_group(publish.group)
+            numbers = publication_ids(self.world_round, number, publish.turn, nodes)
+        return publish, (self.group[publish.group], numbers)
 
     @property
     def parts(self) -> Parts:
