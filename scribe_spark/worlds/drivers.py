@@ -34,7 +34,7 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.task_reports import Reporter, receive_reports
 from scribe_spark.systems.scribe import upcalls
 from scribe_spark.worlds.save import Start
-from scribe_spark.worlds.world_state import Played, Protocols, WorldState
+from scribe_spark.worlds.world_state import EventsOf, Played, Protocols, WorldState
 
 #: Makes the application of anycasts for a number of nodes.
 MakeApplication = Callable[[int], upcalls.ScribeApplication]
@@ -81,36 +81,32 @@ class EventFiles:
         return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
 
 
-class EventsByRound:
-    """The events of several rounds, of a table `schemas.WORLD_EVENTS`."""
+def events_by_round(given: pa.Table) -> EventsOf:
+    """Return a function of a round that returns its events, and forgets them.
 
-    def __init__(self, given: pa.Table) -> None:
-        rounds = given.column("round").to_numpy()
-        event = given.column("event").combine_chunks().dictionary_encode()
-        codes = event_codes(np.array(event.dictionary.to_pylist(), dtype=object))
-        columns = {
-            "node": given.column("node").to_numpy(),
-            "event": codes[event.indices.to_numpy()],
-            "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
-        }
-        for name, times in (("time", MICROSECONDS), ("size", 1)):
-            if name in given.column_names:
-                columns[name] = _amounts(given.column(name), times)
-        self._none = {name: whole_numbers() for name in columns}
-        order = np.argsort(rounds, kind="stable")
-        found, starts = np.unique(rounds[order], return_index=True)
-        self._of = {
-            number: take(columns, rows)
-            for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=False)
-        }
-
-    def take(self, number: int) -> dict[str, np.ndarray]:
-        """Return ``node, event, group`` of a round, events by their codes, and forget them.
-
-        The group is `NO_GROUP` where there is none.  In a world with a schedule there are also
-        ``time`` in microseconds and ``size`` in bytes, NONE where there are none.
-        """
-        return self._of.pop(number, self._none)
+    `given` is a table `schemas.WORLD_EVENTS`.  The result has ``node, event, group``: events by
+    their codes, and `NO_GROUP` where there is no group.  In a world with a schedule there are also
+    ``time`` in microseconds and ``size`` in bytes, NONE where there are none.
+    """
+    rounds = given.column("round").to_numpy()
+    event = given.column("event").combine_chunks().dictionary_encode()
+    codes = event_codes(np.array(event.dictionary.to_pylist(), dtype=object))
+    columns = {
+        "node": given.column("node").to_numpy(),
+        "event": codes[event.indices.to_numpy()],
+        "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
+    }
+    for name, times in (("time", MICROSECONDS), ("size", 1)):
+        if name in given.column_names:
+            columns[name] = _amounts(given.column(name), times)
+    none = {name: whole_numbers() for name in columns}
+    order = np.argsort(rounds, kind="stable")
+    found, starts = np.unique(rounds[order], return_index=True)
+    of = {
+        number: take(columns, rows)
+        for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=False)
+    }
+    return lambda number: of.pop(number, none)
 
 
 def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:
@@ -227,7 +223,7 @@ class InTasks(_Driver):
                 limit = seconds if reporter.is_heard else min(seconds, _UNHEARD)
                 if files is not None:
                     events = files.read(rounds)
-                by_round = EventsByRound(events)
+                by_round = events_by_round(events)
                 del events  # the table would stay in memory during all rounds
                 _play_rounds(of_engine, player, by_round, rounds, limit, reporter, messages)
                 reporter.close()
@@ -272,7 +268,7 @@ class InTasks(_Driver):
 def _play_rounds(
     of_engine: Callable[[in_task.InTask], WorldState],
     player: in_task.InTask,
-    events: EventsByRound,
+    events: EventsOf,
     rounds: range,
     seconds: float,
     reporter: Reporter,
@@ -281,7 +277,7 @@ def _play_rounds(
     """Play `rounds` on the tables of a task, until `seconds` are over; store results there, too."""
     started, left = time.monotonic(), list[Played]()
     state = of_engine(player)
-    for number, played in state.play_rounds(rounds, events.take, started, messages):
+    for number, played in state.play_rounds(rounds, events, started, messages):
         last = number
         # the driver needs lookups and multicasts of the last round only
         left[-1:] = [replace(one, lookups=no_lookups(), multicasts={}) for one in left[-1:]]
@@ -340,10 +336,8 @@ class OnDriver(_Driver):
     ) -> list[Played]:
         """Play rounds until a time limit; see `InTasks.play`."""
         started, left = time.monotonic(), list[Played]()
-        events = EventsByRound(given.toArrow())
-        for number, played in self._state.play_rounds(
-            rounds, events.take, time.monotonic(), messages
-        ):
+        events = events_by_round(given.toArrow())
+        for number, played in self._state.play_rounds(rounds, events, time.monotonic(), messages):
             left.append(replace(played, costs=self._engine.tables.costs))
             self._next = number + 1
             tell(number, left[-1])

@@ -97,6 +97,9 @@ from scribe_spark.worlds.round_measures import (
 if TYPE_CHECKING:
     from scribe_spark.config import OverlayConfig, RoundsConfig
 
+#: Returns the events of a round, by its number.
+EventsOf = Callable[[int], Mapping[str, np.ndarray]]
+
 #: The measures of control messages, and their beginnings; of systems that do not simulate these,
 #: rounds have none.
 _CONTROL = ("control", "control_bytes.", "link_stress.control.")
@@ -515,7 +518,7 @@ class WorldState:
     def play_rounds(
         self,
         rounds: range,
-        events: Callable[[int], Mapping[str, np.ndarray]],
+        events: EventsOf,
         started: float,
         keeps_messages: bool = False,
     ) -> Iterator[tuple[int, Played]]:

@@ -21,7 +21,7 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.rounds.event_rows import Extent
 from scribe_spark.rounds.events import ImpossibleRound
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.worlds.drivers import EventsByRound
+from scribe_spark.worlds.drivers import events_by_round
 from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.round_of_run import deliveries
 from scribe_spark.worlds.world_state import split_events
@@ -113,9 +113,9 @@ def test_events_are_those_of_nodes_or_of_groups_by_their_names():
     given = pa.Table.from_pydict(
         {"round": [0, 0, 0], **columns}, to_arrow_schema(schemas.WORLD_EVENTS)
     )
-    by_round = EventsByRound(given)
-    events = by_round.take(0)
-    assert not any(len(column) for column in by_round.take(0).values())
+    by_round = events_by_round(given)
+    events = by_round(0)
+    assert not any(len(column) for column in by_round(0).values())
     of_nodes, of_groups = split_events(0, events, known, groups)
     assert of_nodes.fail.tolist() == [0]
     assert [part.tolist() for part in of_groups.join] == [[0, 1], [1, 2]]
