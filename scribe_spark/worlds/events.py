@@ -54,7 +54,7 @@ from scribe_spark.worlds.generators import (
     member_sources,
     root_sources,
 )
-from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
+from scribe_spark.worlds.groups import WorldGroups, rejoins, start_rows, world_groups
 from scribe_spark.worlds.setting import Setting, round_us
 
 
@@ -106,13 +106,6 @@ def extent_of(config: WorldConfig) -> Extent:
     return Extent(nodes, config.world.rounds, nodes if initial is None else initial)
 
 
-def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
-    """Return the start of a world's groups; None without groups."""
-    if groups is None:
-        return None
-    return GroupStart(groups, extent, config.seed, config.scribe.access)
-
-
 def _chosen(config: WorldConfig) -> list[Generator]:
     """Return the generators that a config names, in the order of their steps."""
     known, names, given = generators(), config.world.generators, config.world.generator
@@ -147,8 +140,7 @@ def made_events(
     sizes, timed = config.bandwidth, None
     if config.world.events is not None:
         spark = None if nodes is None else nodes.sparkSession
-        start = start_of(config, extent, groups)
-        rows, timed = check_events(config, extent, start, spark, times=times)
+        rows, timed = check_events(config, extent, groups, spark, times=times)
     else:
         rows = generated(config, extent, groups, nodes)
     if groups is None or not sizes.several:
@@ -219,9 +211,9 @@ def generated(
     ]
     rows, checked = EventRows.none(), ("generator", config.world.generator)
     for step in STEPS:
-        if step == "members" and (start := start_of(config, extent, groups)):
+        if step == "members" and groups is not None:
             check_rows(rows.take(rows.of_node), extent, *checked)
-            rows = EventRows.join(rows, start.rows(rows))
+            rows = EventRows.join(rows, start_rows(config, extent, groups, rows))
         for generator in (one for one in chosen if one.step == step):
             made = generator.events(config, Setting(rows, extent, groups, nodes))
             rows = _with(rows, made)
@@ -272,11 +264,11 @@ _OPTIONAL = ("group", *TIMES)
 def check_events(
     config: WorldConfig,
     extent: Extent,
-    start: GroupStart | None = None,
+    known: WorldGroups | None = None,
     spark: SparkSession | None = None,
     times: bool = True,
 ) -> tuple[EventRows, TimedRows | None]:
-    """Read and check the table of events of a config; add those of the start of groups.
+    """Read and check the table of events of a config; add the start of the `known` groups.
 
     Without a session, the table must be on this machine.  The second result is None if the table
     has no column of times or sizes; without `times`, as in a run, these columns are not read.
@@ -299,14 +291,14 @@ def check_events(
             raise InputError("events", path, f"a group must be above {NO_GROUP}: {row}")
         groups = frame["group"].to_numpy(np.int64, na_value=NO_GROUP)
     rows, starts = EventRows(rounds, nodes, event_codes(names), groups), EventRows.none()
-    known, timed = None if start is None else start.groups, None
+    timed = None
     if first_bad_cell(rows, names, extent, None if known is None else known.numbers) is None:
         if not set(TIMES).isdisjoint(frame):
             limits = round_times(config, 0 if known is None else len(known.numbers))
             timed, mask = of_events(limits, path, frame, rows.events == PUBLISH)
             rows, names = rows.take(~mask), names[~mask]
-        if start is not None:
-            starts = start.rows(rows)
+        if known is not None:
+            starts = start_rows(config, extent, known, rows)
     check_rows(rows, extent, "events", path, names, known, starts)
     if timed is not None and known is not None:
         _check_timed(config, timed, rows, extent, known, "events", path)

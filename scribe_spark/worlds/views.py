@@ -97,8 +97,9 @@ class View:
         """Yield the rows of the view for a bucket, as record batches."""
         schema = to_arrow_schema(self.schema)
         for columns in self.rows(bucket):
-            named = isinstance(columns, pa.RecordBatch)
-            batch = columns if named else bucket.names.batch(columns, schema)
+            batch: Any = columns
+            if not isinstance(batch, pa.RecordBatch):
+                batch = bucket.names.batch(columns, schema)
             if self.order:
                 keys = [batch.column(name).to_numpy() for name in self.order[::-1]]
                 batch = batch.take(pa.array(np.lexsort(keys)))

@@ -36,9 +36,8 @@ from scribe_spark.worlds.events import (
     check_world,
     extent_of,
     sorted_events,
-    start_of,
 )
-from scribe_spark.worlds.groups import RIGHTS, AccessLists, world_groups
+from scribe_spark.worlds.groups import RIGHTS, AccessLists, WorldGroups, world_groups
 from scribe_spark.worlds.world_state import split_events
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)
@@ -168,8 +167,8 @@ def refused(config: WorldConfig, field: str = "events", check=check_world) -> st
     return line.removeprefix(f"{field} = {path!r}: ")
 
 
-def start(config: WorldConfig):
-    return start_of(config, extent_of(config), world_groups(config, extent_of(config)))
+def groups_of(config: WorldConfig) -> WorldGroups | None:
+    return world_groups(config, extent_of(config))
 
 
 def test_a_good_table_is_read_in_order_without_spark(tables, tmp_path):
@@ -188,7 +187,7 @@ def test_a_good_table_is_read_in_order_without_spark(tables, tmp_path):
 def test_a_good_table_is_read_with_the_start(tables):
     config = tables(GROUP_GOOD, GROUPS)
     check_world(config)
-    frame = sorted_events(*check_events(config, extent_of(config), start(config))).to_pandas()
+    frame = sorted_events(*check_events(config, extent_of(config), groups_of(config))).to_pandas()
     first = frame[frame["round"] == 0]
     joins = first[first["event"] == "join"][["group", "node"]]
     assert sorted(map(tuple, joins.to_numpy())) == [(1, 0), (1, 1), (2, 3)]
@@ -436,7 +435,7 @@ def test_a_round_is_refused_for_what_is_refused_in_a_table(seed, nodes, rounds, 
 
 
 def read(spark, config: WorldConfig):
-    return sorted_events(*check_events(config, extent_of(config), start(config), spark))
+    return sorted_events(*check_events(config, extent_of(config), groups_of(config), spark))
 
 
 #: What only Spark can reach is refused with the same words, and for values that it lacks.
