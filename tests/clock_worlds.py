@@ -8,7 +8,7 @@ import numpy as np
 from living_groups import World, world_of
 from oracle import bandwidth as oracle
 from oracle.scribe_living.cases import random_world
-from world_states import Played, flooders
+from world_states import Played, events_of, flooders
 
 from scribe_spark.bandwidth.rounds import RoundLinks
 from scribe_spark.bandwidth.setting import INTERLEAVED, Parts
@@ -86,16 +86,8 @@ class Scheduled(Played):
             for at, at_us, group, node, size in self.schedule
             if at == number
         ]
-        names, kinds = ("node", "event", "group", "time", "size"), (int, str, int, int, int)
-        columns = list(zip(*rows, strict=True)) or [()] * 5
-        return self.state.play(
-            number,
-            {
-                name: np.array(column, dtype=kind)
-                for name, kind, column in zip(names, kinds, columns, strict=True)
-            },
-            keeps_messages,
-        )
+        columns = events_of(rows, "node", "event", "group", "time", "size")
+        return self.state.play(number, columns, keeps_messages)
 
 
 def schedule_of(seed: int, world: Any, most: int = 5) -> list[tuple[int, ...]]:

@@ -35,6 +35,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.rounds.applications import Applications
+from scribe_spark.rounds.event_rows import EVENT_NAMES
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.player import Environment, RoundPlayer
@@ -157,10 +158,10 @@ class World:
     def play_kernels(self, number: int, events: list[Event]) -> tuple[RoundResult, ScribeResult]:
         """The kernels play a round."""
         known = self.overlay.states.known
-        of_nodes = [(node, kind) for _, node, kind, *group in events if not group]
-        of_groups = [(node, kind, *group) for _, node, kind, *group in events if group]
-        given = Events.of(known, *_columns(of_nodes, (int, str)))
-        group_given = GroupEvents.of(known, self.groups, *_columns(of_groups, (int, str, int)))
+        rows = [(node, EVENT_NAMES.index(kind), *group) for _, node, kind, *group in events]
+        given = Events.of(known, *_columns([row for row in rows if len(row) == 2], 2))
+        of_groups = _columns([row for row in rows if len(row) == 3], 3)
+        group_given = GroupEvents.of(known, self.groups, *of_groups)
         inputs = RoundInputs(
             *(number, given, group_given, self.groups, self.config, self.pastry.kernel),
             limits=self.limits,
@@ -183,9 +184,9 @@ class World:
         return played
 
 
-def _columns(rows: list[tuple], types: tuple[type, ...]) -> list[np.ndarray]:
-    parts = list(zip(*rows, strict=True)) or [()] * len(types)
-    return [np.array(part, dtype=kind) for part, kind in zip(parts, types, strict=True)]
+def _columns(rows: list[tuple], count: int) -> list[np.ndarray]:
+    parts = zip(*rows, strict=True) if rows else [()] * count
+    return [np.array(part, dtype=np.int64) for part in parts]
 
 
 def world_of(case: Case) -> World:
@@ -278,7 +279,7 @@ def access_of(groups: dict[int, Group]) -> dict[str, tuple[np.ndarray, ...]]:
         of = {group: getattr(groups[group].access, operation) for group in groups}
         listed = [group for group in of if of[group] is not None]
         rows = [(group, node) for group in listed for node in of[group]]
-        lists[operation] = (np.array(listed, dtype=int), *_columns(rows, (int, int)))
+        lists[operation] = (np.array(listed, dtype=int), *_columns(rows, 2))
     return lists
 
 

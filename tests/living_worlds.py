@@ -32,6 +32,7 @@ from scribe_spark.pastry.round import (
     end_round,
 )
 from scribe_spark.pastry.states import States
+from scribe_spark.rounds.event_rows import EVENT_NAMES
 from scribe_spark.rounds.events import Events, KnowsLives, check_events
 from scribe_spark.rounds.player import RoundPlayer, Tally
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
@@ -90,7 +91,7 @@ class World:
         """The kernels play a round."""
         mine = [(node, kind) for when, node, kind in self.events if when == number]
         node = np.array([node for node, _ in mine], dtype=np.int64)
-        kind = np.array([kind for _, kind in mine], dtype=str)
+        kind = np.array([EVENT_NAMES.index(kind) for _, kind in mine], dtype=np.int64)
         events = Events.of(self.known, node, kind)
         lookups: Lookups | int = self.lookups
         if number % 2:

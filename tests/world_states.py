@@ -20,6 +20,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import pack_rows
 from scribe_spark.measures.multicasts import MulticastMeasures
+from scribe_spark.rounds.event_rows import EVENT_NAMES
 from scribe_spark.rounds.player import TRAFFIC
 from scribe_spark.rounds.system import SystemOnBuckets
 from scribe_spark.systems.baselines import LiveIpMulticast, LiveUnicast
@@ -29,13 +30,12 @@ from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.round import live_gossipsub
 from scribe_spark.systems.reference_tree.live import LiveTree
 from scribe_spark.systems.scribe.live import LiveScribe
-from scribe_spark.worlds import views
-from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
-from scribe_spark.worlds.played import lookup_table
+from scribe_spark.worlds import views, world_state
+from scribe_spark.worlds.drivers import lookup_table
+from scribe_spark.worlds.round_measures import LinkStress
 from scribe_spark.worlds.save import is_saved, lives_tables
-from scribe_spark.worlds.traffic import LinkStress
 from scribe_spark.worlds.views import Bucket, View
-from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
+from scribe_spark.worlds.world_state import LiveGroups, LiveSystems, Protocols, WorldState
 
 _NEVER = LinkStress(0, 0, 0)
 
@@ -132,16 +132,11 @@ class Played:
             for row in rows_of(bucket, {**mine, **self.state.tables(number, bucket)})
         ]
 
-    def step(self, number: int, keeps_messages: bool = False) -> PlayedRound:
+    def step(self, number: int, keeps_messages: bool = False) -> world_state.Played:
         """Play a round."""
         mine = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
-        names, kinds = ("node", "event", "group"), (int, str, int)
-        columns = list(zip(*mine, strict=True)) or [()] * 3
-        events = {
-            name: np.array(column, dtype=kind)
-            for name, kind, column in zip(names, kinds, columns, strict=True)
-        }
-        return self.state.play(number, events, keeps_messages)
+        columns = events_of(mine, "node", "event", "group")
+        return self.state.play(number, columns, keeps_messages)
 
     def play(self, saves: bool, rounds: int | None = None) -> list[Any]:
         """What each round leaves; in every third one the world is saved and read, if it `saves`."""
@@ -149,7 +144,7 @@ class Played:
         for number in range(self.world.case.rounds if rounds is None else rounds):
             done = self.step(number, number % 4 == 1)
             assert self.engine.has(f"{TRAFFIC} 0") == (number % 4 == 1)
-            lookups = lookup_table(done.result.lookups, self.known.node).to_pydict()
+            lookups = lookup_table(done.lookups, self.known.node).to_pydict()
             tables = {name: table.to_pydict() for name, table in done.tables.items()}
             left.append((done.measures, tables, lookups))
             if saves and number % 3 == 2:
@@ -181,6 +176,13 @@ class Played:
         of = self.known, self.world.pastry.kernel, self.world.groups.number
         found = view.batches(Bucket(tables, first, last, *of))
         return [tuple(row.values()) for table in found for row in table.to_pylist()]
+
+
+def events_of(rows: list[tuple], *names: str) -> dict[str, np.ndarray]:
+    """The events of a round as arrays, as a world takes them: the kinds of events by codes."""
+    columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+    columns["event"] = [EVENT_NAMES.index(kind) for kind in columns["event"]]
+    return {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
 
 
 def name_of(row: pa.RecordBatch) -> str:

@@ -56,7 +56,7 @@ from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.systems.registry import is_built_in, system_of_variant
-from scribe_spark.worlds.system_tables import deliveries, other_tables, tree_edges
+from scribe_spark.worlds.round_of_run import deliveries, other_tables, tree_edges
 
 #: Tables that are written together, by name, in one job; rows on the driver are Arrow tables.
 Tables = Generator[Mapping[str, Table | pa.Table], None, None]

@@ -42,14 +42,15 @@ from scribe_spark.measures.measure import PUBLICATION
 from scribe_spark.measures.multicasts import BASELINES, UNICAST
 from scribe_spark.report.page import Report
 from scribe_spark.report.world import render_world
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE, played_systems
 from scribe_spark.systems.scribe.measures import all_told
+from scribe_spark.worlds.drivers import EventFiles
 from scribe_spark.worlds.events import written_events
-from scribe_spark.worlds.played import EventFiles, Played
 from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.summary import publication_measures, system_of, with_zeros
 from scribe_spark.worlds.world import World
+from scribe_spark.worlds.world_state import Played
 
 #: Seconds between two saves; in between, rounds are played in one job.  It is longer if a save
 #: takes more than :data:`_QUICK` seconds.
@@ -162,7 +163,7 @@ class _WorldRun:
         with self.progress.phase("start"), self.work.timed("start"):
             for line in self.simulation.graph.notes:
                 self.progress.note(line)
-            events: Table | pa.Table | None = self.events
+            events = self.events
             if events is None:
                 events = written_events(self.simulation.nodes, self.config)
             tables = {
@@ -171,6 +172,7 @@ class _WorldRun:
                 "events": events,
             }
             records = self.work.write_tables(tables)
+            self.events = None  # they may be large
             self.simulation.saved["nodes"] = self.work.folder.read_table("nodes")
             self.work.save(self.work.manifest | {"world": {"tables": records, "saved": None}})
             where = self.buckets, self.engine.name, self._event_files()

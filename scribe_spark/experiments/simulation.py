@@ -51,8 +51,8 @@ from scribe_spark.worlds.groups import (
     group_keys,
     world_groups,
 )
+from scribe_spark.worlds.round_of_run import tree_edges
 from scribe_spark.worlds.save import check_start
-from scribe_spark.worlds.system_tables import tree_edges
 from scribe_spark.worlds.world import World
 
 #: The systems whose trees grow in a world -> the variant; Scribe's own trees are plain.

@@ -16,7 +16,7 @@ from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.multicast import EDGES, HOPS, PAYLOAD, Multicast, conformed, refuse
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.systems.scribe.variants import Variant
-from scribe_spark.worlds.system_tables import HANDED, IN_MICROSECONDS
+from scribe_spark.worlds.round_of_run import HANDED, IN_MICROSECONDS
 
 
 @dataclass(frozen=True)

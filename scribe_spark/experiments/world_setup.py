@@ -40,16 +40,14 @@ from scribe_spark.systems.scribe.groups import limits_by_number, read_capacities
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
-from scribe_spark.worlds.events import check_world, extent_of, world_events
+from scribe_spark.worlds.drivers import EventFiles
+from scribe_spark.worlds.events import check_world, extent_of, round_times, world_events
 from scribe_spark.worlds.groups import RIGHTS, group_keys, world_groups
-from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems
-from scribe_spark.worlds.played import EventFiles
+from scribe_spark.worlds.round_measures import LinkStress
 from scribe_spark.worlds.save import VERSION, check_start, refuse_other_buckets
-from scribe_spark.worlds.schedules import round_times
 from scribe_spark.worlds.setting import own_rounds, round_seconds, rounds_in_words
-from scribe_spark.worlds.traffic import LinkStress
 from scribe_spark.worlds.world import World
-from scribe_spark.worlds.world_state import Protocols
+from scribe_spark.worlds.world_state import LiveGroups, LiveSystems, Protocols
 
 
 def make_world(

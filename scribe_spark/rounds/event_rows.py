@@ -50,10 +50,6 @@ class Before(Protocol):
         """Return True for each node (a number) that is alive or was alive before."""
         ...
 
-    def state(self, node: int) -> str:
-        """Return words for an error message: whether a node is alive, and since when."""
-        ...
-
 
 @dataclass(frozen=True)
 class Extent:
@@ -72,12 +68,6 @@ class Extent:
         return nodes < self.initial
 
     was_alive = is_alive
-
-    def state(self, node: int) -> str:
-        """See `Before`."""
-        if node < self.initial:
-            return "is alive from the start"
-        return f"was never there (alive at the start are nodes 0 to {self.initial - 1})"
 
 
 @dataclass(frozen=True)
@@ -154,11 +144,6 @@ class Lifetimes:
         alive[has_row] = ALIVE_AFTER[self._rows.events[life[has_row]]]
         return alive, life
 
-    def last_event(self, node: int, at: int) -> tuple[int, int] | None:
-        """Return code and round of a node's last event up to round `at`; None if there is none."""
-        life = self.at(np.array([node]), at)[1][0]
-        return None if life < 0 else (int(self._rows.events[life]), int(self._rows.rounds[life]))
-
     def ends(self, nodes: np.ndarray, rounds: np.ndarray) -> np.ndarray:
         """Return the round in which each node that is alive after `rounds` dies: int64; else R."""
         after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
@@ -208,9 +193,6 @@ class Lifetimes:
 
 #: Returns whether the access lists let nodes join their groups: bool.
 MayJoin = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-#: An impossible event: the round, the node, and the fault in words.
-Fault = tuple[int, int, str]
 
 
 def first_bad_cell(
@@ -276,67 +258,63 @@ def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
 def _row(rows: EventRows, at: int, name: str | None = None) -> str:
     """Return words for the row `at` of an events table."""
     name = EVENT_NAMES[rows.events[at]] if name is None else name
+    return f"row {_place(rows, at, f', event={shown(name)}')}"
+
+
+def _place(rows: EventRows, at: int, event: str = "") -> str:
     group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
-    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={shown(name)}{group}"
+    return f"round={rows.rounds[at]}, node={rows.nodes[at]}{event}{group}"
 
 
-def _state(last: tuple[int, int] | None, before: Before, node: int, alive: bool) -> str:
-    """Say whether a node is alive, with a remedy, from the code and round of its `last` event."""
-    remedy = "leave or fail" if alive else "arrive or recover"
-    if last is None:
-        if not before.was_alive(np.array([node]))[0]:
-            remedy = "arrive"
-        return f"the node {before.state(node)}; let it {remedy} before"
-    since = f"since its {EVENT_NAMES[last[0]]} in round {last[1]}"
-    return f"the node is {'' if alive else 'not '}alive {since}; let it {remedy} before"
+def _not_so(rows: EventRows, at: int, state: str, remedy: str) -> str:
+    return f"{_row(rows, at)} is impossible: the node {state}; let it {remedy} before"
 
 
-def _move_later(at: int) -> str:
-    return f"only one is possible in a round: move the later one to round {at + 1}"
+def _two_events(rows: EventRows, at: int, *codes: int) -> str:
+    names = " and ".join(EVENT_NAMES[code] for code in sorted(codes))
+    return f"{_place(rows, at)} has two events, {names}; keep one, or move one to another round"
+
+
+def _same_as_before(*columns: np.ndarray) -> np.ndarray:
+    """Return True for each row that is equal to the row before it in all columns: bool."""
+    same = np.zeros(len(columns[0]), dtype=bool)
+    same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    return same
+
+
+def _first(bad: np.ndarray, *columns: np.ndarray) -> int | None:
+    """Return the first of the rows marked in `bad`, sorted by the columns; None without any."""
+    rows = np.flatnonzero(bad)
+    return int(rows[np.lexsort([one[rows] for one in columns[::-1]])[0]]) if len(rows) else None
 
 
 # --- node events
 
 
-def first_impossible(rows: EventRows, before: Before) -> Fault | None:
-    """Return the first impossible node event (round, node, fault), or None if all are possible.
+def first_impossible(rows: EventRows, before: Before) -> str | None:
+    """Describe the first impossible node event, by round and node; None if all are possible.
 
-    Events are in the order of rounds, then of nodes.  A live node can leave or fail.  A dead node
-    can arrive and, if it was alive before, recover: it keeps its nodeId and its last leaf set even
-    after an announced departure.  A node has at most one event in a round.  `rows` are all events
-    of the nodes; group events are ignored.
+    A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
+    keeps its nodeId and its last leaf set even after an announced departure.  A node has at most
+    one event in a round.  `rows` are all events of the nodes; group events are ignored.
     """
     rows = rows.take(rows.of_node)
-    if not len(rows):
-        return None
     rows = rows.take(np.argsort(rows.nodes * np.int64(before.rounds) + rows.rounds, kind="stable"))
     rounds, nodes, events = rows.rounds, rows.nodes, rows.events
-    has_previous = np.concatenate([[False], nodes[1:] == nodes[:-1]])
+    has_previous = _same_as_before(nodes)
     previous = np.arange(len(rows)) - has_previous
     alive = np.where(has_previous, ALIVE_AFTER[events[previous]], before.is_alive(nodes))
     known = has_previous | before.was_alive(nodes)
-    twice = has_previous & (rounds == rounds[previous])
-    bad = np.flatnonzero(twice | (ALIVE_AFTER[events] == alive) | ((events == RECOVER) & ~known))
-    if not len(bad):
+    twice = _same_as_before(nodes, rounds)
+    wrong = twice | (ALIVE_AFTER[events] == alive) | ((events == RECOVER) & ~known)
+    at = _first(wrong, rounds, nodes, ~twice)
+    if at is None:
         return None
-    at = int(bad[np.lexsort((~twice[bad], nodes[bad], rounds[bad]))[0]])
     if twice[at]:
-        what = _two_events(rows, at - 1, at)
-    else:
-        last = (int(events[at - 1]), int(rounds[at - 1])) if has_previous[at] else None
-        reason = _state(last, before, int(nodes[at]), bool(alive[at]))
-        what = f"{_row(rows, at)} is impossible: {reason}"
-    return int(rounds[at]), int(nodes[at]), what
-
-
-def _two_events(rows: EventRows, one: int, other: int) -> str:
-    codes = sorted(rows.events[[one, other]])
-    first, second = (EVENT_NAMES[code] for code in codes)
-    remedy = "keep one"
-    if ALIVE_AFTER[codes[0]] != ALIVE_AFTER[codes[1]]:
-        remedy = _move_later(rows.rounds[one])
-    both = f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {first} and {second}"
-    return f"{both}; {remedy}"
+        return _two_events(rows, at, events[at - 1], events[at])
+    if alive[at]:
+        return _not_so(rows, at, "is alive", "leave or fail")
+    return _not_so(rows, at, "is not alive", "arrive or recover" if known[at] else "arrive")
 
 
 # --- group events
@@ -348,8 +326,8 @@ def first_impossible_in_groups(
     may_join: MayJoin,
     starts: EventRows | None = None,
     members: np.ndarray | None = None,
-) -> Fault | None:
-    """Return the first impossible group event (by round, node, group), or None.
+) -> str | None:
+    """Describe the first impossible group event, by round, node and group; None if there is none.
 
     An event is possible if its node is alive after the node events of the round; the node has each
     kind of event at most once per round and group; and it does not join and quit in the same round.
@@ -363,84 +341,35 @@ def first_impossible_in_groups(
     """
     lifetimes = Lifetimes(rows, before)
     rows = rows.take(~rows.of_node)
-    is_start = np.zeros(len(rows), dtype=bool)
     if starts is not None:
-        starts = starts.take(lifetimes.at(starts.nodes, 0)[0])
-        is_start = np.r_[is_start, np.ones(len(starts), dtype=bool)]
-        rows = EventRows.join(rows, starts)
-    if not len(rows):
-        return None
-    # of equal rows, an event of the start comes before one of the table
-    order = np.lexsort((~is_start, rows.events, rows.rounds, rows.nodes, rows.groups))
-    rows, is_start = rows.take(order), is_start[order]
+        rows = EventRows.join(rows, starts.take(lifetimes.at(starts.nodes, 0)[0]))
+    order = np.lexsort((rows.events, rows.rounds, rows.nodes, rows.groups))
+    rows = rows.take(order)
     alive, life = lifetimes.at(rows.nodes, rows.rounds)
-    is_twice = _same_as_before(rows.groups, rows.nodes, rows.rounds, rows.events)
-    members = np.zeros(len(rows), dtype=bool) if members is None else members[order]
+    twice = _same_as_before(rows.groups, rows.nodes, rows.rounds, rows.events)
     # joins and quits follow the last one of the node in its life
     places = np.flatnonzero((rows.events == JOIN) | (rows.events == QUIT))
     few = rows.take(places)
     has_previous = _same_as_before(few.groups, few.nodes, life[places])
-    last = np.arange(len(few)) - has_previous
-    joined = np.where(has_previous, few.events[last] == JOIN, members[places])
+    is_member = np.zeros(len(few), dtype=bool) if members is None else members[order][places]
+    joined = np.where(has_previous, np.roll(few.events, 1) == JOIN, is_member)
     permitted = may_join(few.groups, few.nodes)
-    both, wrong = np.zeros((2, len(rows)), dtype=bool)
+    both, wrong, refused = np.zeros((3, len(rows)), dtype=bool)
     both[places] = _same_as_before(few.groups, few.nodes, few.rounds)
     wrong[places] = np.where(few.events == QUIT, ~(joined & permitted), joined)
-    bad = np.flatnonzero(~alive | is_twice | both | wrong)
-    if not len(bad):
+    refused[places] = ~permitted
+    at = _first(~alive | twice | both | wrong, rows.rounds, rows.nodes, rows.groups)
+    if at is None:
         return None
-    first = np.lexsort((rows.groups[bad], rows.nodes[bad], rows.rounds[bad]))[0]
-    at = int(bad[first])
-    number, node = int(rows.rounds[at]), int(rows.nodes[at])
     if not alive[at]:
-        reason = _state(lifetimes.last_event(node, number), before, node, alive=False)
-        what = f"{_row(rows, at)} is impossible: {reason}"
-    elif is_twice[at]:
-        what = _twice(rows, at, bool(is_start[at - 1]))
-    elif both[at]:
-        what = f"{_place(rows, at)} has two events, join and quit; {_move_later(rows.rounds[at])}"
-    else:
-        one = int(np.searchsorted(places, at))
-        previous = int(places[one - 1]) if has_previous[one] else None
-        reason = _membership(rows, at, previous, bool(permitted[one]), is_start)
-        what = f"{_row(rows, at)} is impossible: {reason}"
-    return number, node, what
-
-
-def _same_as_before(*columns: np.ndarray) -> np.ndarray:
-    """Return True for each row that is equal to the row before it in all columns: bool."""
-    same = np.zeros(len(columns[0]), dtype=bool)
-    same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
-    return same
-
-
-def _membership(
-    rows: EventRows, at: int, previous: int | None, may_join: bool, is_start: np.ndarray
-) -> str:
-    """Say why the join or quit in the row `at` is impossible after the one in row `previous`."""
+        return _not_so(rows, at, "is not alive", "arrive or recover")
+    if twice[at]:
+        name = EVENT_NAMES[rows.events[at]]
+        return f"{_place(rows, at)} has the event {name} twice, perhaps at the start; keep one"
+    if both[at]:
+        return _two_events(rows, at, JOIN, QUIT)
+    if refused[at]:
+        return f"{_row(rows, at)} is impossible: the access list does not let the node join"
     if rows.events[at] == QUIT:
-        if not may_join:
-            return "the access list does not let the node join"
-        since = "" if previous is None else f" since its quit in round {rows.rounds[previous]}"
-        return f"the node is no member{since}; let it join before"
-    when, since = "at the start", " from the start"
-    if previous is None:
-        since = ""
-    elif not is_start[previous]:
-        when = f"in round {rows.rounds[previous]}"
-        since = f" since its join {when}"
-    if not may_join:
-        return f"the access list does not let the node join, which it tried {when}"
-    return f"the node is a member{since}; let it quit before"
-
-
-def _place(rows: EventRows, at: int) -> str:
-    return f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"
-
-
-def _twice(rows: EventRows, at: int, at_the_start: bool) -> str:
-    if at_the_start:
-        done = "joins it" if rows.events[at] == JOIN else "creates it"
-        return f"{_row(rows, at)} is superfluous: the node {done} at the start"
-    name = EVENT_NAMES[rows.events[at]]
-    return f"{_place(rows, at)} has the event {name} twice; keep one"
+        return _not_so(rows, at, "is no member", "join")
+    return _not_so(rows, at, "is a member", "quit")

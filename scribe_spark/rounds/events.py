@@ -121,9 +121,10 @@ class Events:
 
     @classmethod
     def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
-        """Return the events of nodes given by number; `event` has their kinds (names here)."""
+        """Return the events of nodes given by number; `event` has their codes."""
         position = known.positions(node)
-        return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
+        kinds = {kind.name: EVENT_NAMES.index(kind.name) for kind in fields(cls)}
+        return cls(**{name: np.sort(position[event == code]) for name, code in kinds.items()})
 
     def rows(self, known: Ring, number: int) -> EventRows:
         """Return these events as rows of a table for round `number`, with the numbers of nodes."""
@@ -156,19 +157,12 @@ class BeforeRound:
     def was_alive(self, nodes: np.ndarray) -> np.ndarray:
         return self.is_alive(nodes) | (self.lives.died[self.known.positions(nodes)] >= 0)
 
-    def state(self, node: int) -> str:
-        one = np.array([node])
-        if self.is_alive(one)[0]:
-            return "is alive"
-        died = int(self.lives.died[self.known.positions(one)[0]])
-        return f"is not alive since round {died}" if died >= 0 else "was never there"
-
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
     """Raise `ImpossibleRound` for an impossible event of round `number`, or if no node is left."""
     fault = first_impossible(events.rows(known, number), BeforeRound(lives, known, number))
     if fault is not None:
-        raise ImpossibleRound(number, fault[-1])
+        raise ImpossibleRound(number, fault)
     gone = len(events.fail) + len(events.leave)
     if np.count_nonzero(lives.alive) + len(events.entering) == gone:
         raise ImpossibleRound(number, "no node is left; keep at least one")

@@ -20,7 +20,13 @@ from scribe_spark.core.units import MOST_BYTES, canonical
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.program import AT, in_bucket
-from scribe_spark.rounds.event_rows import EVENT_NAMES, EventRows, first_impossible_in_groups
+from scribe_spark.rounds.event_rows import (
+    EVENT_NAMES,
+    NODE_EVENTS,
+    PUBLISH,
+    EventRows,
+    first_impossible_in_groups,
+)
 from scribe_spark.rounds.events import BeforeRound, Events, ImpossibleRound
 from scribe_spark.rounds.player import RoundPlayer
 
@@ -193,19 +199,19 @@ class GroupEvents:
     ) -> GroupEvents:
         """Return the group events among events, given by numbers of nodes and groups.
 
-        `event` has their names; `at_us` and `size` are those of a schedule, a negative time is 0.
+        `event` has their codes; `at_us` and `size` are those of a schedule, a negative time is 0.
         """
-        some = np.isin(event, _KINDS)
+        some = event >= NODE_EVENTS
         event, number = event[some], node[some]
         position, index = known.positions(number), arrays.index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
         pairs = {}
-        for kind in _KINDS:
-            row = order[event[order] == kind]
+        for code, kind in enumerate(_KINDS, NODE_EVENTS):
+            row = order[event[order] == code]
             pairs[kind] = index[row], position[row]
         if at_us is None or size is None:
             return cls.of_pairs(pairs)
-        row = np.flatnonzero(event == "publish")
+        row = np.flatnonzero(event == PUBLISH)
         times = np.maximum(at_us[some][row], 0)
         schedule = Publishing.numbered(
             index[row], position[row], times, size[some][row], number[row]
@@ -240,12 +246,11 @@ class GroupEvents:
 
 
 #: The kinds of events.
-_KINDS = ("create", "join", "quit", "publish")
+_KINDS = EVENT_NAMES[NODE_EVENTS:]
 
 
-#: Messages with joins and quits (``group``) to their nodes, besides the events: many of them are
-#: not collected on the driver.
-JOINING, QUITTING = "joins of the round", "quits of the round"
+#: Messages with the joins of a run (``group``) to their nodes, besides the events.
+JOINING = "joins of the round"
 
 #: The events that members may do or not: a member cannot join, another node cannot quit.
 _OF_MEMBERS = ("join", "quit")
@@ -294,19 +299,15 @@ def check_group_events(
         members=np.concatenate(is_member),
     )
     assert fault is not None
-    raise ImpossibleRound(number, fault[-1])
+    raise ImpossibleRound(number, fault)
 
 
 def change_memberships(
-    player: RoundPlayer,
-    groups: Groups,
-    events: Events,
-    of_groups: GroupEvents,
-    by_messages: bool = False,
+    player: RoundPlayer, groups: Groups, events: Events, of_groups: GroupEvents
 ) -> list[Program]:
     """Return the program that changes :data:`MEMBERS` in a round, in a list, if it changes."""
     gone = np.sort(np.r_[events.fail, events.leave])
-    if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone) + by_messages:
+    if not len(of_groups.join[0]) + len(of_groups.quit[0]) + len(gone):
         return []
     return [ChangeMembers(player.environment.bounds, groups, of_groups, gone)]
 
@@ -359,17 +360,11 @@ class ChangeMembers(_OfMembers):
         """Write the table :data:`MEMBERS`; send nothing."""
         keys = self.members(tables)
         keys = keys[arrays.find_sorted(self.gone, keys % self.groups.size) < 0]
-        quits = self._changed(bucket, self.events.quit, inbox, QUITTING)
-        keys = keys[arrays.find_sorted(quits, keys) < 0]
-        joins = self._changed(bucket, self.events.join, inbox, JOINING)
+        keys = keys[arrays.find_sorted(self.keys(bucket, self.events.quit), keys) < 0]
+        joins = self.keys(bucket, self.events.join)
         joins = joins[self.groups.allows("join", *np.divmod(joins, self.groups.size))]
         tables[MEMBERS] = {"key": arrays.distinct(np.r_[keys, joins])}
         return {}
-
-    def _changed(self, bucket: int, pairs: Pairs, inbox: Inbox, kind: str) -> np.ndarray:
-        """Return the keys of a bucket's nodes in `pairs` and in messages, ascending."""
-        keys = self.keys(bucket, pairs)
-        return np.sort(np.r_[keys, keys_sent(inbox, kind, self.groups.size)])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.on_spark import OnSpark, SharedInFiles
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player
-from scribe_spark.engine.program import append
+from scribe_spark.engine.program import Prefixed, append, prefixed
 from scribe_spark.rounds.events import KnowsLives, Lives, is_node
 from scribe_spark.underlay.protocol import Kernel
 
@@ -294,7 +294,53 @@ class Environment:
         return self.lives
 
 
-class RoundPlayer:
+class BucketPlayer:
+    """A player of programs on buckets that also have tables of other protocols.
+
+    The names of a program's tables begin with `prefix`; it also reads the tables `reads` of other
+    protocols, and writes those in `shares`.  The methods are those of `engine.player.Player`.
+    """
+
+    def __init__(
+        self,
+        engine: Player,
+        prefix: str = "",
+        reads: tuple[str, ...] = (),
+        shares: tuple[str, ...] = (),
+    ) -> None:
+        self.engine, self._prefix, self._reads, self._shares = engine, prefix, reads, shares
+
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        return self.engine.play(self._own(program), first)
+
+    def _own(self, program: Program) -> Program:
+        if not self._prefix:
+            return program
+        return Prefixed(program, self._prefix, self._reads, self._shares)
+
+    def _full(self, name: str) -> str:
+        return prefixed(name, self._prefix, self._reads + self._shares)
+
+    def has(self, name: str) -> bool:
+        return self.engine.has(self._full(name))
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        return self._named(self.engine.take(*(self._prefix + name for name in names)))
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        return self._named(self.engine.gather(*(self._prefix + name for name in names)))
+
+    def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
+        return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
+
+    def forget(self, match: Callable[[str], bool]) -> None:
+        prefix = self._prefix
+        self.engine.forget(
+            lambda name: name.startswith(prefix) and match(name.removeprefix(prefix))
+        )
+
+
+class RoundPlayer(BucketPlayer):
     """The player of an orchestrator's programs in a round, with the lives of all nodes.
 
     The orchestrator sees of the nodes' tables only what it takes or gathers.  It changes the lives
@@ -304,7 +350,8 @@ class RoundPlayer:
     def __init__(
         self, engine: Player, environment: Environment, lives: Lives | None = None
     ) -> None:
-        self.engine, self._environment, self._lives = engine, environment, lives
+        super().__init__(engine)
+        self._environment, self._lives = environment, lives
         self._shared: list[SharedInFiles] = []
         self._changes = -1
 
@@ -342,26 +389,6 @@ class RoundPlayer:
         observer = self._environment.observer
         observer = replace(observer, recorded=observer.kinds if traffic else ())
         self._environment = replace(self._environment, observer=observer)
-
-    def play(self, program: Program) -> int:
-        """See `engine.player.Player`."""
-        return self.engine.play(program)
-
-    def has(self, name: str) -> bool:
-        """See `engine.player.Player`."""
-        return self.engine.has(name)
-
-    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `engine.player.Player`."""
-        return self.engine.take(*names)
-
-    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `engine.player.Player`."""
-        return self.engine.gather(*names)
-
-    def forget(self, match: Callable[[str], bool]) -> None:
-        """See `engine.player.Player`."""
-        self.engine.forget(match)
 
     def release(self) -> None:
         """See `engine.player.Player`."""

@@ -27,11 +27,11 @@ from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
-from scribe_spark.engine.program import Prefixed, Program, SilentProgram, Tables, prefixed
+from scribe_spark.engine.program import SilentProgram, Tables
 from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
 from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
-from scribe_spark.rounds.player import MESSAGES, TRAFFIC, Environment, Tally
+from scribe_spark.rounds.player import MESSAGES, TRAFFIC, BucketPlayer, Environment, Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
 
@@ -42,6 +42,9 @@ from scribe_spark.underlay.protocol import Kernel
 #: perhaps ``kind``: the indices of kinds of messages, of payload and control, in this order.  The
 #: time ``sent_us`` counts from the publication; NONE: unknown.
 DELIVERED, CARRIED = "multicast deliveries", "multicast copies"
+
+#: The separator between the name of a system and the name of one of its tables.
+OF_SYSTEM = "/"
 
 #: One or several numbers of rounds.
 RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
@@ -207,25 +210,25 @@ class LivingRound:
         losses = Losses.of(facts, self.kernel)
         if losses is None:
             return None
-        publish = self.publish if some is None else self.publish.take(some)
-        key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
-        return losses.of_publications(key, publish.node, more)
+        publish, name = self._named(some)
+        return losses.of_publications(publication_keys(self.seed, *name), publish.node, more)
 
     def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
         """Return the jitter of copies of publications (see :meth:`lost_copies`), or None."""
         jitter = Jitter.of(facts, self.kernel)
         if jitter is None:
             return None
-        publish = self.publish if some is None else self.publish.take(some)
-        key = jitter_keys(self.seed, self.group[publish.group], self._names(publish))
-        return jitter.of_publications(key)
+        return jitter.of_publications(jitter_keys(self.seed, *self._named(some)[1]))
 
-    def _names(self, publish: Publishing) -> np.ndarray:
-        """Return a number for each publication, unique among those of its group: rule N1."""
-        if not self.in_run:
+    def _named(self, some: np.ndarray | None) -> tuple[Publishing, tuple[np.ndarray, np.ndarray]]:
+        """Return some publications, their groups, and numbers that are unique in these: N1."""
+        publish = self.publish if some is None else self.publish.take(some)
+        if self.in_run:
+            numbers = arrays.rank_in_group(publish.group)
+        else:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
-            return publication_ids(self.world_round, number, publish.turn, nodes)
-        return arrays.rank_in_group(publish.group)
+            numbers = publication_ids(self.world_round, number, publish.turn, nodes)
+        return publish, (self.group[publish.group], numbers)
 
     @property
     def parts(self) -> Parts:
@@ -491,12 +494,8 @@ def play_rounds_of_run(
 # --- systems whose rounds are programs on buckets
 
 
-class SystemPlayer:
-    """Plays a system's programs on buckets that also have tables of other protocols.
-
-    The names of the system's tables begin with `prefix`; it also reads the tables `reads` of other
-    protocols, and writes those in `shares`.  The methods are those of `engine.Player`.
-    """
+class SystemPlayer(BucketPlayer):
+    """Plays a system's programs on buckets that also have tables of other protocols."""
 
     def __init__(
         self,
@@ -507,52 +506,25 @@ class SystemPlayer:
         reads: tuple[str, ...] = (),
         shares: tuple[str, ...] = (),
     ) -> None:
+        super().__init__(engine, prefix, reads, shares)
         self.facts, self.bounds = facts, bounds
-        self._engine, self._prefix, self._reads, self._shares = engine, prefix, reads, shares
         self._shared: dict[str, Shared] = {}
-
-    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        return self._engine.play(self._own(program), first)
-
-    def _own(self, program: Program) -> Program:
-        return Prefixed(program, self._prefix, self._reads, self._shares)
-
-    def _full(self, name: str) -> str:
-        return prefixed(name, self._prefix, self._reads + self._shares)
 
     def keep(self, orchestrate: Callable[[SystemPlayer], None], called: str) -> None:
         of = self.facts, self.bounds, self._prefix, self._reads, self._shares
         called = self._prefix + called
-        self._engine.keep(lambda engine: orchestrate(SystemPlayer(engine, *of)), called)
-
-    def has(self, name: str) -> bool:
-        return self._engine.has(self._full(name))
-
-    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        return self._named(self._engine.take(*(self._prefix + name for name in names)))
-
-    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        return self._named(self._engine.gather(*(self._prefix + name for name in names)))
-
-    def forget(self, match: Callable[[str], bool]) -> None:
-        prefix = self._prefix
-        self._engine.forget(
-            lambda name: name.startswith(prefix) and match(name.removeprefix(prefix))
-        )
+        self.engine.keep(lambda engine: orchestrate(SystemPlayer(engine, *of)), called)
 
     def share(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> Shared:
         """Make arrays of `make()` readable for all buckets, once in a round of the world."""
         if name not in self._shared:
-            self._shared[name] = self._engine.share(**make())
+            self._shared[name] = self.engine.share(**make())
         return self._shared[name]
 
     def free_shared(self) -> None:
         """Free all arrays that were shared by this player."""
         while self._shared:
-            self._engine.free(self._shared.popitem()[1])
-
-    def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
-        return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
+            self.engine.free(self._shared.popitem()[1])
 
 
 @dataclass(frozen=True)
@@ -592,9 +564,6 @@ class SystemOnBuckets:
         within the round of the nodes (`pastry.round`), because its messages travel by Pastry and
         find dead entries, which nodes then repair.  Its messages are counted with those of the
         nodes, by `LivingRound.tally`.
-    takes_messages : type or None
-        The type of the program to which a world may send many joins and quits as messages
-        (`group_events.JOINING`, `QUITTING`); None: the system needs them in `LivingRound`.
     beside : tuple of str
         The baselines whose packets are counted for the same publications.
     member_table : str
@@ -623,7 +592,6 @@ class SystemOnBuckets:
     kept: ClassVar[tuple[str, ...]]
     reads: ClassVar[tuple[str, ...]] = ()
     shares: ClassVar[tuple[str, ...]] = ()
-    takes_messages: ClassVar[type | None] = None
     beside: ClassVar[tuple[str, ...]] = ()
     member_table: ClassVar[str] = ""
     merged: ClassVar[bool] = False

@@ -7,40 +7,40 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DecimalType
 
-from scribe_spark.core.arrays import index_sorted
-from scribe_spark.engine import Columns, in_task, on_spark
+from scribe_spark import schemas
+from scribe_spark.core.arrays import NO_GROUP, NONE, whole_numbers
+from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.engine import in_task, on_spark
 from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.facts import Facts
-from scribe_spark.pastry.round import Lookups, try_routes
-from scribe_spark.rounds.group_events import JOINING, QUITTING
+from scribe_spark.engine.facts import Facts, Keys
+from scribe_spark.engine.packing import take
+from scribe_spark.pastry.round import LookupResults, Lookups, no_lookups, try_routes
+from scribe_spark.rounds.event_rows import event_codes
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.runtime.task_reports import ReportAddress, Reporter, receive_reports
+from scribe_spark.runtime.task_reports import Reporter, receive_reports
 from scribe_spark.systems.scribe import upcalls
-from scribe_spark.worlds.played import (
-    EventFiles,
-    EventsByRound,
-    Played,
-    RoundLeft,
-    are_rounds,
-    event_rows,
-    lookup_table,
-    lookups_of,
-)
 from scribe_spark.worlds.save import Start
-from scribe_spark.worlds.world_state import Protocols, WorldState
+from scribe_spark.worlds.world_state import EventsOf, Played, Protocols, WorldState
 
 #: Makes the application of anycasts for a number of nodes.
 MakeApplication = Callable[[int], upcalls.ScribeApplication]
+
+#: ``tell(number, results)`` is called for each round that has been played.
+Tell = Callable[[int, Played], None]
 
 #: The time limit in seconds of a job of rounds whose tasks cannot report rounds to the driver.
 _UNHEARD = 1.0
@@ -48,12 +48,89 @@ _UNHEARD = 1.0
 #: The table of the first bucket that holds the results of a job, pickled.
 _RESULTS = "results of rounds"
 
-#: If a round has more joins and quits than this, the driver sends them to the buckets of their
-#: nodes and does not collect them.
-MANY = 2**16
 
-#: The kinds of events of which a round may have many -> the messages to their nodes.
-_MEMBERSHIPS = {"join": JOINING, "quit": QUITTING}
+# --- events
+
+
+_ROUND = DecimalType(20, 0)
+
+
+def are_rounds(first: int, last: int) -> Column:
+    """Return a Column of Spark that is True for rows of the rounds `first` to `last`."""
+    # DECIMALs, because Spark would write integers into generated code, anew for each job
+    return F.col("round").cast(_ROUND).between(F.lit(Decimal(first)), F.lit(Decimal(last)))
+
+
+def event_rows(events: DataFrame) -> DataFrame:
+    """Return events as `schemas.WORLD_EVENTS`; the given ones may lack the column `group`."""
+    if "group" not in events.columns:
+        events = events.withColumn("group", F.lit(None))
+    schema = schemas.events_of(schemas.WORLD_EVENTS, events.columns)
+    return events.select(*(F.col(one.name).cast(one.dataType).alias(one.name) for one in schema))
+
+
+@dataclass(frozen=True)
+class EventFiles:
+    """The events of a world (`schemas.WORLD_EVENTS`) in Parquet files that all tasks can read."""
+
+    files: tuple[str, ...]
+
+    def read(self, rounds: range) -> pa.Table:
+        """Return the events of some rounds, as `schemas.WORLD_EVENTS`."""
+        wanted = [("round", ">=", rounds[0]), ("round", "<=", rounds[-1])]
+        return pq.read_table(list(self.files), filters=wanted, partitioning=None, use_threads=False)
+
+
+def events_by_round(given: pa.Table) -> EventsOf:
+    """Return a function of a round that returns its events, and forgets them.
+
+    `given` is a table `schemas.WORLD_EVENTS`.  The result has ``node, event, group``: events by
+    their codes, and `NO_GROUP` where there is no group.  In a world with a schedule there are also
+    ``time`` in microseconds and ``size`` in bytes, NONE where there are none.
+    """
+    rounds = given.column("round").to_numpy()
+    event = given.column("event").combine_chunks().dictionary_encode()
+    codes = event_codes(np.array(event.dictionary.to_pylist(), dtype=object))
+    columns = {
+        "node": given.column("node").to_numpy(),
+        "event": codes[event.indices.to_numpy()],
+        "group": given.column("group").fill_null(NO_GROUP).to_numpy(),
+    }
+    for name, times in (("time", MICROSECONDS), ("size", 1)):
+        if name in given.column_names:
+            columns[name] = _amounts(given.column(name), times)
+    none = {name: whole_numbers() for name in columns}
+    order = np.argsort(rounds, kind="stable")
+    found, starts = np.unique(rounds[order], return_index=True)
+    of = {
+        number: take(columns, rows)
+        for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=False)
+    }
+    return lambda number: of.pop(number, none)
+
+
+def _amounts(cells: pa.ChunkedArray, times: int) -> np.ndarray:
+    """Return cells multiplied by `times`: int64; NONE for NULL, NONE - 1 for a negative cell."""
+    values = np.nan_to_num(cells.cast(pa.float64()).fill_null(0).to_numpy(), nan=-1)
+    found = np.rint(np.clip(values * times, 0, 2**62)).astype(np.int64)
+    found[values < 0] = NONE - 1
+    found[cells.is_null().to_numpy()] = NONE
+    return found
+
+
+def lookup_table(found: LookupResults, number: np.ndarray) -> pa.Table:
+    """Return results of lookups as `schemas.LOOKUPS`, with the numbers (K,) of nodes."""
+    columns = {
+        "source": number[found.source],
+        "key_hi": found.keys.hi.view(np.int64),
+        "key_lo": found.keys.lo.view(np.int64),
+        "at": number[found.at],
+        **{name: getattr(found, name) for name in ("delivered", "right", "hops", "lost")},
+    }
+    return pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))
+
+
+# --- a job for many rounds
 
 
 class _Driver:
@@ -63,7 +140,8 @@ class _Driver:
 
     def route(self, messages: pa.Table) -> DataFrame:
         """Route messages ``node, key_hi, key_lo`` through the current tables: `schemas.LOOKUPS`."""
-        node, keys = lookups_of(messages)
+        node, hi, lo = (messages.column(name).to_numpy() for name in messages.column_names)
+        keys = Keys(hi.view(np.uint64), lo.view(np.uint64))
         lookups = Lookups(self._facts.positions(node), keys)
 
         def route(state: WorldState) -> pa.Table:
@@ -105,68 +183,58 @@ class InTasks(_Driver):
         """The tables of the buckets, in which nodes' tables are filled."""
         if (fill := self._fill) is not None:
             self._tables.play_in_tasks(fill, "overlay")
-            self._fill = None
             self._release_start()
         return self._tables
 
     def play(
         self,
         rounds: range,
-        events: DataFrame | EventFiles,
-        add: Callable[[DataFrame], DataFrame],
-        seconds: float,
-        tell: Callable[[int, Played], None] | None = None,
-        *,
-        messages: bool = False,
-    ) -> list[RoundLeft]:
-        """Play rounds with checked `events` until a job is `seconds` old; return the results of
-        each.
-
-        ``add(events)`` adds unchecked events; ``tell(number, results)`` is called for each round,
-        while the job runs if tasks can report to the driver.  With `messages`, those of the last
-        round are kept.
-        """
-        given = events if isinstance(events, EventFiles) else add(events)
-        if tell is None:
-            return self._play(rounds, given, seconds, None, messages)
-        teller = _Teller(tell, rounds)
-        with receive_reports(self._spark, teller.take) as address:
-            limit = min(seconds, _UNHEARD) if address is None else seconds
-            done = self._play(rounds, given, limit, address, messages)
-        for number, left in zip(rounds, done, strict=False):
-            teller.tell(number, left.played)
-        return done
-
-    def _play(
-        self,
-        rounds: range,
         given: DataFrame | EventFiles,
         seconds: float,
-        report_to: ReportAddress | None,
-        messages: bool,
-    ) -> list[RoundLeft]:
-        of_engine, files = self._state, given if isinstance(given, EventFiles) else None
-        fill = self._fill
+        tell: Tell,
+        *,
+        messages: bool = False,
+    ) -> list[Played]:
+        """Play rounds with `given` events until a job is `seconds` old; return their results.
 
-        def play(player: in_task.InTask, events: pa.Table | None = None) -> None:
-            if fill is not None:
-                fill(player)
-            reporter, limit = Reporter(report_to), seconds
-            if report_to is not None and not reporter.is_heard:
-                limit = min(seconds, _UNHEARD)
-            if events is None:
-                assert files is not None
-                events = files.read(rounds)
-            by_round = EventsByRound(events)
-            del events  # the table would stay in memory during all rounds
-            _play_rounds(of_engine, player, by_round, rounds, limit, reporter, messages)
-            reporter.close()
+        ``tell(number, results)`` is called while the job runs if tasks can report to the driver.
+        With `messages`, those of the last round are kept.
+        """
+        of_engine, fill = self._state, self._fill
+        files = given if isinstance(given, EventFiles) else None
+        told = rounds[0]
 
-        beside = None if isinstance(given, EventFiles) else event_rows(given)
-        self._tables.play_in_tasks(play, f"world rounds from {rounds[0]}", beside=beside)
-        self._fill = None
+        def tell_once(number: int, played: Played) -> None:
+            nonlocal told
+            if number == told:  # a repeated task may report a round again
+                told += 1
+                tell(number, played)
+
+        def told_by_task(report: Any) -> None:
+            number, seconds, measures = report
+            tell_once(number, Played(measures, seconds=seconds))
+
+        with receive_reports(self._spark, told_by_task) as address:
+
+            def play(player: in_task.InTask, events: pa.Table | None = None) -> None:
+                if fill is not None:
+                    fill(player)
+                reporter = Reporter(address)
+                limit = seconds if reporter.is_heard else min(seconds, _UNHEARD)
+                if files is not None:
+                    events = files.read(rounds)
+                by_round = events_by_round(events)
+                del events  # the table would stay in memory during all rounds
+                _play_rounds(of_engine, player, by_round, rounds, limit, reporter, messages)
+                reporter.close()
+
+            beside = None if isinstance(given, EventFiles) else given
+            self._tables.play_in_tasks(play, f"world rounds from {rounds[0]}", beside=beside)
         self._release_start()
-        return _take_results(self._tables)
+        done = _take_results(self._tables)
+        for number, played in zip(rounds, done, strict=False):
+            tell_once(number, played)
+        return done
 
     def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
         """Play an orchestrator on a copy of the tables, and return the table that it returns."""
@@ -175,8 +243,7 @@ class InTasks(_Driver):
         def play(player: in_task.InTask) -> None:
             found = ask(of_engine(player))
             player.release()  # the tables are unchanged and need not be returned
-            if not player.first:
-                _put_results(player, found)
+            _put_results(player, found)
 
         tables = self._filled.fork()
         try:
@@ -192,58 +259,42 @@ class InTasks(_Driver):
         self._release_start()
 
     def _release_start(self) -> None:
+        self._fill = None
         if self._start is not None:
             release(self._start)
             self._start = None
 
 
-class _Teller:
-    """The reporter of a job: it reports each round once, even if a repeated task does so twice."""
-
-    def __init__(self, tell: Callable[[int, Played], None], rounds: range) -> None:
-        self._tell, self._next = tell, rounds[0]
-
-    def take(self, report: dict[str, Any]) -> None:
-        self.tell(report["round"], Played(report["measures"], report["seconds"]))
-
-    def tell(self, number: int, played: Played) -> None:
-        """Report the results of a round, unless they have been reported."""
-        if number == self._next:
-            self._next += 1
-            self._tell(number, played)
-
-
 def _play_rounds(
     of_engine: Callable[[in_task.InTask], WorldState],
     player: in_task.InTask,
-    events: EventsByRound,
+    events: EventsOf,
     rounds: range,
     seconds: float,
     reporter: Reporter,
     messages: bool,
 ) -> None:
     """Play `rounds` on the tables of a task, until `seconds` are over; store results there, too."""
-    started, left = time.monotonic(), list[RoundLeft]()
+    started, left = time.monotonic(), list[Played]()
     state = of_engine(player)
-    for number, done, played in state.play_rounds(rounds, events, started, messages):
-        last, last_number = done, number
+    for number, played in state.play_rounds(rounds, events, started, messages):
+        last = number
+        # the driver needs lookups and multicasts of the last round only
+        left[-1:] = [replace(one, lookups=no_lookups(), multicasts={}) for one in left[-1:]]
+        left.append(played)
         if not player.first:
-            report = {"round": number, "seconds": played.seconds, "measures": played.measures}
-            reporter.report(report)
-            left.append(RoundLeft(played, done.tables))
+            reporter.report((number, played.seconds, played.measures))
         if not player.agree(time.monotonic() - started < seconds):
             break
-    player.tables[0].update(state.tables(last_number + 1, player.first))
-    if not player.first:
-        left[-1].lookups = lookup_table(last.result.lookups, state.ring.node)
-        left[-1].multicasts = last.multicasts
-        _put_results(player, left)
+    player.tables[0].update(state.tables(last + 1, player.first))
+    _put_results(player, left)
 
 
 def _put_results(player: in_task.InTask, results: Any) -> None:
     """Store the results of a job in a table of the first bucket, for :func:`_take_results`."""
-    data = np.frombuffer(pickle.dumps(results), np.uint8)
-    player.tables[0][_RESULTS] = {"bytes": data}
+    if not player.first:
+        data = np.frombuffer(pickle.dumps(results), np.uint8)
+        player.tables[0][_RESULTS] = {"bytes": data}
 
 
 def _take_results(tables: on_spark.BucketTables) -> Any:
@@ -259,14 +310,14 @@ class OnDriver(_Driver):
     """A world whose rounds are played from the driver; executors hold its tables."""
 
     def __init__(self, start: Start, ring: BucketRing, protocols: Protocols, number: int) -> None:
-        self._ring, self._protocols, self._next = ring, protocols, number
-        self._facts, self._spark = ring.facts, ring.layout.spark
+        self._next, self._facts, self._spark = number, ring.facts, ring.layout.spark
         tables = on_spark.BucketTables(ring.layout, start.rows)
         tables.settle()
         self._engine = on_spark.OnSpark(tables)
         if start.fill is not None:
             start.fill(self._engine)
         self._state = WorldState.of_engine(self._engine, ring.facts, ring.bounds, protocols)
+        release(start.rows)
 
     @property
     def rows(self) -> DataFrame:
@@ -277,51 +328,22 @@ class OnDriver(_Driver):
     def play(
         self,
         rounds: range,
-        events: DataFrame,
-        add: Callable[[DataFrame], DataFrame],
+        given: DataFrame,
         seconds: float,
-        tell: Callable[[int, Played], None] | None = None,
+        tell: Tell,
         *,
         messages: bool = False,
-    ) -> list[RoundLeft]:
+    ) -> list[Played]:
         """Play rounds until a time limit; see `InTasks.play`."""
-        started = time.monotonic()
-        many: dict[int, DataFrame] = {}
-        systems = self._protocols.systems.systems.values()
-        if systems and all(system.takes_messages for system in systems):
-            events, many = _many_memberships(events)
-        by_round = EventsByRound(event_rows(add(events)).toArrow())
-        left: list[RoundLeft] = []
-
-        def memberships(number: int) -> DataFrame | None:
-            return self._messages(many[number]) if number in many else None
-
-        for number, done, played in self._state.play_rounds(
-            rounds, by_round, time.monotonic(), messages, memberships
-        ):
-            lookups = lookup_table(done.result.lookups, self._state.ring.node)
-            told = replace(played, costs=self._engine.tables.costs)
-            left.append(RoundLeft(told, done.tables, lookups, done.multicasts))
+        started, left = time.monotonic(), list[Played]()
+        events = events_by_round(given.toArrow())
+        for number, played in self._state.play_rounds(rounds, events, time.monotonic(), messages):
+            left.append(replace(played, costs=self._engine.tables.costs))
             self._next = number + 1
-            if tell is not None:
-                tell(number, told)
+            tell(number, left[-1])
             if time.monotonic() - started >= seconds:
                 break
         return left
-
-    def _messages(self, memberships: DataFrame) -> DataFrame:
-        """Return joins and quits as messages of the engine to their nodes: `ROWS`; lazy."""
-        assert self._protocols.groups is not None
-        numbers = self._protocols.groups.numbers
-
-        def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
-            return {"group": index_sorted(numbers, batch.column("group").to_numpy())}
-
-        joins, quits = (
-            self._ring.messages(memberships.where(F.col("event") == event), kind, "node", columns)
-            for event, kind in _MEMBERSHIPS.items()
-        )
-        return joins.unionByName(quits)
 
     def _ask(self, ask: Callable[[WorldState], pa.Table], called: str) -> DataFrame:
         return local_frame(self._spark, ask(self._state))
@@ -329,15 +351,3 @@ class OnDriver(_Driver):
     def release(self) -> None:
         """Free the tables on the executors."""
         self._state.player.release()
-
-
-def _many_memberships(events: DataFrame) -> tuple[DataFrame, dict[int, DataFrame]]:
-    """Return the other events, and the joins and quits of rounds with many of them, by round."""
-    is_change = F.col("event").isin(*_MEMBERSHIPS)
-    counts = events.where(is_change).groupBy("round").count().where(F.col("count") > MANY)
-    many: dict[int, DataFrame] = {}
-    for number in counts.toArrow().column("round").to_pylist():
-        is_here = is_change & are_rounds(number, number)
-        many[number] = events.where(is_here).select("node", "event", "group")
-        events = events.where(~is_here)
-    return events, many

@@ -4,32 +4,30 @@ An event has a round, a node, a name and perhaps a group; publications may have 
 
 Generators run in steps: nodes, failures, the start of groups, members, publications.  A generator
 sees the events of the earlier steps, so the order of the names in a config has no effect.
-
-Making the events of many memberships takes some hundred bytes for each, so the driver does not hold
-them: they are made in a task, and checked in a separate process before there is a session
-(``python -m scribe_spark.worlds.events``, with the config as JSON on stdin).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.bandwidth.schedule import Schedule, check_schedule
+from scribe_spark.bandwidth.schedule import Schedule, amounts, check_schedule
+from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import WorldConfig
+from scribe_spark.config.bandwidth import MOST_PUBLICATIONS
 from scribe_spark.config.groups import refuse_missing_roots
-from scribe_spark.core.arrays import NO_GROUP, NONE
-from scribe_spark.core.errors import InputError, named
+from scribe_spark.core import draws
+from scribe_spark.core.arrays import NO_GROUP, NONE, Rows, expand, index_sorted, run_starts
+from scribe_spark.core.errors import InputError, in_series, in_words, named
 from scribe_spark.core.inputs import Kind, first_rows, is_local
-from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.core.key_limits import most_turns
+from scribe_spark.core.units import MICROSECONDS, canonical
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
@@ -44,19 +42,20 @@ from scribe_spark.rounds.event_rows import (
     first_impossible_in_groups,
     live_after,
 )
-from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.blocks import materialise
+from scribe_spark.rounds.group_events import Publishing, RoundTimes
 from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.runtime.sessions import local_frame
-from scribe_spark.worlds import schedules
-from scribe_spark.worlds.generators import STEPS, Generator, generators, joined_again
-from scribe_spark.worlds.groups import GroupStart, WorldGroups, rejoins, world_groups
-from scribe_spark.worlds.setting import Setting
-
-#: The number of memberships above which the driver does not hold the events.
-MANY = 500_000
-
-_ROWS = 2**17  # rows of a batch
+from scribe_spark.worlds.generators import (
+    STEPS,
+    Generator,
+    Pool,
+    generators,
+    joined_again,
+    member_sources,
+    root_sources,
+)
+from scribe_spark.worlds.groups import WorldGroups, rejoins, start_rows, world_groups
+from scribe_spark.worlds.setting import Setting, round_us
 
 
 def check_world(config: WorldConfig, times: bool = True) -> pa.Table | None:
@@ -65,13 +64,6 @@ def check_world(config: WorldConfig, times: bool = True) -> pa.Table | None:
     Return the events, as :func:`written_events`, if they were made for the check.  With `times`, a
     table of events may have times and sizes; see :func:`check_events`.
     """
-    if _is_large(config) and _check_beside(config):
-        return None
-    return _check_here(config, times)
-
-
-def _check_here(config: WorldConfig, times: bool = True) -> pa.Table | None:
-    """Refuse impossible groups and events in this process; see :func:`check_world`."""
     extent, path = extent_of(config), config.world.events
     groups = world_groups(config, extent)
     if config.groups.has_groups and groups is None:
@@ -85,30 +77,21 @@ def _check_here(config: WorldConfig, times: bool = True) -> pa.Table | None:
 
 def world_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> DataFrame:
     """Return the events of a world, checked: `schemas.EVENTS`, and ``time, size`` of a schedule."""
-    made = written_events(nodes, config, times)
-    if isinstance(made, Batches):
-        frame, _ = materialise(made.frame)
-    else:
-        frame = local_frame(nodes.sparkSession, made)
+    frame = local_frame(nodes.sparkSession, written_events(nodes, config, times))
     return schemas.conform(frame, schemas.events_of(schemas.EVENTS, frame.columns))
 
 
-def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> pa.Table | Batches:
-    """Return the events of a world, checked, as its table: `schemas.WORLD_EVENTS`.
-
-    A task makes many events when they are read.
-    """
-    spark, extent = nodes.sparkSession, extent_of(config)
-    groups = world_groups(config, extent, spark)
+def written_events(nodes: DataFrame, config: WorldConfig, times: bool = True) -> pa.Table:
+    """Return the events of a world, checked, as its table: `schemas.WORLD_EVENTS`."""
+    extent = extent_of(config)
+    groups = world_groups(config, extent, nodes.sparkSession)
     _check_roots(config, groups)
-    if _is_large(config) and not _needs_nodes(config):
-        return _made_in_a_task(spark, config)
     return sorted_events(*made_events(config, extent, groups, nodes, times=times))
 
 
 def _needs_nodes(config: WorldConfig) -> bool:
     """Return True if events depend on nodeIds, which only Spark knows."""
-    return schedules.needs_nodes(config) or any(one.needs_spark(config) for one in _chosen(config))
+    return _roots_publish(config) or any(one.needs_spark(config) for one in _chosen(config))
 
 
 def extent_of(config: WorldConfig) -> Extent:
@@ -121,13 +104,6 @@ def extent_of(config: WorldConfig) -> Extent:
             remedy = f"contradicts share of {one.name}, which decides it; leave it out"
             raise InputError("initial", initial, remedy)
     return Extent(nodes, config.world.rounds, nodes if initial is None else initial)
-
-
-def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
-    """Return the start of a world's groups; None without groups."""
-    if groups is None:
-        return None
-    return GroupStart(groups, extent, config.seed, config.scribe.access)
 
 
 def _chosen(config: WorldConfig) -> list[Generator]:
@@ -154,36 +130,34 @@ def made_events(
     extent: Extent,
     groups: WorldGroups | None,
     nodes: DataFrame | None = None,
-    schedule: Schedule | None = None,
     times: bool = True,
-) -> tuple[EventRows, schedules.TimedRows | None]:
+) -> tuple[EventRows, TimedRows | None]:
     """Return all events of a world, checked, and its publications with times and sizes, or None.
 
     Events that need `groups` or `nodes` (`schemas.NODES`) are left out where these are None.
-    `schedule` is the config's table, if it has been read; see :func:`check_events` for `times`.
+    See :func:`check_events` for `times`.
     """
     sizes, timed = config.bandwidth, None
     if config.world.events is not None:
         spark = None if nodes is None else nodes.sparkSession
-        start = start_of(config, extent, groups)
-        rows, timed = check_events(config, extent, start, spark, times=times)
+        rows, timed = check_events(config, extent, groups, spark, times=times)
     else:
         rows = generated(config, extent, groups, nodes)
     if groups is None or not sizes.several:
         return rows, timed
-    more = schedules.TimedRows.none()
+    more = TimedRows.none()
     if sizes.schedule is not None:
-        given = schedule or known_schedule(config, nodes)
+        given = known_schedule(config, nodes)
         if given is not None:
-            more = schedules.of_schedule(config, given)
+            more = of_schedule(config, given)
             _check_timed(config, more, rows, extent, groups, "schedule", sizes.schedule)
     elif sizes.publications is not None:
-        schedules.check_interval(config)
-        if nodes is not None or not schedules.needs_nodes(config):
-            more = schedules.drawn(config, extent, Setting(rows, extent, groups, nodes))
-            limits = schedules.round_times(config, len(groups.numbers))
-            schedules.refuse_many(limits, more, groups, "publications", sizes.publications)
-    return rows, more if timed is None else schedules.TimedRows.join(timed, more)
+        check_interval(config)
+        if nodes is not None or not _roots_publish(config):
+            more = drawn_publications(config, extent, Setting(rows, extent, groups, nodes))
+            limits = round_times(config, len(groups.numbers))
+            refuse_many(limits, more, groups, "publications", sizes.publications)
+    return rows, more if timed is None else TimedRows.join(timed, more)
 
 
 def known_schedule(config: WorldConfig, nodes: DataFrame | None) -> Schedule | None:
@@ -197,7 +171,7 @@ def known_schedule(config: WorldConfig, nodes: DataFrame | None) -> Schedule | N
 
 def _check_timed(
     config: WorldConfig,
-    timed: schedules.TimedRows,
+    timed: TimedRows,
     rows: EventRows,
     extent: Extent,
     groups: WorldGroups,
@@ -209,13 +183,10 @@ def _check_timed(
     checked = EventRows.join(rows.take(rows.of_node), published)
     bad = first_bad_cell(published, None, extent, groups.numbers)
     if bad is None:
-        fault = first_impossible_in_groups(checked, extent, groups.access.may_join)
-        bad = None if fault is None else fault[-1]
+        bad = first_impossible_in_groups(checked, extent, groups.access.may_join)
     if bad is not None:
         raise InputError(field, value, bad)
-    schedules.refuse_many(
-        schedules.round_times(config, len(groups.numbers)), timed, groups, field, value
-    )
+    refuse_many(round_times(config, len(groups.numbers)), timed, groups, field, value)
     most, sizes = int(timed.sizes.max(initial=0)), config.bandwidth
     sizes.refuse_slow_sizes(field, value, most, sizes.rates(config.classes))
 
@@ -239,9 +210,9 @@ def generated(
     ]
     rows, checked = EventRows.none(), ("generator", config.world.generator)
     for step in STEPS:
-        if step == "members" and (start := start_of(config, extent, groups)):
+        if step == "members" and groups is not None:
             check_rows(rows.take(rows.of_node), extent, *checked)
-            rows = EventRows.join(rows, start.rows(rows))
+            rows = EventRows.join(rows, start_rows(config, extent, groups, rows))
         for generator in (one for one in chosen if one.step == step):
             made = generator.events(config, Setting(rows, extent, groups, nodes))
             rows = _with(rows, made)
@@ -292,11 +263,11 @@ _OPTIONAL = ("group", *TIMES)
 def check_events(
     config: WorldConfig,
     extent: Extent,
-    start: GroupStart | None = None,
+    known: WorldGroups | None = None,
     spark: SparkSession | None = None,
     times: bool = True,
-) -> tuple[EventRows, schedules.TimedRows | None]:
-    """Read and check the table of events of a config; add those of the start of groups.
+) -> tuple[EventRows, TimedRows | None]:
+    """Read and check the table of events of a config; add the start of the `known` groups.
 
     Without a session, the table must be on this machine.  The second result is None if the table
     has no column of times or sizes; without `times`, as in a run, these columns are not read.
@@ -315,14 +286,14 @@ def check_events(
             raise InputError("events", path, f"a group must be above {NO_GROUP}: {row}")
         groups = frame["group"].to_numpy(np.int64, na_value=NO_GROUP)
     rows, starts = EventRows(rounds, nodes, event_codes(names), groups), EventRows.none()
-    known, timed = None if start is None else start.groups, None
+    timed = None
     if first_bad_cell(rows, names, extent, None if known is None else known.numbers) is None:
         if not set(TIMES).isdisjoint(frame):
-            limits = schedules.round_times(config, 0 if known is None else len(known.numbers))
-            timed, mask = schedules.of_events(limits, path, frame, rows.events == PUBLISH)
+            limits = round_times(config, 0 if known is None else len(known.numbers))
+            timed, mask = of_events(limits, path, frame, rows.events == PUBLISH)
             rows, names = rows.take(~mask), names[~mask]
-        if start is not None:
-            starts = start.rows(rows)
+        if known is not None:
+            starts = start_rows(config, extent, known, rows)
     check_rows(rows, extent, "events", path, names, known, starts)
     if timed is not None and known is not None:
         _check_timed(config, timed, rows, extent, known, "events", path)
@@ -344,22 +315,17 @@ def check_rows(
     table; `starts` are creations and joins at the start.
     """
     bad = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
+    if bad is None:
+        bad = first_impossible(rows, extent)
+    if bad is None and (empty := live_after(rows, extent) < 1).any():
+        bad = f"leaves no node alive after round {np.argmax(empty)}; keep at least one"
+    if bad is None and groups is not None:
+        bad = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
     if bad is not None:
         raise InputError(field, value, bad)
-    impossible = first_impossible(rows, extent)
-    if impossible is not None:
-        raise InputError(field, value, impossible[-1])
-    empty = live_after(rows, extent) < 1
-    if empty.any():
-        at = int(np.argmax(empty))
-        raise InputError(field, value, f"leaves no node alive after round {at}; keep at least one")
-    if groups is not None:
-        impossible = first_impossible_in_groups(rows, extent, groups.access.may_join, starts)
-        if impossible is not None:
-            raise InputError(field, value, impossible[-1])
 
 
-def sorted_events(rows: EventRows, timed: schedules.TimedRows | None = None) -> pa.Table:
+def sorted_events(rows: EventRows, timed: TimedRows | None = None) -> pa.Table:
     """Return events as `schemas.WORLD_EVENTS`, sorted; with `timed` ones, also ``time, size``."""
     at_us = size = np.full(len(rows), NONE)
     if timed is not None:
@@ -381,62 +347,150 @@ def sorted_events(rows: EventRows, timed: schedules.TimedRows | None = None) -> 
     return pa.table(columns)
 
 
-# --- many events
+# --- publications with times and sizes (docs/rules.md, W9, W10, W12): from tables, or drawn
 
 
-def _is_large(config: WorldConfig) -> bool:
-    """Return True if a config's built-in generators make events of many drawn memberships."""
-    members = config.groups.memberships(config.overlay.nodes, config.classes)
-    ours = all(g.generate.__module__.startswith("scribe_spark.") for g in _chosen(config))
-    is_drawn = (config.world.events or config.groups.members or config.scribe.access) is None
-    return members >= MANY and is_drawn and ours
+@dataclass(frozen=True)
+class TimedRows(Rows):
+    """Publications of a world with times since the beginning of their rounds: int64, shape (p,)."""
+
+    rounds: np.ndarray
+    at_us: np.ndarray
+    nodes: np.ndarray
+    groups: np.ndarray
+    sizes: np.ndarray  # in bytes; 0: no size
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return a table without publications."""
+        return cls(*(np.empty(0, dtype=np.int64) for _ in fields(cls)))
+
+    def events(self) -> EventRows:
+        """Return an event for each round, node and group with publications."""
+        order = np.lexsort((self.groups, self.nodes, self.rounds))
+        columns = [column[order] for column in (self.rounds, self.nodes, self.groups)]
+        rounds, nodes, groups = (column[run_starts(*columns)] for column in columns)
+        return EventRows.of_groups(rounds, nodes, PUBLISH, groups)
 
 
-def _check_beside(config: WorldConfig) -> bool:
-    """Check the events of a config in a separate process; return False if that failed."""
-    path = os.pathsep.join(part or os.getcwd() for part in sys.path)
-    done = subprocess.run(
-        [sys.executable, "-m", "scribe_spark.worlds.events"],
-        input=json.dumps(config.given()),
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
+def round_times(config: WorldConfig, groups: int) -> RoundTimes:
+    """Return the limits of times (us) and sizes (bytes) of publications in a config's world."""
+    turns = most_turns(groups, config.overlay.nodes, config.scribe.deadline)
+    given = config.bandwidth
+    return RoundTimes(round_us(config), given.size, given.has_sizes, turns, Parts.of(given))
+
+
+def of_schedule(config: WorldConfig, schedule: Schedule) -> TimedRows:
+    """Return the publications of a schedule, by round; refuse those after the last round."""
+    length, rounds = round_us(config), config.world.rounds
+    number, at_us = np.divmod(schedule.at_us, length)
+    late = np.flatnonzero(number >= rounds)
+    if len(late):
+        at, end = (canonical("time", int(us)) for us in (schedule.at_us[late[0]], rounds * length))
+        row = f"group={schedule.group[late[0]]}, node={schedule.source[late[0]]}"
+        remedy = f"has a publication at {at} ({row}), but the last round ends at {end}"
+        raise InputError("schedule", config.bandwidth.schedule, f"{remedy}; give more rounds")
+    return TimedRows(number, at_us, schedule.source, schedule.group, schedule.size)
+
+
+def of_events(
+    times: RoundTimes, path: str, frame: pd.DataFrame, publishes: np.ndarray
+) -> tuple[TimedRows, np.ndarray]:
+    """Return the publications with a time or a size in a table of events, and their mask."""
+    none = np.full(len(frame), NONE)
+    at_us, size = (
+        amounts(frame, "events", path, name, optional=True) if name in frame else none
+        for name in ("time", "size")
     )
-    if done.returncode:
-        return False
-    refused = json.loads(done.stdout)
-    if refused is not None:
-        raise InputError(*refused)
-    return True
+    fault = times.first_fault(publishes, at_us, size)
+    if fault is not None:
+        row, words = fault
+        names = "round", "node", "event"
+        given = [in_words(f"{name}={frame[name].iloc[row]}") for name in names]
+        cells = in_series(given, len(given))
+        raise InputError("events", path, f"row {cells} {words}")
+    timed = (at_us != NONE) | (size != NONE)
+    number, node = (frame[name].to_numpy(np.int64) for name in ("round", "node"))
+    group = np.full(len(frame), NO_GROUP)
+    if "group" in frame:
+        group = frame["group"].to_numpy(np.int64, na_value=NO_GROUP)
+    at_us, size = times.timed(at_us, size)
+    return TimedRows(number, at_us, node, group, size).take(timed), timed
 
 
-def _made_in_a_task(spark: SparkSession, config: WorldConfig) -> Batches:
-    """Return the events of a config as a table that a task makes when it is read."""
-
-    with_one_row = spark.range(0, 1, 1, 1)
-    schedule = known_schedule(config, with_one_row)
-
-    def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            extent = extent_of(config)
-            groups = world_groups(config, extent)
-            made = made_events(config, extent, groups, schedule=schedule)
-            yield from sorted_events(*made).to_batches(_ROWS)
-
-    schema = schemas.events_of(schemas.WORLD_EVENTS, TIMES if config.bandwidth.several else ())
-    return Batches.made(with_one_row, make, schema)
-
-
-def _print_check() -> None:
-    """Check the config on stdin; print null, or field, value and remedy of an error, as JSON."""
-    refused = None
-    try:
-        _check_here(WorldConfig(**json.load(sys.stdin)))
-    except InputError as error:
-        refused = [error.field, error.value, error.remedy]
-    print(json.dumps(refused))
+def refuse_many(
+    times: RoundTimes, rows: TimedRows, groups: WorldGroups, field: str, value: object
+) -> None:
+    """Refuse too many publications: in all, or of one node and group in a round."""
+    if len(rows) > MOST_PUBLICATIONS:
+        remedy = f"makes {len(rows):,} publications; must be at most {MOST_PUBLICATIONS:,}"
+        raise InputError(field, value, f"{remedy}; give fewer")
+    room = rows.rounds * len(groups.numbers) + index_sorted(groups.numbers, rows.groups)
+    made = Publishing.numbered(room, rows.nodes, rows.at_us, rows.sizes, rows.nodes)
+    fault = times.too_many(made)
+    if fault is not None:
+        number, group = divmod(int(made.group[fault[0]]), len(groups.numbers))
+        has = f"has in round {number} and group {groups.numbers[group]} {fault[1]}"
+        raise InputError(field, value, has)
 
 
-if __name__ == "__main__":
-    _print_check()
+def _roots_publish(config: WorldConfig) -> bool:
+    """Return True if publications depend on nodeIds, because roots publish."""
+    sizes = config.bandwidth
+    at_root = config.groups.source == "root" and sizes.published_by == "source"
+    return sizes.publications is not None and at_root
+
+
+def check_interval(config: WorldConfig) -> None:
+    """Refuse publications that would begin after the end of their round."""
+    sizes, length = config.bandwidth, round_us(config)
+    last_us = ((sizes.publications or 1) - 1) * sizes.interval_us
+    if last_us >= length:
+        last, end = canonical("time", last_us), canonical("time", length)
+        remedy = f"begins the last of {sizes.publications} publications at {last}, but a round "
+        raise InputError("interval", sizes.interval, f"{remedy}lasts {end}; give less")
+
+
+def drawn_publications(config: WorldConfig, extent: Extent, setting: Setting) -> TimedRows:
+    """Return the publications that a config describes for each round.
+
+    Publication n of a group happens in round n // N, at n % N times the interval, with N of
+    ``publications``.  Its source is the group's source of the round, or the member with index
+    draw(``publisher``, group, n) modulo the number of members, or each member.  Access lists are
+    ignored; the group refuses sources that are not on its list.
+    """
+    sizes, numbers = config.bandwidth, setting.known_groups.numbers
+    each, who = sizes.publications or 1, sizes.published_by
+    sources = _sources(config, setting)
+    made = []
+    for at, alive in enumerate(setting.lifetimes.by_round()):
+        nodes, counts, first = sources(at, alive)
+        group = np.repeat(np.arange(len(numbers)), each)
+        nth = np.tile(np.arange(each), len(numbers))
+        some = counts[group] > 0
+        group, nth = group[some], nth[some]
+        if who == "members":
+            bits = draws.bits_np(config.seed, "publisher", numbers[group], at * each + nth)
+            row = first[group] + (bits % counts[group].astype(np.uint64)).astype(np.int64)
+        else:
+            which, row = expand(first[group], (first + counts)[group])
+            group, nth = group[which], nth[which]
+        of_round = np.full(len(row), at), nth * sizes.interval_us, nodes[row], numbers[group]
+        made.append(TimedRows(*of_round, np.full(len(row), sizes.size)))
+        refuse_total(config, sum(map(len, made)))
+    return TimedRows.join(*made)
+
+
+def refuse_total(config: WorldConfig, total: int) -> None:
+    """Refuse more publications of all rounds than a world can have."""
+    if total > MOST_PUBLICATIONS:
+        remedy = f"makes more than {MOST_PUBLICATIONS:,} publications; give fewer, or fewer rounds"
+        raise InputError("publications", config.bandwidth.publications, remedy)
+
+
+def _sources(config: WorldConfig, setting: Setting) -> Pool:
+    """Return a function of a round and of live nodes: the possible sources."""
+    if _roots_publish(config):
+        return root_sources(setting, config)
+    by_source = config.bandwidth.published_by == "source"
+    return member_sources(setting, config.seed, "source" if by_source else "", int(by_source))

@@ -37,7 +37,7 @@ from scribe_spark.core import arrays, draws
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.registry import Registry
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.next_hop import distances
+from scribe_spark.pastry.next_hop import distances, roots
 from scribe_spark.rounds.event_rows import (
     ALIVE_AFTER,
     ARRIVE,
@@ -51,21 +51,14 @@ from scribe_spark.rounds.event_rows import (
     groups_are,
 )
 from scribe_spark.worlds.groups import MAY_JOIN
-from scribe_spark.worlds.setting import (
-    Pool,
-    Setting,
-    Sources,
-    event_round,
-    first_of_each,
-    mean_rounds,
-    member_sources,
-    publish_rate,
-    root_sources,
-)
+from scribe_spark.worlds.setting import Setting, event_round, mean_rounds, publish_rate
 
 if TYPE_CHECKING:
     from scribe_spark.config import WorldConfig
 
+
+#: ``check(config, extent)`` refuses invalid parameters of a generator.
+Check = Callable[["WorldConfig", Extent], None]
 
 # --- churn of nodes
 
@@ -229,12 +222,6 @@ def adjacent_failure(config: WorldConfig, extent: Extent, setting: Setting) -> E
     return EventRows.at_once(at, np.roll(on_ring, -begin)[:count], FAIL)
 
 
-def check_adjacent(config: WorldConfig, extent: Extent) -> None:
-    """Refuse, for adjacent failures, a round that does not exist, and failures of all nodes."""
-    event_round(config)
-    _refuse_none_left("adjacent", _adjacent(config), extent.initial)
-
-
 def _adjacent(config: WorldConfig) -> int:
     return config.world.adjacent or config.overlay.leaf_set // 2
 
@@ -255,10 +242,14 @@ def root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> Event
     )
 
 
-def check_roots(config: WorldConfig, extent: Extent) -> None:
-    """Refuse, for failures of roots, a round that does not exist, and failures of all nodes."""
-    event_round(config)
-    _refuse_none_left("holders", config.world.holders, extent.initial)
+def _check_failures(field: str, count: Callable[[WorldConfig], int]) -> Check:
+    """Return the check of one-time failures: the round exists, and not all nodes fail."""
+
+    def check(config: WorldConfig, extent: Extent) -> None:
+        event_round(config)
+        _refuse_none_left(field, count(config), extent.initial)
+
+    return check
 
 
 def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
@@ -422,8 +413,8 @@ class _Churn:
     def _pairs(self, places: np.ndarray, nodes: np.ndarray, at: int) -> _Pairs:
         """Return new members, who stay for at least one round, with their ends."""
         raw = draws.bits_np(self._seed, "membership times", at, self._groups.numbers[places], nodes)
-        uniform = (raw >> np.uint64(11)) * 2.0**-53
-        return _Pairs(places, nodes, at + np.maximum(1.0, self._times.lifetimes(uniform)))
+        stays = self._times.lifetimes(_uniform(raw))
+        return _Pairs(places, nodes, at + np.maximum(1.0, stays))
 
     def _drawn(
         self, missing: np.ndarray, live: np.ndarray, taken: np.ndarray, at: int
@@ -470,6 +461,14 @@ class _Churn:
 # --- publications
 
 
+#: The possible sources in a round: the nodes; the number of each group's sources; and the index of
+#: its first source; int64 arrays, the last two of shape (G,).
+Sources = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+#: ``pool(round, alive)`` returns the possible sources, of which the array `alive` marks live nodes.
+Pool = Callable[[int, np.ndarray], Sources]
+
+
 def publications(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
     """Return the publications of all rounds.
 
@@ -479,9 +478,9 @@ def publications(config: WorldConfig, extent: Extent, setting: Setting) -> Event
     """
     numbers, seed = setting.known_groups.numbers, config.seed
     rate, publishers = publish_rate(config), config.world.publishers
-    pool = _POOLS[config.world.publish_source](setting, config)
+    pool = _pool(config, setting)
     refuse_many_events("publish_rate", rate, rate * len(numbers) * extent.rounds, "publications")
-    offset = (draws.bits_np(seed, "publication offset", numbers) >> np.uint64(11)) * 2.0**-53
+    offset = _uniform(draws.bits_np(seed, "publication offset", numbers))
     made = [EventRows.none()]
     for at, alive in enumerate(setting.lifetimes.by_round()):
         before, after = (np.floor(r * rate + offset).astype(np.int64) for r in (at, at + 1))
@@ -503,50 +502,86 @@ def from_roots(config: WorldConfig) -> bool:
     return config.world.publish_source == "root"
 
 
-def _member_sources(setting: Setting, config: WorldConfig) -> Pool:
-    """Return the members of each group or, with `publishers`, the first ones in a drawn order."""
-    members, publishers = setting.memberships, config.world.publishers
-    drawn = draws.bits_np(config.seed, "publisher", members.groups, members.nodes)
-    return member_sources(setting, drawn if publishers else None, publishers)
+def _pool(config: WorldConfig, setting: Setting) -> Pool:
+    """Return the sources of :func:`publications`: members, roots or any nodes.
 
-
-def _any_sources(setting: Setting, config: WorldConfig) -> Pool:
-    """Return a function of a round and of live nodes: the live nodes, for each group.
-
-    With `publishers`, a group has the first live nodes of a list that is drawn for the group.
+    With `publishers`, a group has the first ones of these in an order that is drawn for the group.
     """
-    numbers, publishers = setting.known_groups.numbers, config.world.publishers
+    publishers, source = config.world.publishers, config.world.publish_source
+    if source == "root":
+        return root_sources(setting, config)
+    if source == "member":
+        return member_sources(setting, config.seed, "publisher" if publishers else "", publishers)
+    return _any_sources(setting, config.seed, publishers)
 
-    def everybody(at: int, alive: np.ndarray) -> Sources:
-        live = np.flatnonzero(alive)
-        return live, np.full(len(numbers), len(live)), np.zeros(len(numbers), dtype=np.int64)
+
+def root_sources(setting: Setting, config: WorldConfig) -> Pool:
+    """Return the root of each group: the live node closest to the groupId."""
+    ring, keys = setting.ring, setting.keys(config)
+    place = np.arange(len(keys))
 
     def pool(at: int, alive: np.ndarray) -> Sources:
-        wanted = min(publishers, int(np.count_nonzero(alive)))
+        live = np.flatnonzero(alive[ring.node])
+        return ring.node[roots(ring, live, keys)], np.ones_like(place), place
+
+    return pool
+
+
+def member_sources(setting: Setting, seed: int, purpose: str, most: int) -> Pool:
+    """Return the first `most` members of each group (0: all), by number or in a drawn order.
+
+    `purpose` keys the draws; without it, members are in the order of numbers.  A source that leaves
+    is replaced.
+    """
+    numbers, members = setting.known_groups.numbers, setting.memberships
+    place = arrays.index_sorted(numbers, members.groups)
+    drawn = members.nodes
+    if purpose:
+        drawn = draws.bits_np(seed, purpose, members.groups, members.nodes)
+        drawn = drawn.view(np.int64) if purpose == "source" else drawn  # as in a run
+    order = np.lexsort((members.nodes, drawn, place))
+    members, place = members.take(order), place[order]
+
+    def pool(at: int, alive: np.ndarray) -> Sources:
+        there = (members.begins <= at) & (at < members.ends)  # members are alive
+        return _first_of_each(place[there], members.nodes[there], len(numbers), most)
+
+    return pool
+
+
+def _any_sources(setting: Setting, seed: int, publishers: int) -> Pool:
+    """Return the live nodes for each group, or the first ones of a list drawn for the group."""
+    numbers, nodes = setting.known_groups.numbers, setting.extent.nodes
+
+    def pool(at: int, alive: np.ndarray) -> Sources:
+        live = np.flatnonzero(alive)
+        if not publishers:
+            return live, np.full(len(numbers), len(live)), np.zeros_like(numbers)
+        wanted = min(publishers, len(live))
         length = 2 * wanted + 8
         while True:
-            place, nodes = _drawn_lists(numbers, length, setting.extent.nodes, config.seed)
-            place, nodes = place[alive[nodes]], nodes[alive[nodes]]
-            found = first_of_each(place, nodes, len(numbers), wanted)
+            raw = draws.bits_np(seed, "publisher", numbers[:, None], np.arange(length))
+            drawn = (raw % np.uint64(nodes)).astype(np.int64).ravel()
+            place = np.repeat(np.arange(len(numbers)), length)
+            first = np.sort(np.unique(place * 2**31 + drawn, return_index=True)[1])
+            first = first[alive[drawn[first]]]
+            found = _first_of_each(place[first], drawn[first], len(numbers), wanted)
             if (found[1] == wanted).all():
                 return found
             length *= 2
 
-    return pool if publishers else everybody
+    return pool
 
 
-_POOLS = {"member": _member_sources, "any": _any_sources, "root": root_sources}
+def _first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int) -> Sources:
+    """Return the first `most` nodes of each group (0: all), from rows sorted by group (`place`)."""
+    counts = np.bincount(place, minlength=groups)
+    return nodes, np.minimum(counts, most) if most else counts, np.cumsum(counts) - counts
 
 
-def _drawn_lists(
-    numbers: np.ndarray, length: int, nodes: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return `length` nodes drawn for each group, without repetitions: index of the group, node."""
-    raw = draws.bits_np(seed, "publisher", numbers[:, None], np.arange(length))
-    drawn = (raw % np.uint64(nodes)).astype(np.int64).ravel()
-    place = np.repeat(np.arange(len(numbers)), length)
-    first = np.sort(np.unique(place * 2**31 + drawn, return_index=True)[1])
-    return place[first], drawn[first]
+def _uniform(bits: np.ndarray) -> np.ndarray:
+    """Return drawn bits as uniform numbers in [0, 1): float64."""
+    return (bits >> np.uint64(11)) * 2.0**-53
 
 
 # --- the registry
@@ -593,7 +628,7 @@ class Generator:
     needs_setting: bool = False
     needs_groups: bool = False
     step: Literal["nodes", "failures", "members", "publications"] = "nodes"
-    check: Callable[[WorldConfig, Extent], None] | None = None
+    check: Check | None = None
 
     def needs_spark(self, config: WorldConfig) -> bool:
         """Return True if the events depend on data that only Spark knows."""
@@ -628,13 +663,13 @@ _GENERATORS: Registry[Generator] = Registry(
     Generator("mass-failure", mass_failure, needs_setting=True, step="failures"),
     Generator(
         "adjacent-failure", adjacent_failure, needs_ids=True, needs_setting=True,
-        step="failures", check=check_adjacent,
+        step="failures", check=_check_failures("adjacent", _adjacent),
     ),
     Generator("churn", _churn, initial=_nine_tenths),
     Generator("flash-crowd", flash_crowd, initial=_all_but_the_crowd, sets_initial=True),
     Generator(
         "root-failure", root_failure, needs_ids=True, needs_setting=True, needs_groups=True,
-        step="failures", check=check_roots,
+        step="failures", check=_check_failures("holders", lambda config: config.world.holders),
     ),
     Generator("group-crowd", group_crowd, needs_setting=True, needs_groups=True, step="members"),
     Generator("group-churn", group_churn, needs_setting=True, needs_groups=True, step="members"),

@@ -208,46 +208,37 @@ def group_keys(
 # --- the start: a world has no other start than its events
 
 
-@dataclass(frozen=True)
-class GroupStart:
-    """The groups of a world, which are created and joined in round 0.
+def start_rows(
+    config: WorldConfig, extent: Extent, groups: WorldGroups, of_nodes: EventRows
+) -> EventRows:
+    """Return the creations and joins of round 0, after its node events."""
+    lifetimes = Lifetimes(of_nodes, extent)
+    of_start, nodes = groups.members
+    alive, _ = lifetimes.at(nodes, 0)
+    joins = EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
+    return EventRows.join(_creations(config, extent, groups, lifetimes), joins)
 
-    `path` is the path of the access lists, for error messages.
-    """
 
-    groups: WorldGroups
-    extent: Extent
-    seed: int
-    path: str | None = None
-
-    def rows(self, of_nodes: EventRows) -> EventRows:
-        """Return the creations and joins of round 0, after its node events."""
-        lifetimes = Lifetimes(of_nodes, self.extent)
-        of_start, nodes = self.groups.members
-        alive, _ = lifetimes.at(nodes, 0)
-        joins = EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
-        return EventRows.join(self._creates(lifetimes), joins)
-
-    def _creates(self, lifetimes: Lifetimes) -> EventRows:
-        """Create every group by the node that a run would draw, whose name is in the groupId.
-
-        If that node is dead after the events of the round, or the access list refuses it, another
-        node is drawn (see `scribe.groups.keyed_groups` for the first draw).
-        """
-        numbers, access = self.groups.numbers, self.groups.access
-        signed = draws.bits_np(self.seed, "creator", numbers).view(np.int64)
-        creators = np.mod(signed, self.extent.initial)
-        alive, _ = lifetimes.at(creators, 0)
-        may, live = access.permits(MAY_CREATE, numbers, creators), lifetimes.live(0)
-        listed = access.listed(MAY_CREATE)
-        # a round after which no node is alive is refused later
-        for place in np.flatnonzero(~(alive & may) & (len(live) > 0)):
-            group, among = numbers[place], live
-            if group in listed:
-                among = np.intersect1d(live, access.permitted(MAY_CREATE, group))
-            if not len(among):
-                remedy = f"allows no node that is alive in round 0 to create group {group}"
-                raise InputError("access", self.path, remedy)
-            drawn = draws.bits_np(self.seed, "creator instead", numbers[place : place + 1])
-            creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
-        return EventRows.of_groups(0, creators, CREATE, numbers)
+def _creations(
+    config: WorldConfig, extent: Extent, groups: WorldGroups, lifetimes: Lifetimes
+) -> EventRows:
+    # A node creates each group that a run would draw, whose name is in the groupId.  If that node
+    # is dead after the events of the round, or the access list refuses it, another one is drawn
+    # (see `scribe.groups.keyed_groups` for the first draw).
+    numbers, access = groups.numbers, groups.access
+    signed = draws.bits_np(config.seed, "creator", numbers).view(np.int64)
+    creators = np.mod(signed, extent.initial)
+    alive, _ = lifetimes.at(creators, 0)
+    may, live = access.permits(MAY_CREATE, numbers, creators), lifetimes.live(0)
+    listed = access.listed(MAY_CREATE)
+    # a round after which no node is alive is refused later
+    for place in np.flatnonzero(~(alive & may) & (len(live) > 0)):
+        group, among = numbers[place], live
+        if group in listed:
+            among = np.intersect1d(live, access.permitted(MAY_CREATE, group))
+        if not len(among):
+            remedy = f"allows no node that is alive in round 0 to create group {group}"
+            raise InputError("access", config.scribe.access, remedy)
+        drawn = draws.bits_np(config.seed, "creator instead", numbers[place : place + 1])
+        creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
+    return EventRows.of_groups(0, creators, CREATE, numbers)

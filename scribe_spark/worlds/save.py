@@ -27,14 +27,13 @@ from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.states import CELLS, LEAVES, table_rows
 from scribe_spark.rounds.events import NEVER, Lives
 from scribe_spark.rounds.group_events import MEMBERS
-from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.rounds.system import CARRIED, DELIVERED, OF_SYSTEM
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import local_frame, parallelism
 from scribe_spark.schemas import ROWS
 from scribe_spark.underlay.protocol import Kernel, Underlay
-from scribe_spark.worlds.live_systems import OF_SYSTEM
-from scribe_spark.worlds.traffic import is_traffic
+from scribe_spark.worlds.round_measures import is_traffic
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import OverlayConfig

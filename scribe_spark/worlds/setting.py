@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,11 +11,10 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from scribe_spark.config.rounds import MOST_PUBLISHED
-from scribe_spark.core.arrays import Rows, index_sorted
+from scribe_spark.core.arrays import Rows
 from scribe_spark.core.errors import InputError, exact
 from scribe_spark.core.units import NOMINAL_SECONDS
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.next_hop import roots
 from scribe_spark.rounds.event_rows import JOIN, QUIT, EventRows, Extent, Lifetimes
 from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.systems.registry import System, played_systems, plays_pastry
@@ -236,49 +234,3 @@ def node_ring(nodes: DataFrame) -> Ring:
     rows = nodes.select("id_hi", "id_lo", "node", "router").toArrow()
     hi, lo, node, router = (rows.column(name).to_numpy() for name in rows.column_names)
     return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router).in_order()
-
-
-# --- the sources of publications
-
-
-#: The possible sources in a round: the nodes; the number of each group's sources; and the index of
-#: its first source; int64 arrays, the last two of shape (G,).
-Sources = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-#: ``pool(round, alive)`` returns the possible sources, of which the array `alive` marks live nodes.
-Pool = Callable[[int, np.ndarray], Sources]
-
-
-def first_of_each(place: np.ndarray, nodes: np.ndarray, groups: int, most: int) -> Sources:
-    """Return the first `most` nodes of each group (0: all), from rows sorted by group (`place`)."""
-    counts = np.bincount(place, minlength=groups)
-    return nodes, np.minimum(counts, most) if most else counts, np.cumsum(counts) - counts
-
-
-def member_sources(setting: Setting, drawn: np.ndarray | None, most: int) -> Pool:
-    """Return the first `most` members of each group (0: all) in the order of `drawn`, or by number.
-
-    So a source that leaves is replaced.  `drawn` has a number for each of `Setting.memberships`.
-    """
-    numbers, members = setting.known_groups.numbers, setting.memberships
-    place = index_sorted(numbers, members.groups)
-    order = np.lexsort((members.nodes, members.nodes if drawn is None else drawn, place))
-    members, place = members.take(order), place[order]
-
-    def pool(at: int, alive: np.ndarray) -> Sources:
-        there = (members.begins <= at) & (at < members.ends)  # members are alive
-        return first_of_each(place[there], members.nodes[there], len(numbers), most)
-
-    return pool
-
-
-def root_sources(setting: Setting, config: WorldConfig) -> Pool:
-    """Return the root of each group: the live node closest to the groupId."""
-    ring, keys = setting.ring, setting.keys(config)
-    place = np.arange(len(keys))
-
-    def pool(at: int, alive: np.ndarray) -> Sources:
-        live = np.flatnonzero(alive[ring.node])
-        return ring.node[roots(ring, live, keys)], np.ones_like(place), place
-
-    return pool

@@ -28,8 +28,12 @@ from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES
 from scribe_spark.systems.registry import SCRIBE, all_systems, find_system
 from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.systems.scribe.sources import FATES
-from scribe_spark.worlds.round_measures import ROUND_MEASURES
-from scribe_spark.worlds.traffic import LINK_STRESS_MEASURES, byte_units, packet_measures
+from scribe_spark.worlds.round_measures import (
+    LINK_STRESS_MEASURES,
+    ROUND_MEASURES,
+    byte_units,
+    packet_measures,
+)
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.coverage import CoverageConfig

@@ -18,8 +18,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NONE, numbered, offsets_of, order_of_keys, whole_numbers
-from scribe_spark.core.keys import common_keys, key_parts
+from scribe_spark.core.arrays import NONE, offsets_of, whole_numbers
+from scribe_spark.core.keys import key_parts
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, Names, arrow_schema, tables_by_bucket
@@ -39,12 +39,11 @@ from scribe_spark.rounds.applications import MEMORY
 from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.player import TRAFFIC
-from scribe_spark.rounds.system import CARRIED, DELIVERED
+from scribe_spark.rounds.system import CARRIED, DELIVERED, OF_SYSTEM
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.state import table_of
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.live_systems import OF_SYSTEM
 from scribe_spark.worlds.save import LIVES
 
 # the tables of Scribe
@@ -97,24 +96,13 @@ class View:
         """Yield the rows of the view for a bucket, as record batches."""
         schema = to_arrow_schema(self.schema)
         for columns in self.rows(bucket):
-            named = isinstance(columns, pa.RecordBatch)
-            batch = columns if named else bucket.names.batch(columns, schema)
-            yield _sorted(batch, self.order) if self.order else batch
-
-
-def _sorted(batch: pa.RecordBatch, order: Iterable[str]) -> pa.RecordBatch:
-    """Return the rows of a batch sorted by the columns `order`, which have numbers."""
-    if not len(batch):
-        return batch
-    keys = [_from_zero(batch.column(name).to_numpy()) for name in order]
-    (key,) = common_keys([int(key.max()) + 1 for key in keys], keys)
-    return batch.take(pa.array(order_of_keys(key, int(key.max()))))
-
-
-def _from_zero(column: np.ndarray) -> np.ndarray:
-    """Return numbers from 0 that sort as `column` does, whose numbers may be any int64."""
-    least = int(column.min())
-    return column - least if int(column.max()) - least < 2**62 else numbered(column)
+            batch: Any = columns
+            if not isinstance(batch, pa.RecordBatch):
+                batch = bucket.names.batch(columns, schema)
+            if self.order:
+                keys = [batch.column(name).to_numpy() for name in self.order[::-1]]
+                batch = batch.take(pa.array(np.lexsort(keys)))
+            yield batch
 
 
 def view(

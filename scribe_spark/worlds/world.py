@@ -9,7 +9,7 @@ create, subscribe, unsubscribe, publish.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -23,12 +23,11 @@ from scribe_spark.measures.measure import ScheduledMessages
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.rounds.event_rows import CREATE, EVENT_NAMES, JOIN, PUBLISH, QUIT
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.systems.registry import SCRIBE
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 from scribe_spark.underlay.protocol import Underlay
-from scribe_spark.worlds import drivers, played, save, views, world_state
+from scribe_spark.worlds import drivers, save, views, world_state
 
 
 class Operations:
@@ -135,14 +134,14 @@ class World:
         underlay: Underlay,
         protocols: world_state.Protocols,
         engine: str | None = None,
-        event_files: played.EventFiles | None = None,
+        event_files: drivers.EventFiles | None = None,
     ) -> None:
         self._event_files = event_files
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
         self.by_part = pd.DataFrame()
         self.scribe = Operations()
-        self._last: played.RoundLeft | None = None
+        self._last: world_state.Played | None = None
         self._keeps_messages = False
         protocols = protocols.of_events(events.columns)
         self._events, self._underlay, self._protocols = events, underlay, protocols
@@ -156,7 +155,6 @@ class World:
             self._driver = drivers.InTasks(start, ring, protocols)
         else:
             self._driver = drivers.OnDriver(start, ring, protocols, number)
-            release(start.rows)
 
     @classmethod
     def of_save(
@@ -168,7 +166,7 @@ class World:
         protocols: world_state.Protocols,
         buckets: int = 1,
         engine: str | None = None,
-        event_files: played.EventFiles | None = None,
+        event_files: drivers.EventFiles | None = None,
     ) -> World:
         """Return a world from a saved state.
 
@@ -207,7 +205,7 @@ class World:
         overlay: str = "perfect",
         buckets: int = 1,
         engine: str | None = None,
-        event_files: played.EventFiles | None = None,
+        event_files: drivers.EventFiles | None = None,
         knowledge: DataFrame | None = None,
     ) -> World:
         """Return a world before its first round; `make_world` does so for a config.
@@ -267,8 +265,8 @@ class World:
         return done.measures
 
     def play(
-        self, until: int, seconds: float, tell: Callable[[int, played.Played], None] | None = None
-    ) -> dict[int, played.Played]:
+        self, until: int, seconds: float, tell: drivers.Tell = lambda number, played: None
+    ) -> dict[int, world_state.Played]:
         """Play the next round and, while time is left, later rounds before `until`.
 
         One Spark job plays all of these rounds, which is faster for short rounds.  Results do not
@@ -304,24 +302,24 @@ class World:
         self,
         rounds: range,
         seconds: float,
-        tell: Callable[[int, played.Played], None] | None = None,
+        tell: drivers.Tell = lambda number, played: None,
         *,
         messages: bool = False,
-    ) -> list[played.Played]:
+    ) -> list[world_state.Played]:
         """Play the given rounds, until a number of seconds has passed; return their results."""
-        how = partial(self.scribe.added_to, number=rounds[0]), seconds, tell
         driver, files = self._driver, self._event_files
         if isinstance(driver, drivers.InTasks) and files is not None and self.scribe.is_empty:
-            done = driver.play(rounds, files, *how, messages=messages)
+            done = driver.play(rounds, files, seconds, tell, messages=messages)
         else:
-            events = self._events.where(played.are_rounds(rounds[0], rounds[-1]))
-            done = driver.play(rounds, events, *how, messages=messages)
+            events = self._events.where(drivers.are_rounds(rounds[0], rounds[-1]))
+            events = drivers.event_rows(self.scribe.added_to(events, rounds[0]))
+            done = driver.play(rounds, events, seconds, tell, messages=messages)
         self._last, self._keeps_messages = done[-1], messages
         for name in _OF_ROUNDS:
             found = [left.tables[name] for left in done if name in left.tables]
             setattr(self, name, pa.concat_tables(found).to_pandas() if found else pd.DataFrame())
         self.number += len(done)
-        return [left.played for left in done]
+        return done
 
     # --- what the world is
 
@@ -549,7 +547,8 @@ class World:
     @property
     def lookups(self) -> DataFrame:
         """The lookups of the last round, with the columns that :meth:`route` returns."""
-        return local_frame(self._events.sparkSession, self._left.lookups)
+        found = drivers.lookup_table(self._left.lookups, self._ring.facts.ring.node)
+        return local_frame(self._events.sparkSession, found)
 
     @property
     def new_leafs(self) -> DataFrame:
@@ -561,7 +560,7 @@ class World:
         return self._view(views.NEW_LEAF_SETS).frame
 
     @property
-    def _left(self) -> played.RoundLeft:
+    def _left(self) -> world_state.Played:
         if self._last is None:
             raise ValueError("no round has been played")
         return self._last

@@ -28,7 +28,7 @@ from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
 from scribe_spark.systems.registry import systems_of_run
-from scribe_spark.worlds.traffic import BYTES_MEASURED, MeasureBytes
+from scribe_spark.worlds.round_measures import BYTES_MEASURED, MeasureBytes
 from tests.gossipsub.topics import one_topic
 
 from .played import buckets_of, case_of, play_links

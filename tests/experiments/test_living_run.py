@@ -20,7 +20,7 @@ from scribe_spark.core.progress import Silent
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import Simulation
 from scribe_spark.systems.scribe.upcalls import Emitted, ScribeApplication
-from scribe_spark.worlds.system_tables import deliveries, other_tables, tree_edges
+from scribe_spark.worlds.round_of_run import deliveries, other_tables, tree_edges
 from scribe_spark.worlds.world import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}

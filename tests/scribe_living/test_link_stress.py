@@ -25,7 +25,7 @@ from scribe_spark.rounds.player import TRAFFIC, Counted, Observer
 from scribe_spark.systems.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
-from scribe_spark.worlds.traffic import (
+from scribe_spark.worlds.round_measures import (
     KINDS,
     LINK_STRESS_MEASURES,
     LINKS_MEASURED,

@@ -11,8 +11,8 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.experiments import Simulation, make_world
 from scribe_spark.measures.multicasts import MeasureMulticasts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemRound
-from scribe_spark.worlds.live_systems import SystemsInRound
 from scribe_spark.worlds.world import World
+from scribe_spark.worlds.world_state import SystemsInRound
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import pandas as pd
 import pytest
 from small_network import NETWORK
 
-from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.config import WorldConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import make_world
 
@@ -63,23 +61,6 @@ def test_a_system_alone_is_what_it_is_beside_scribe(spark, beside, buckets, engi
     for one, other in zip(alone, beside[:rounds], strict=True):
         assert one == {name: other[name] for name in one}
         assert {name for name in other if name.startswith("gossipsub.")} <= one.keys()
-
-
-def test_a_folder_without_scribe_has_its_tables_and_continues(spark, tmp_path):
-    config = WorldConfig(**SMALL | {"systems": "gossipsub"})
-    found = []
-    for resume in (False, True):
-        run_world(spark, config, Execution(out=str(tmp_path / "out"), resume=resume))
-        found.append(pd.read_parquet(tmp_path / "out/tables/rounds"))
-    pd.testing.assert_frame_equal(*found)
-    assert set(found[0]["system"]) == {"gossipsub", "pastry"}  # pastry: nodes.live
-    tables = {path.name for path in (tmp_path / "out/tables").iterdir()}
-    assert "publications" in tables
-    assert not tables & {"memberships", "watched_trees", "tree_edges"}
-    assert (tmp_path / "out/figures/round-systems-publications-in-time.svg").exists()
-    page = (tmp_path / "out/report.html").read_text()
-    assert "GossipSub" in page
-    assert "routing tables" not in page
 
 
 @pytest.mark.parametrize("given", [{"delivery": "reliable"}, {"variants": "lazy"}])

@@ -1,50 +1,43 @@
-"""What can be combined: ``docs/combinations.md`` is what came out when each cell was tried.
-
-``WRITE_COMBINATIONS=1 pytest tests/world/test_combinations.py`` writes the page anew.
-"""
+"""What can be combined: each cell of the tables in ``docs/combinations.md`` is tried."""
 
 import itertools
-import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from in_tasks import Jobs
+from living_groups import World, world_of
+from oracle.scribe_living.cases import random_world
 from pyspark.sql import SparkSession
+from world_states import Played, assert_alike, flooders
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import PHASES, Simulation
+from scribe_spark.measures.multicasts import MulticastMeasures
 from scribe_spark.runtime import settings
 from scribe_spark.systems.registry import all_systems, living_systems
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
+from tests.world.test_group_overlays import Meshed
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
-
-#: The rest of the page is of rounds: `test_rounds_combine` writes it.
-OF_ROUNDS = "\n## In rounds"
-
-#: The only system that has no rounds.
-OF_REFERENCE_TREE = "| Reference tree | \N{CHECK MARK} | \N{CHECK MARK} | \N{BALLOT X} |"
 
 #: The mark of what has all its measures, and of what is refused.
 YES, REFUSED = "\N{CHECK MARK}", "\N{BALLOT X}"
 
-ABOUT = f"""\
-# What can be combined
 
-A test tries combinations of options and writes this page. {YES}: the combination works, with all measures. {REFUSED}: the combination is [refused](#refusals). An empty cell was not tried. The additional settings are the options `--generator` (events), `--access` (access list), `--knowledge` (saved tables), `--message-size` (sizes), `--publications`, `--schedule` and `--bayeux-partitions` (Bayeux's roots), a [network](networks.md#a-graph-of-routers) with losses, and an [application](extending_application.md).
-"""  # noqa: E501
+def table_of(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading of the page, its own heads first."""
+    lines = f"\n{PAGE.read_text('utf-8')}".partition(f"\n{heading}\n")[2].splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("|"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+    return [cells[0], *cells[2:]]
 
-#: The refusals that stay because runs and worlds differ.
-WHY = """
-A message follows the name and the value of the setting. Most of these combinations are refused because runs and worlds differ: a CAN as the overlay has no rules for failures (CAN multicast computes its CANs anew in each round); a world maintains the reference tree, but sends no messages on it; a run measures only its last round, and builds Bayeux among the survivors. Worlds also refuse your [tree variants](extending_tree.md#a-variant-of-scribes-tree), which have no rules for rounds. In a world, a variant is not another system, but changes Scribe's own trees.
-"""  # noqa: E501
-
-#: What the marks of the table of systems mean.
-OF_SYSTEMS = f"{YES}: the system works. A *run with events* plays a world first ([run with failures](living.md#a-run-with-failures)). *As a variant*: in a world, `--variants` changes Scribe's own trees."  # noqa: E501
 
 SMALL: dict[str, Any] = {
     **{"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3},
@@ -69,104 +62,124 @@ ALSO: dict[str, dict[str, Any]] = {
     "losses": {"topology": "lossy.gml"},
     "Bayeux's roots": {"bayeux_partitions": 2, "bayeux_root": "surrogate"},
 }
-LOSSY = """graph [
+FILES = {
+    "access.csv": "group,node,right\n1,3,create\n",
+    "schedule.csv": "time,group,node,size\n0,1,3,1KB\n5ms,1,3,2KB\n5ms,2,4,1KB\n",
+    "lossy.gml": """graph [
   node [ id 0 ] node [ id 1 ] node [ id 2 ]
   edge [ source 0 target 1 latency "7 ms" packet_loss 0.02 ]
   edge [ source 1 target 2 latency "9 ms" packet_loss 0.01 ]
 ]
-"""
-SCHEDULE = "time,group,node,size\n0,1,3,1KB\n5ms,1,3,2KB\n5ms,2,4,1KB\n"
+""",
+}
+OVERLAYS: dict[str, dict[str, Any]] = {
+    **{name: {"overlay": name} for name in ("perfect", "arrivals", "can")},
+    "arrivals, contact latest": {"overlay": "arrivals", "contact": "latest"},
+}
+VARIANTS = ("plain", "bottleneck", "collapse", "lazy", "reference_tree")
 
 #: Systems beside Scribe's trees and their variants; these two runs have them.
 OTHERS = (
     *("bayeux", "flooding", "can", "gossipsub", "plumtree"),
     *("narada", "nice", "overcast", "splitstream"),
 )
-PLAIN = ("perfect", "root", "best-effort", "")
-EVENTFUL = ("perfect", "root", "best-effort", "events")
+PLAIN, EVENTFUL = (("perfect", "root", "best-effort", also) for also in ("", "events"))
+
+#: The metrics that all cells have, and those of worlds; `{}` is the system.
+MEASURES = (
+    *("{}.rad.median", "{}.rmd.median", "{}.rdp.mean", "{}.children_tables.mean"),
+    *("{}.children_entries.max", "{}.link_stress.mean_existing", "{}.link_stress.max"),
+    *("ip_multicast.link_stress.max", "naive_unicast.link_stress.max"),
+)
+OF_WORLDS = ("scribe.publications.sent", "scribe.orphans")
 
 
-def own_application() -> type[ScribeApplication]:
-    """An application of one's own, which executors get as it is: it does what Scribe does."""
-
-    class Own(ScribeApplication):
-        def __init__(self, nodes: int) -> None:
-            del nodes
-
-    return Own
-
-
-OVERLAYS: dict[str, dict[str, Any]] = {
-    "perfect": {"overlay": "perfect"},
-    "arrivals": {"overlay": "arrivals"},
-    "arrivals, contact latest": {"overlay": "arrivals", "contact": "latest"},
-    "can": {"overlay": "can"},
-}
-VARIANTS = ("plain", "bottleneck", "collapse", "lazy", "reference_tree")
-DELIVERIES = ("best-effort", "reliable")
-SOURCES = ("root", "routed", "direct")
-
-#: Column -> the metrics of a system that it stands for; `{}` is the system.
-MEASURES: dict[str, tuple[str, ...]] = {
-    "RAD, RMD, RDP": ("{}.rad.median", "{}.rmd.median", "{}.rdp.mean"),
-    "node stress": ("{}.children_tables.mean", "{}.children_entries.max"),
-    "link stress": ("{}.link_stress.mean_existing", "{}.link_stress.max"),
-    "beside IP multicast and unicast": (
-        "ip_multicast.link_stress.max",
-        "naive_unicast.link_stress.max",
-    ),
-    "failures, repair, late and lost": ("scribe.publications.sent", "scribe.orphans"),
-}
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A row of the table."""
+class Cell(NamedTuple):
+    """A combination of the first table."""
 
     command: str
     overlay: str
     variant: str
     delivery: str
-    source: str = "root"
-    also: str = ""
+    source: str
+    also: str
+
+    @property
+    def config(self) -> RunConfig | WorldConfig:
+        """The config of a small case; refused if there is no such combination."""
+        given = SMALL | OVERLAYS[self.overlay] | {"variants": self.variant}
+        given |= {} if self.delivery == "best-effort" else {"delivery": self.delivery}
+        given |= {} if self.source == "root" else {"source": self.source}
+        also = ALSO[self.also]
+        if self.command == "run":
+            return RunConfig(**given | also)
+        both: dict[str, Any] = {}
+        if self.also == "Bayeux's roots":
+            both = {"systems": "scribe,bayeux"}
+        if self.also in ("publications", "schedule"):  # which say who publishes
+            both = {"generator": None}
+        if "generator" in also:
+            both = {"generator": f"{also['generator']}+publications", "event_round": 0}
+        return WorldConfig(**given | OF_WORLD | also | both)
+
+    @property
+    def application(self) -> type[ScribeApplication] | None:
+        """An application of one's own, which executors get as it is: it does what Scribe does."""
+
+        class Own(ScribeApplication):
+            def __init__(self, nodes: int) -> None:
+                del nodes
+
+        return Own if self.also == "application" else None
+
+    @property
+    def measures(self) -> set[str]:
+        """The metrics that the cell has to have."""
+        named = {one.variant: one.name for one in all_systems()}
+        is_variant = self.command == "run" and self.variant != "plain"
+        system = named[self.variant] if is_variant else "scribe"
+        system = "bayeux" if self.also == "Bayeux's roots" else system
+        wanted = {name.format(system) for name in MEASURES}
+        return wanted | ({*OF_WORLDS} if self.command == "world" else set())
 
 
-def _cells_of(command: str) -> list[Cell]:
-    """All combinations; what the last two columns have has to do with no other choice."""
-    first = Cell(command, "perfect", "plain", "best-effort")
-    return [
-        *[Cell(command, *of) for of in itertools.product(OVERLAYS, VARIANTS, DELIVERIES)],
-        *[replace(first, source=source) for source in SOURCES[1:]],
-        *[
-            replace(first, delivery=delivery, also=also)
-            for also, delivery in itertools.product(list(ALSO)[1:], DELIVERIES)
-        ],
-    ]
+def cells() -> Iterator[tuple[Cell, str]]:
+    """The cells of the first table, with their marks."""
+    heads, *rows = table_of("# What can be combined")
+    ways = [head.split(", ") for head in heads[4:]]
+    for overlays, variants, sources, settings_of, *marks in rows:
+        names = (overlays.split("; "), *(s.split(", ") for s in (variants, sources, settings_of)))
+        for overlay, variant, source, also in itertools.product(*names):
+            for (command, delivery), mark in zip(ways, marks, strict=True):
+                if mark:
+                    yield Cell(command, overlay, variant, delivery, source, also), mark
 
 
-CELLS = _cells_of("run") + _cells_of("world")
+def reasons() -> dict[tuple[str, str], str]:
+    """(command, message) -> the refused settings."""
+    _, *rows = table_of("## Refusals")
+    return {(one, why): what for named, what, why in rows for one in named.split(", ")}
 
 
-def config_of(cell: Cell) -> RunConfig | WorldConfig:
-    """The config of a cell's small case.
+def test_settings_of_one_command_are_refused_as_the_page_says():
+    marks, told = dict(cells()), reasons()
+    assert len(marks) == 120
+    assert {*marks.values()} == {YES, REFUSED}
+    for kind in (RunConfig, WorldConfig):
+        for name, why in kind.refused_fields().items():
+            assert f"`{name}`" in told[kind.command, why]
+    for cell, mark in marks.items():
+        refused = refusal_of(cell)
+        assert refused is None or (mark == REFUSED and (cell.command, refused) in told)
 
-    Raises
-    ------
-    InputError
-        There is no such cell.
-    """
-    given = SMALL | OVERLAYS[cell.overlay] | {"variants": cell.variant}
-    given |= {} if cell.delivery == "best-effort" else {"delivery": cell.delivery}
-    given |= {} if cell.source == "root" else {"source": cell.source}
-    also = ALSO[cell.also]
-    if cell.command == "run":
-        return RunConfig(**given | also)
-    both: dict[str, Any] = {"systems": "scribe,bayeux"} if cell.also == "Bayeux's roots" else {}
-    if cell.also in ("publications", "schedule"):  # which say who publishes
-        both = {"generator": None}
-    if "generator" in also:
-        both = {"generator": f"{also['generator']}+publications", "event_round": 0}
-    return WorldConfig(**given | OF_WORLD | also | both)
+
+def refusal_of(cell: Cell) -> str | None:
+    """The reason for which a config refuses a cell at once."""
+    try:
+        assert cell.config
+    except InputError as refused:
+        return refused.remedy
+    return None
 
 
 @pytest.fixture
@@ -179,193 +192,117 @@ def one_partition(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_the_table_is_what_comes_out_when_each_cell_is_tried(
-    spark, tmp_path, monkeypatch, one_partition
-):
+def test_each_cell_is_what_the_page_says(spark, tmp_path, monkeypatch, one_partition):
     """Runs build all variants together; a world has one."""
     monkeypatch.chdir(tmp_path)
-    Path("access.csv").write_text("group,node,right\n1,3,create\n", "utf-8")
-    Path("schedule.csv").write_text(SCHEDULE, "utf-8")
-    Path("lossy.gml").write_text(LOSSY, "utf-8")
-    found: dict[Cell, Collection[str] | str] = {}
+    for name, text in FILES.items():
+        Path(name).write_text(text, "utf-8")
     runs: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    found: dict[Cell, Collection[str]] = {}
+    refusals: set[tuple[str, str]] = set()
     with Simulation(spark, WorldConfig(**SMALL | OF_WORLD)) as simulation:
-        for cell in CELLS:
-            application = own_application() if cell.also == "application" else None
+        for cell, _ in cells():
             try:
-                config = config_of(cell)
+                config = cell.config
                 if isinstance(config, WorldConfig):
                     with Simulation(spark, config, shares=simulation) as network:
-                        world = experiments.make_world(network, config, application=application)
+                        given = {"application": cell.application}
+                        world = experiments.make_world(network, config, **given)
                         found[cell] = set(world.step())
                         world.release()
                     continue
                 of = cell.overlay, cell.source, cell.delivery, cell.also
                 if of not in runs:
                     others = OTHERS if of in (PLAIN, EVENTFUL) else ()
-                    if cell.also == "Bayeux's roots":
-                        others = ("bayeux",)
+                    others = ("bayeux",) if cell.also == "Bayeux's roots" else others
                     many = VARIANTS if not cell.also or of == EVENTFUL else ()
-                    given = config.replace(variants=(*many, *others))
-                    given = given.replace(write_knowledge=of == PLAIN)
-                    runs[of] = metrics_of(spark, given, "-".join(of), application)
+                    config = config.replace(variants=(*many, *others), write_knowledge=of == PLAIN)
+                    how = Execution(out=str(Path("-".join(of)).resolve()), engine="tasks")
+                    more = {"application": cell.application}
+                    with experiments.run(spark, config, how, PHASES[:-1], **more) as done:
+                        metrics = {one["name"]: one["value"] for one in done.metrics()}
+                    runs[of] = {name: n for name, n in metrics.items() if n is not None}
+                found[cell] = runs[of]
             except InputError as refused:
-                found[cell] = refused.remedy
-                continue
-            found[cell] = {name for name, value in runs[of].items() if value is not None}
-    page = page_of(found) + systems_of_page({"run": runs[PLAIN], "run with events": runs[EVENTFUL]})
-    _, of_rounds, more = PAGE.read_text("utf-8").partition(OF_ROUNDS)
-    page += of_rounds + more
-    if os.environ.get("WRITE_COMBINATIONS"):
-        PAGE.write_text(page, "utf-8")
-    assert PAGE.read_text("utf-8") == page
-    played = [cell for cell, names in found.items() if not isinstance(names, str)]
-    of_rows = 2 * (len(ALSO) - 1) - 1  # an application delivers reliably itself
-    assert len(played) == 35 + 2 + of_rows + 24 + 2 + of_rows
-    # of what is played every measure is there that makes sense
-    for cell in played:
-        assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
-    assert "| no " not in page.partition("## Refusals")[0]
-    assert REFUSED not in page.partition("## Systems")[2].replace(OF_REFERENCE_TREE, "")
-
-
-def metrics_of(
-    spark: Any, config: RunConfig, out: str, application: type[ScribeApplication] | None
-) -> Mapping[str, Any]:
-    """The metrics of a run."""
-    how = Execution(out=str(Path(out).resolve()), engine="tasks")
-    with experiments.run(spark, config, how, PHASES[:-1], application=application) as done:
-        return {metric["name"]: metric["value"] for metric in done.metrics()}
-
-
-def systems_of_page(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """The section of the systems: which of them there are with what."""
-    lines = ["", "## Systems", "", OF_SYSTEMS, ""]
-    lines.append("| system | " + " | ".join([*runs, "world"]) + " |")
-    lines.append("|---|---|---|---|")
-    for system in all_systems():
-        cells = []
-        for metrics in runs.values():
-            there = metrics.get(f"{system.name}.link_stress.max") is not None
-            cells.append(YES if there else REFUSED)
+                refusals.add((cell.command, refused.remedy))
+    for cell, mark in cells():
+        assert (cell in found) == (mark == YES), cell
+        assert cell not in found or cell.measures <= {*found[cell]}, cell
+    of_fields = {
+        (kind.command, why)
+        for kind in (RunConfig, WorldConfig)
+        for why in kind.refused_fields().values()
+    }
+    assert reasons().keys() == refusals | of_fields
+    # the systems of the runs and of worlds
+    _, *rows = table_of("## Systems")
+    assert [row[0] for row in rows] == [system.label for system in all_systems()]
+    for system, (_, *marks, of_worlds) in zip(all_systems(), rows, strict=True):
+        there = [f"{system.name}.link_stress.max" in runs[of] for of in (PLAIN, EVENTFUL)]
+        assert [mark == YES for mark in marks] == there
         try:
-            living_systems([system.name])
-            cells.append(YES)
+            assert living_systems([system.name])
+            assert of_worlds == YES
         except InputError:
             of_trees = system.variant in ("bottleneck", "collapse", "lazy")
-            cells.append("as a variant" if of_trees else REFUSED)
-        lines.append(f"| {system.label} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+            assert of_worlds == ("as a variant" if of_trees else REFUSED)
 
 
-def sensible(cell: Cell) -> list[tuple[str, ...]]:
-    """The measures that a cell must have."""
-    return list(MEASURES.values())[: None if cell.command == "world" else -1]
+# --- in rounds: every system has every measure, on any number of buckets and with either engine
+
+SEED, ROUNDS, NODES = 5, 3, 20
+LIMITS: dict[str, dict[str, Any]] = {
+    **{"plain": {}, "bottleneck": {"limit": 3}, "collapse": {"collapse": True}},
+    "lazy": {"limit": 3, "lazy": True},
+}
+
+#: The measures that each system has in rounds.
+IN_ROUNDS = (
+    *("rad.median", "rad.largest", "rmd.median", "rmd.largest", "rdp.mean"),
+    *("children_tables.mean", "children_entries.max"),
+    *("link_stress.mean_existing", "link_stress.max", "messages", "publications"),
+)
+
+#: How a world is played beside in one task on one bucket.
+WAYS = (
+    *({"buckets": 7}, {"exchange": True, "buckets": 2}),
+    {"buckets": 2, "engine": Jobs, "rounds": 2},
+)
+HEADS, *ROWS = table_of("## In rounds")
 
 
-def has(cell: Cell, names: Collection[str], wanted: tuple[str, ...]) -> bool:
-    """Whether there are all metrics of a measure."""
-    variant = cell.command == "run" and cell.variant != "plain"
-    named = {one.variant: one.name for one in all_systems()}
-    system = named[cell.variant] if variant else "scribe"
-    system = "bayeux" if cell.also == "Bayeux's roots" else system
-    return {name.format(system) for name in wanted} <= {*names}
+def begin(variant: str, delivery: str, source: str) -> World:
+    """A row's world before round 0."""
+    case = random_world(SEED, most=NODES, rounds=ROUNDS)
+    case = replace(case, buffer=16 if delivery == "reliable" else None)
+    world = world_of(
+        replace(case, settings=replace(case.settings, source=source, **LIMITS[variant]))
+    )
+    kernel = Meshed(world.pastry.kernel.delay_us, world.pastry.kernel.routers)
+    world.pastry = replace(world.pastry, kernel=kernel)
+    return world
 
 
-def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
-    """The page; rows that are refused for one reason stand together below."""
-    ways = list(itertools.product(("run", "world"), DELIVERIES))
-    heads = ["overlay", "variant", "source", "additional setting", *map(", ".join, ways)]
-    lines = [ABOUT, "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    rows = []
-    for one in dict.fromkeys(replace(cell, command="", delivery="") for cell in found):
-        cells = [replace(one, command=command, delivery=delivery) for command, delivery in ways]
-        marks = [mark(cell, found[cell]) if cell in found else "" for cell in cells]
-        rows.append((one.overlay, one.variant, one.source, one.also, *marks))
-    lines += ["| " + " | ".join(row) + " |" for row in merged(rows, (1, 0, 2, 3))]
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for cell, names in found.items():
-        if isinstance(names, str):
-            what = _what_is_refused(cell, names)
-            reasons.setdefault((cell.command, names), []).append(what)
-    lines += [
-        "",
-        "## Refusals",
-        "",
-        "These settings are refused:",
-        "",
-        "| command | refused setting | message |",
-        "|---|---|---|",
-    ]
-    commands: dict[tuple[str, str], list[str]] = {}
-    for (command, reason), given in reasons.items():
-        commands.setdefault((", ".join(dict.fromkeys(given)), reason), []).append(command)
-    for (given, reason), named in commands.items():
-        lines.append(f"| {', '.join(named)} | {given} | {reason} |")
-    for kind in (RunConfig, WorldConfig):
-        settings_of: dict[str, list[str]] = {}
-        for name, why in kind.refused_fields().items():
-            settings_of.setdefault(why, []).append(f"`{name}`")
-        for why, names in settings_of.items():
-            lines.append(f"| {kind.command} | {', '.join(names)} | {why} |")
-    return "\n".join(lines) + "\n" + WHY
+def play(row: list[str], rounds: int = ROUNDS, **way: Any) -> list:
+    """What each round leaves."""
+    world = begin(*row[:3])
+    count = len(world.overlay.states.known)
+    names = ("delay", "node_stress", "link_stress")
+    measures = MulticastMeasures(names, count * (count - 1), count, 1_000, row[2])
+    more = flooders(world) if all(row) else {}
+    return Played(world, measures=measures, more=more, **way).play(saves=False, rounds=rounds)
 
 
-def merged(rows: list[tuple[str, ...]], places: tuple[int, ...] = (1, 0)) -> list[tuple[str, ...]]:
-    """Join the variants, then the overlays and what else there is of rows that are equal."""
-    for place in places:
-        alike: dict[tuple[str, ...], list[str]] = {}
-        for row in rows:
-            alike.setdefault((*row[:place], "", *row[place + 1 :]), []).append(row[place])
-        rows = [
-            (*rest[:place], ("; " if place == 0 else ", ").join(names), *rest[place + 1 :])
-            for rest, names in alike.items()
-        ]
-    return rows
-
-
-def mark(cell: Cell, names: Collection[str] | str) -> str:
-    """The mark of a cell; the measures that it lacks, if it lacks any."""
-    if isinstance(names, str):
-        return REFUSED
-    wanted = zip(MEASURES, sensible(cell), strict=False)
-    return ", ".join(f"no {one}" for one, of in wanted if not has(cell, names, of)) or YES
-
-
-def _what_is_refused(cell: Cell, reason: str) -> str:
-    """The value that the reason is about: what is refused without it, too, is about another."""
-    for one, value in (
-        ("overlay", "perfect"),
-        ("variant", "plain"),
-        ("delivery", "best-effort"),
-        ("also", ""),
-    ):
-        if getattr(cell, one) == value:
-            continue
-        if _refusal(replace(cell, **{one: value})) == reason:
-            continue
-        beside = [cell.also] if cell.also and one != "also" else []
-        if one != "delivery" and _refusal(replace(cell, delivery="best-effort")) != reason:
-            beside.append(f"delivery {cell.delivery}")
-        return " with ".join([f"{one} {getattr(cell, one)}", *beside])
-    raise AssertionError(cell)
-
-
-def _refusal(cell: Cell) -> str | None:
-    """The reason for which a cell is refused, if it is."""
-    try:
-        config_of(cell)
-    except InputError as refused:
-        return refused.remedy
-    return None
-
-
-def test_every_reason_is_one_line_that_says_what_would_do():
-    lines = set()
-    for cell in CELLS:
-        try:
-            config_of(cell)
-        except InputError as refused:
-            lines.add(str(refused))
-    assert len(lines) == 1
-    assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: " ".join(row[:3]))
+@pytest.mark.slow
+def test_rounds_of_a_row_are_alike_and_have_all_measures(row: list[str]) -> None:
+    one = assert_alike(partial(play, row), *WAYS)
+    names = {name for measures, *_ in one for name in measures}
+    for _, tables, _ in one:
+        names |= {f"{system}.publications" for system in tables["publications"]["system"]}
+    named = {system.label: system.name for system in all_systems()}
+    for label, mark in zip(HEADS[3:], row[3:], strict=True):
+        wanted = {f"{named[label]}.{name}" for name in IN_ROUNDS}
+        assert not mark or (mark == YES and wanted <= names), label
+    assert [head for head, mark in zip(HEADS, row, strict=True) if mark][3:6] == HEADS[3:6]
+    assert len(ROWS) == 2 * len(LIMITS) + 2

@@ -11,7 +11,7 @@ from scribe_spark.experiments import PHASES, Simulation, run
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.runtime import batches
-from scribe_spark.worlds.played import EventFiles
+from scribe_spark.worlds.drivers import EventFiles
 
 CONFIG = WorldConfig(
     **NETWORK, nodes=60, groups=4, replicas=1, leaf_set=4, lookups=5, rounds=3,

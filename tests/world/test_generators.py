@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import sys
 from collections import Counter, deque
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +31,6 @@ from scribe_spark.rounds.event_rows import (
     Extent,
     live_after,
 )
-from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds.events import (
     check_rows,
@@ -410,7 +408,7 @@ def test_a_generator_of_ones_own_as_the_guide_says(nodes):
     ("event", "says"),
     [
         (LEAVE, "leaves no node alive after round 1; keep at least one"),
-        (ARRIVE, "row round=1, node=0, event='arrive' is impossible: the node is alive from the "),
+        (ARRIVE, "row round=1, node=0, event='arrive' is impossible: the node is alive; let it "),
         (9, "row round=1, node=0, event='code 9' has no known event; events are arrive, leave"),
     ],
 )
@@ -463,31 +461,9 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, drawn):
     assert {(row["group"], row["node"]) for row in created} == made
 
 
-def test_events_of_many_members_are_made_and_checked_apart_from_the_driver(drawn, monkeypatch):
+def test_a_check_without_spark_returns_the_events_of_the_world(drawn):
     config = WorldConfig(**BASE, generator="mass-failure+publications", event_round=3)
-    here = world_events(drawn, config)
-    checked = check_world(config)
-    assert checked is not None
-    assert checked.to_pylist() == here.toArrow().to_pylist()
-    too_many = WorldConfig(**BASE, generator="group-crowd", crowd=50)
-    with pytest.raises(InputError, match="crowd = 50: is more than the") as refused:
-        check_world(too_many)
-    module = sys.modules["scribe_spark.worlds.events"]
-    monkeypatch.setattr(module, "MANY", 0)
-    tasks, in_a_task = [], module._made_in_a_task
-    monkeypatch.setattr(
-        module, "_made_in_a_task", lambda *given: tasks.append(1) or in_a_task(*given)
-    )
-    check_world(config)
-    made = world_events(drawn, config)
-    assert tasks
-    assert made.schema == here.schema
-    assert sorted(map(str, made.collect())) == sorted(map(str, here.collect()))
-    for check in (check_world, functools.partial(world_events, nodes=drawn)):
-        with pytest.raises(InputError) as again:
-            check(config=too_many)
-        assert str(again.value) == str(refused.value)
-    release(made)
+    assert check_world(config).to_pylist() == world_events(drawn, config).toArrow().to_pylist()
 
 
 def test_no_more_roots_fail_than_a_table_has_groups(drawn, tmp_path):

@@ -144,27 +144,18 @@ class Clock:
         return SystemRound({"number": float(now.number)}, due, {"played": 1.0})
 
 
+def round_of(number: int, rounds: int, own: OwnRounds, **more) -> LivingRound:
+    """A round with a failure, a join, a quit and a publication."""
+    one = np.array([0])
+    pairs, publish = (one, one), Publishing.at_begin((one, one))
+    of = range(3), None, Events(fail=one), one, one, one, pairs, pairs, publish
+    return LivingRound(number, rounds, *of, None, 0, 1, 0, None, one, own, **more)
+
+
 def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
     """Own rounds of 0.4 s in rounds of 1 s: three, two, three."""
-    clock, one = Clock(), np.array([0])
-    found = []
-    for number in range(3):
-        now = LivingRound(
-            *(number, 3, None, None, Events(fail=one), one, one, one),
-            *(
-                (one, one),
-                (one, one),
-                Publishing.at_begin((one, one)),
-                None,
-                0,
-                1,
-                0,
-                None,
-                one,
-                OwnRounds(10, 4),
-            ),
-        )
-        found.append(play_own_rounds(clock.play, now))
+    clock, own = Clock(), OwnRounds(10, 4)
+    found = [play_own_rounds(clock.play, round_of(number, 3, own)) for number in range(3)]
     assert clock.told == [
         (0, 0, 1, 1, 1, False, False),
         (1, 0, 0, 0, 0, False, False),
@@ -190,11 +181,7 @@ def test_a_run_plays_own_rounds_until_nothing_moves():
             assert not now.ends_round or before is None
             return SystemRound({}, Publications(), goes_on=now.number < more)
 
-        one = np.array([0])
-        now = LivingRound(
-            *(0, 1, range(3), None, Events(), one, one, one, (one, one), (one[:0], one[:0])),
-            *(Publishing.at_begin((one, one)), None, 0, 1, 0, None, one),
-        )
+        now = round_of(0, 1, OwnRounds())
         told.clear()
         play_run(SimpleNamespace(rounds_before=before, play_round=play_round), None, now)
         return told

@@ -31,7 +31,7 @@ from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.mesh import CONNECTIONS, MESH
 from scribe_spark.systems.gossipsub.publication import FANOUT
 from scribe_spark.systems.gossipsub.round import live_gossipsub
-from scribe_spark.worlds.live_systems import SystemsInRound
+from scribe_spark.worlds.world_state import SystemsInRound
 
 SYSTEMS = ("scribe", "gossipsub", "sparse", "bayeux", "flooding", "can", "naive_unicast")
 

@@ -98,7 +98,7 @@ REFUSED = {
                              "the last round ends at 4s; give more rounds"),
     "no group": (["time,group,node", "0,9,3"], OF_SCHEDULE, "schedule", "groups are 1 to 3"),
     "not there yet": (["time,group,node", "0,1,39"], {**OF_SCHEDULE, "initial": 39}, "schedule",
-                      "let it arrive before"),
+                      "let it arrive or recover before"),
     "after the end": ([], {"publications": 3, "interval": "1s"}, "interval", "lasts 2s; give less"),
     "too many": ([], {"publications": 10_000_000}, "publications", "or fewer groups"),
     "said twice": ([], {"publications": 3, "generator": "publications"}, "publications",

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from extending import run_example
-from identifiers import parts
 from in_tasks import Jobs
 from living_groups import world_of
-from oracle.group_overlays import OverlaysCase, World, random_overlays
+from oracle.group_overlays import random_overlays
 from oracle.scribe_living.cases import random_world
 from pyspark import cloudpickle
+from round_0 import Round0
 from small_network import NETWORK
 from world_states import Played, assert_alike
 
@@ -28,17 +28,16 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import Execution
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import RingInMemory, bucket_bounds
+from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.program import SilentProgram
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.system import (
+    CARRIED,
     LivingRound,
     Multicasts,
     Publications,
-    Publishing,
     SystemOnBuckets,
     SystemRound,
     count_messages,
@@ -52,9 +51,8 @@ from scribe_spark.systems.registry import (
     register_system,
     unregister_system,
 )
-from scribe_spark.worlds import round_of_run
-from scribe_spark.worlds.live_systems import LiveGroups, LiveSystems, round_of_systems
-from tests.can.played import LAN_US, draw_of
+from scribe_spark.worlds.world_state import LiveSystems
+from tests.can.played import LAN_US
 from tests.world.test_group_overlays import network_of, system_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # systems go to the workers
@@ -120,54 +118,27 @@ def test_a_system_with_memory_keeps_its_tables_on_any_buckets():
 # --- round 0 in a run
 
 
-class RunOf:
-    """Round 0 of a system among the members of a case, whose group's first member publishes."""
+CASE = random_overlays(3).case
+RING, AT, KERNEL = network_of(CASE)
 
-    def __init__(self, given: OverlaysCase, capacity: np.ndarray | None = None) -> None:
-        case = given.case
-        self.ring, at, kernel = network_of(case)
-        self.nodes = list(at)
-        self.number = np.array(sorted(case.keys), dtype=np.int64)
-        self.members = sorted(
-            (index, at[node])
-            for index, group in enumerate(self.number.tolist())
-            for node in case.members[group]
-        )
-        first = [min(n for g, n in self.members if g == index) for index in range(len(self.number))]
-        columns = np.array(self.members, dtype=np.int64).T
-        hi, lo = parts(case.keys[group] for group in self.number.tolist())
-        self.given = {
-            **{"group": self.number, "key_hi": hi, "key_lo": lo, "capacity": capacity},
-            "routers": len(case.routers),
-            **{"join": (columns[0], columns[1]), "source": "root", "seed": case.seed},
-            **{
-                "publish": Publishing.at_begin((np.arange(len(first)), np.array(first))),
-                "kernel": kernel,
-            },
-            "lan_us": LAN_US,
-        }
-        self.sources = dict(enumerate(first))
+#: The pairs of a group and a member; the first member of a group publishes.
+MEMBERS = [(g, n) for g in sorted(CASE.keys) for n in sorted(CASE.members[g], key=AT.__getitem__)]
 
-    def tables(
-        self,
-        system: SystemOnBuckets,
-        is_mesh: bool,
-        buckets: int = 1,
-        engine: type = InTask,
-        exchange: Any = None,
-    ) -> dict[str, list[tuple]]:
-        """The rows that views are made of, by the name of the table."""
-        bounds = bucket_bounds(self.ring, buckets, 8)
-        wanted = round_of_run.Wanted(is_mesh, not is_mesh)
-        mine = [Tables() for _ in range(buckets if exchange is None else 1)]
-        player = engine(mine) if exchange is None else InTask(mine, exchange)
-        facts = RingInMemory(self.ring)
-        round_of_run.play_round("it", system, self.given, facts, bounds, wanted, player)
-        names = ("copies", "edges", "deliveries", "state", "control")
-        found = player.gather(*(f"it/{name} of round 0" for name in names))
-        return {
-            name.split()[0].removeprefix("it/"): rows(columns) for name, columns in found.items()
-        }
+
+def tables_of(
+    system: SystemOnBuckets, buckets: int = 1, engine: type = InTask, exchange: Any = None
+) -> dict[str, list[tuple]]:
+    """The rows that views of a run are made of, by the name of the table."""
+
+    def player(every: list[Tables]) -> InTask:
+        return engine(every) if exchange is None else InTask([every[exchange.rank]], exchange)
+
+    first = {group: node for group, node in reversed(MEMBERS)}
+    publish = [(group, node, 0, 0) for group, node in sorted(first.items())]
+    given = {"routers": len(CASE.routers), "seed": CASE.seed, "kernel": KERNEL, "lan_us": LAN_US}
+    of = RING, bucket_bounds(RING, buckets, 8), CASE.keys, MEMBERS, publish, given
+    found = Round0(system, *of, player=player).tables
+    return {name: rows(columns) for name, columns in found.items()}
 
 
 def rows(columns) -> list[tuple]:
@@ -176,45 +147,11 @@ def rows(columns) -> list[tuple]:
     return sorted(zip(*(columns[name].tolist() for name in names), strict=True))
 
 
-@pytest.mark.parametrize("name", ["flooding", "naive_unicast"])
-def test_round_0_in_a_run_is_the_oracles(name: str):
-    """That of CAN, whose source enters first, is in `can.test_can_oracle`."""
-    for seed in range(8):
-        given = replace(random_overlays(seed), events=[[]], clock="time")
-        run, case = RunOf(given), given.case
-        oracle = World(given, name, draw_of(case.seed))
-        oracle.alive = {*case.ids}
-        oracle.members = {group: {*members} for group, members in case.members.items()}
-        found = run.tables(system_of(name, given), True, (1, 2, 7)[seed % 3])
-        copies, deliveries = [], []
-        for index, group in enumerate(run.number.tolist()):
-            source = run.nodes[run.sources[index]]
-            spread = oracle._spread(0, group, source, {source})
-            copies += [
-                (c.first, index, c.hops, index, c.sender, c.sent_us, c.receiver)
-                for c in spread.copies
-            ]
-            deliveries += [
-                (one.at_us, index, one.hops, node)
-                for node, one in spread.first.items()
-                if node != source
-            ]
-        node = run.ring.node
-        assert sorted(copies) == sorted(
-            (*row[:4], int(node[row[4]]), row[5], int(node[row[6]]))
-            for row in found.get("copies", [])
-        )
-        assert sorted(deliveries) == sorted(
-            (*row[:3], int(node[row[3]])) for row in found.get("deliveries", [])
-        )
-
-
 def test_a_run_is_equal_on_any_buckets_in_tasks_and_in_jobs(random_tree):
-    run = RunOf(random_overlays(3))
     ways = {"buckets": 2}, {"buckets": 7}, {"buckets": 2, "engine": Jobs}, WITH_TASKS
-    for system, is_mesh in ((random_tree(2), False), (system_of("can", random_overlays(3)), True)):
-        one = assert_alike(partial(run.tables, system, is_mesh), *ways)
-        assert {*one} >= {"copies" if is_mesh else "edges", "deliveries", "state"}
+    for system in (random_tree(2), system_of("can", random_overlays(3))):
+        one = assert_alike(partial(tables_of, system), *ways)
+        assert {*one} >= {"copies", "deliveries", "state"}
 
 
 class Chatty(LiveUnicast):
@@ -229,11 +166,10 @@ class Chatty(LiveUnicast):
 
 
 def test_control_messages_are_counted_by_kind_sender_and_receiver():
-    run = RunOf(random_overlays(3))
-    often, size = Counter(node for _, node in run.members), len(run.nodes)
+    often = Counter(AT[node] for _, node in MEMBERS)
     # group, kind, messages, receiver, sender
-    wanted = sorted((-1, 1, n, (at + 1) % size, at) for at, n in often.items())
-    assert run.tables(Chatty(), False, 3)["control"] == wanted
+    wanted = sorted((-1, 1, n, (at + 1) % len(RING), at) for at, n in often.items())
+    assert tables_of(Chatty(), 3)["control"] == wanted
 
 
 class Unmeasured(LiveUnicast):
@@ -243,29 +179,30 @@ class Unmeasured(LiveUnicast):
         return replace(super().play_round(player, kept, now), multicasts=None)
 
 
+class Short(LiveUnicast):
+    """Leaves copies without a column."""
+
+    def play_round(self, player, kept, now):
+        done = super().play_round(player, kept, now)
+        player.play(DropFirst(player.bounds))
+        return done
+
+
+@dataclass(frozen=True)
+class DropFirst(SilentProgram):
+    bounds: np.ndarray
+
+    def change(self, bucket, tables):
+        copies = tables.pop(CARRIED, {})
+        tables[CARRIED] = {name: copies[name] for name in copies if name != "first"}
+
+
 def test_a_round_0_without_what_the_run_needs_is_refused():
-    class Short(LiveUnicast):
-        def play_round(self, player, kept, now):
-            done = super().play_round(player, kept, now)
-            player.play(DropFirst(player.bounds))
-            return done
-
-    class DropFirst:
-        def __init__(self, bounds) -> None:
-            self.bounds = bounds
-
-        def step(self, bucket, tables, inbox, superstep):
-            copies = dict(tables.pop("multicast copies", {}))
-            copies.pop("first", None)
-            tables["multicast copies"] = copies
-            return {}
-
-    run = RunOf(random_overlays(3))
     with pytest.raises(InputError, match="systems = 'it': returns no multicasts in round 0"):
-        run.tables(Unmeasured(), False)
+        tables_of(Unmeasured())
     words = "systems = 'it': leaves copies without the column first, which the run needs"
     with pytest.raises(InputError, match=words):
-        run.tables(Short(), True)
+        tables_of(Short())
 
 
 # --- its section of the config
@@ -323,24 +260,6 @@ def test_a_baseline_that_is_played_is_not_counted_beside_another_system(played):
     systems = LiveSystems({"scribe": one, **dict.fromkeys(played, one)})
     counted = systems.tables("scribe", Multicasts(), Parts()).beside
     assert counted == tuple(name for name in every if name not in played)
-
-
-def test_those_who_may_join_join_and_those_who_may_publish_publish():
-    """Of nodes 0 to 2, 0 and 1 may join the group, and 1 and 2 may publish."""
-    node, group, may = np.arange(3), np.zeros(3, dtype=np.int64), np.array([True])
-    rights = {"join": (may, np.array([0, 1])), "multicast": (may, np.array([1, 2]))}
-    one: Any = None
-    links: Any = SimpleNamespace(routers=1)
-    live = LiveGroups(np.array([7]), one, one, {}, 1, 2, links)
-    ring = SimpleNamespace(node=node)
-    given: Any = SimpleNamespace(
-        facts=SimpleNamespace(ring=ring), in_round=None, kernel=None, seed=1
-    )
-    groups = Groups(np.array([7]), SimpleNamespace(hi=group[:1], lo=group[:1]), 3, rights)  # type: ignore[arg-type]
-    events = Events(), GroupEvents(join=(group, node), quit=(group, node), publish=(group, node))
-    now = round_of_systems(LiveSystems(), live, given, 0, events, groups, node)
-    assert (now.join[1].tolist(), now.quit[1].tolist()) == ([0, 1], [0, 1, 2])
-    assert now.publish.node.tolist() == [1, 2]
 
 
 class Direct(LiveUnicast):

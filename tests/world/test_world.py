@@ -20,6 +20,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.engine.facts import Ring
 from scribe_spark.experiments import run_world
+from scribe_spark.rounds.event_rows import event_codes
 from scribe_spark.rounds.events import Events
 from scribe_spark.worlds.round_measures import cell_delays, cells_with_nodes, right_leaf_sets
 
@@ -50,37 +51,37 @@ def tables_of(world) -> tuple[set, set]:
     )
 
 
+def rows_of_tables(node: int, leaves: list[int], cells: dict[int, int]) -> tuple[set, set]:
+    """The rows of a node's leaf set, and of its cells by their places."""
+    half = len(leaves) // 2
+    places = [*range(1, half + 1), *range(-1, -half - 1, -1)]
+    of_leaves = zip(leaves, places, strict=True)
+    rows = {(node, leaf, place) for leaf, place in of_leaves if leaf >= 0}
+    return rows, {(node, *divmod(place, 16), entry) for place, entry in cells.items()}
+
+
 def typed_tables(state: OverlayState) -> tuple[set, set]:
     """The same of the arrays, one by one."""
-    number, half = state.states.known.node.tolist(), state.states.half
-    leaves = {
-        (number[at], number[leaf], column + 1 if column < half else half - 1 - column)
-        for at, row in enumerate(state.states.leaves.tolist())
-        for column, leaf in enumerate(row)
-        if leaf >= 0
-    }
-    cells = {
-        (number[at], row, column, number[entry])
-        for at, table in enumerate(state.states.cells.tolist())
-        for row, entries in enumerate(table)
-        for column, entry in enumerate(entries)
-        if entry >= 0
-    }
-    return leaves, cells
+    number, found = np.append(state.states.known.node, -1), (set(), set())
+    for at in range(len(number) - 1):
+        cells = dict(enumerate(number[state.states.cells[at]].ravel().tolist()))
+        cells = {place: entry for place, entry in cells.items() if entry >= 0}
+        leaves = number[state.states.leaves[at]].tolist()
+        for mine, rows in zip(found, rows_of_tables(int(number[at]), leaves, cells), strict=True):
+            mine |= rows
+    return found
 
 
 def bytes_of_tables(state: pa.Table) -> tuple[set, set]:
     """The same, of the bytes in `World.state`."""
-    leaves, cells = set(), set()
+    found = set(), set()
     for row in state.select(["node", "leaves", "cells", "entries"]).to_pylist():
-        node, half = row["node"], len(row["leaves"]) // 8
-        for column, leaf in enumerate(np.frombuffer(row["leaves"], "<i4").tolist()):
-            if leaf >= 0:
-                leaves.add((node, leaf, column + 1 if column < half else half - 1 - column))
-        places, entries = (np.frombuffer(row[one], "<i4").tolist() for one in ("cells", "entries"))
-        for place, entry in zip(places, entries, strict=True):
-            cells.add((node, *divmod(place, 16), entry))
-    return leaves, cells
+        node = row.pop("node")
+        leaves, cells, entries = (np.frombuffer(one, "<i4").tolist() for one in row.values())
+        cells = dict(zip(cells, entries, strict=True))
+        for mine, rows in zip(found, rows_of_tables(node, leaves, cells), strict=True):
+            mine |= rows
+    return found
 
 
 def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
@@ -93,7 +94,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation, begin):
     assert len(events) > 40
     for number in range(CONFIG.world.rounds):
         now = events[events["round"] == number]
-        happening = Events.of(known, now["node"].to_numpy(), now["event"].astype(str).to_numpy())
+        happening = Events.of(known, now["node"].to_numpy(), event_codes(now["event"].to_numpy()))
         player = InMemory.of(state, CONFIG, kernel, 3)
         lookups = CONFIG.world.lookups
         result, measured = measured_round(player, number, happening, lookups)

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from small_network import NETWORK
 
-import scribe_spark.worlds.drivers
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
@@ -69,9 +68,7 @@ def played_with(world: World, node: int, event: str) -> None:
         (("lazy", "collapse"), "remaining"),
     ],
 )
-def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants, shed_table):
-    """Joins go to the buckets of their nodes, not to the driver."""
-    monkeypatch.setattr(scribe_spark.worlds.drivers, "MANY", 0)
+def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark, variants, shed_table):
     config = WorldConfig(
         **NETWORK, nodes=60, initial=50, groups=3, group_size=20, rounds=4, lookups=10,
         generator="churn+mass-failure+publications", event_round=1, share=0.2, lifetime=8.0,

@@ -33,7 +33,7 @@ from scribe_spark.systems.scribe.end_of_round import (
     PublicationResults,
 )
 from scribe_spark.systems.scribe.heartbeat import HERE
-from scribe_spark.systems.scribe.round import PlayEvents, play_groups
+from scribe_spark.systems.scribe.round import play_groups
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -57,7 +57,6 @@ class LiveScribe(system.SystemOnBuckets):
     kept_in_buckets: ClassVar[Mapping[str, int]] = {}
     kept: ClassVar[tuple[str, ...]] = ()
     shares: ClassVar[tuple[str, ...]] = (LEAVES, CELLS, FOUND)
-    takes_messages: ClassVar[type | None] = PlayEvents
     beside: ClassVar[tuple[str, ...]] = ("ip_multicast", "naive_unicast")
     member_table: ClassVar[str] = state.table_of("entries")
     notes_failures: ClassVar[bool] = True

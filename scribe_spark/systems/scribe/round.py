@@ -19,7 +19,7 @@ from scribe_spark.engine.player import IfRows, play_in_turn
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.repair import close_phase
 from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import JOINING, QUITTING, GroupEvents, Pairs, Publishing
+from scribe_spark.rounds.group_events import JOINING, GroupEvents, Pairs, Publishing
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import bottleneck, figures, join, root, small_groups, sources
 from scribe_spark.systems.scribe.end_of_round import EndRound
@@ -112,10 +112,9 @@ def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
 def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvents:
     """Return the events of the bucket's nodes."""
     own = {kind: _own(scribe, pairs) for kind, pairs in events.by_kind().items()}
-    for kind, name in ((JOINING, "join"), (QUITTING, "quit")):
-        if kind in inbox:
-            came = scribe.key(inbox[kind]["group"], inbox[kind][AT])
-            own[name] = scribe.split(np.sort(np.r_[scribe.key(*own[name]), came]))
+    if JOINING in inbox:  # in a run
+        came = scribe.key(inbox[JOINING]["group"], inbox[JOINING][AT])
+        own["join"] = scribe.split(np.sort(np.r_[scribe.key(*own["join"]), came]))
     return GroupEvents.of_pairs(own)
 
 
