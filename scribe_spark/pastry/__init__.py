@@ -6,13 +6,13 @@ programs that handle them:
 ====================  =============================================================
 message               handler
 ====================  =============================================================
-lookup                `route.LiveRoute`
-probe                 `arrivals.join_messages.Discover`
-join, rows            `arrivals.join_messages.JoinMessages`
-leaf set              `arrivals.join_messages.JoinMessages`
-exchange              `arrivals.announcements.ExchangeLeafSets`
-announcement          `arrivals.announcements.Announce`
-introduction          `arrivals.announcements.Introduce`
+lookup                `next_hop.LiveRoute`
+probe                 `arrivals.Discover`
+join, rows            `arrivals.JoinMessages`
+leaf set              `arrivals.JoinMessages`
+exchange              `arrivals.ExchangeLeafSets`
+announcement          `arrivals.Announce`
+introduction          `arrivals.Introduce`
 maintenance           `repair.AskRows`, `repair.TakeRows`
 goodbye               `round.play_events`
 recovery              `round.recover`

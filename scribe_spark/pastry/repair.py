@@ -22,7 +22,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT, SilentProgram, append
-from scribe_spark.pastry.arrivals.offers import (
+from scribe_spark.pastry.offers import (
     SIDES,
     cells_in_rows,
     cells_of,
@@ -30,7 +30,6 @@ from scribe_spark.pastry.arrivals.offers import (
     side_columns,
     take_cells,
 )
-from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram
 from scribe_spark.pastry.states import (
     CELLS,
     LEAVES,
@@ -41,6 +40,7 @@ from scribe_spark.pastry.states import (
     live_only,
     pairs_of,
 )
+from scribe_spark.pastry.waves import Wave, WaveProgram
 from scribe_spark.rounds.player import FOUND, Environment, both_ways
 
 # --- leaf sets

@@ -25,13 +25,17 @@ from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.player import play_in_turn
 from scribe_spark.engine.program import AT, SilentProgram, Together, in_bucket
-from scribe_spark.pastry.arrivals.announcements import GAINED, Announce, ExchangeLeafSets, Introduce
-from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
-from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
-from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget, waves_of_round
-from scribe_spark.pastry.next_hop import roots
+from scribe_spark.pastry.arrivals import (
+    GAINED,
+    Announce,
+    Discover,
+    ExchangeLeafSets,
+    Introduce,
+    JoinMessages,
+)
+from scribe_spark.pastry.next_hop import LiveRoute, roots
+from scribe_spark.pastry.offers import holds_leaf, take_cells, take_leaves
 from scribe_spark.pastry.repair import FindDead, close_phase, maintain_tables, repair_leaf_sets
-from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.states import (
     CELLS,
     LEAVES,
@@ -42,6 +46,7 @@ from scribe_spark.pastry.states import (
     pairs_of,
     same_leaves,
 )
+from scribe_spark.pastry.waves import Wave, WaveProgram, forget, waves_of_round
 from scribe_spark.rounds.events import Events, KnowsLives, end_lives
 from scribe_spark.rounds.player import MESSAGES, Environment, RoundPlayer, Tally
 

@@ -18,8 +18,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import play
-from scribe_spark.overlay import Application, Step
-from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
+from scribe_spark.overlay import MESSAGE, OUTCOMES, Application, Route, Step, starting
 from scribe_spark.pastry.overlay import PastryNextHop
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers

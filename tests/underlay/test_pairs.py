@@ -10,8 +10,7 @@ from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitte
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.pastry import perfect_tables
-from scribe_spark.pastry.arrivals import waves
+from scribe_spark.pastry import perfect_tables, waves
 from scribe_spark.underlay import pairs
 from scribe_spark.underlay.pairs import PairKernel, delays_of_bits
 

@@ -14,7 +14,7 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check, refuse_buckets
 from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.world_setup import make_world
-from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
+from scribe_spark.pastry import overlay as arrivals_overlay
 from scribe_spark.worlds.world import World
 
 

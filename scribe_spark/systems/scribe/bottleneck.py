@@ -21,7 +21,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
-from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import join
 from scribe_spark.systems.scribe.figures import lose_parent, on_path, paths_above

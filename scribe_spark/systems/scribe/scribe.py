@@ -14,9 +14,15 @@ from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Tables, packing, player, program
 from scribe_spark.engine.losses import Jitter, Losses, jitter_keys, publication_keys
-from scribe_spark.overlay.route import NextHop
-from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
-from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
+from scribe_spark.overlay import NextHop
+from scribe_spark.pastry.next_hop import (
+    Met,
+    count_hop,
+    hop,
+    randomised_hop,
+    route_to_edge,
+    unrouted,
+)
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups

@@ -20,7 +20,7 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import figures, join, program, root, state
 from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe

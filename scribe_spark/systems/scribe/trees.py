@@ -29,8 +29,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.player import Player, play_in_turn, tables_called
 from scribe_spark.multicast import DELIVERIES, EDGES, FAILURES, failure_sums
-from scribe_spark.overlay import Overlay
-from scribe_spark.overlay.route import NextHop
+from scribe_spark.overlay import NextHop, Overlay
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, GroupEvents, Groups, Publishing
