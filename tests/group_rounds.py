@@ -24,7 +24,7 @@ from scribe_spark.rounds.group_events import (
     check_group_events,
 )
 from scribe_spark.rounds.player import TRAFFIC, Environment, RoundPlayer, Tally
-from scribe_spark.systems.scribe import duplicates, end_of_round, figures, heartbeat, join, root
+from scribe_spark.systems.scribe import end_of_round, figures, heartbeat, join, root, sources
 from scribe_spark.systems.scribe.end_of_round import DUE, EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.measures import REPAIRED, TREES_SEEN, lost_groups
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
@@ -43,7 +43,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 #: Tables with a row for every JOIN, delivery and so on, and counts.
 _TAKEN = (
-    *(DUE, DELIVERIES, PAYLOADS, REFUSED, REPAIRED, root.MADE, duplicates.AGAIN, figures.AT_ROOT),
+    *(DUE, DELIVERIES, PAYLOADS, REFUSED, REPAIRED, root.MADE, sources.AGAIN, figures.AT_ROOT),
     *(join.JOINS, join.REPAIRING, heartbeat.HERE),
     *(end_of_round.OUTCOMES, end_of_round.ORPHANS, end_of_round.OVERLOADED),
 )

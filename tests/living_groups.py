@@ -38,7 +38,6 @@ from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.systems.scribe.duplicates import AGAIN
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
 from scribe_spark.systems.scribe.figures import AT_ROOT
 from scribe_spark.systems.scribe.join import JOINS, REPAIRING
@@ -50,11 +49,10 @@ from scribe_spark.systems.scribe.measures import (
     SeeTrees,
 )
 from scribe_spark.systems.scribe.multicast import DELIVERIES
-from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.root import MADE
-from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.systems.scribe.sources import FATES, SentPublications
+from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram
+from scribe_spark.systems.scribe.sources import AGAIN, FATES, SentPublications
 from scribe_spark.systems.scribe.state import CAUSES, ScribeState
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 

@@ -33,8 +33,7 @@ from scribe_spark.engine.player import Player, PlaysPrograms
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.system import SystemPlayer
-from scribe_spark.systems.scribe.program import RoundProgram, calls_of
-from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.scribe import RoundProgram, Scribe, calls_of
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 #: The kind of the message.

@@ -11,13 +11,15 @@ import numpy as np
 
 from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
-from scribe_spark.systems.scribe import figures, heartbeat, multicast, program, root, sources
+from scribe_spark.systems.scribe import figures, heartbeat, multicast, root, sources
 from scribe_spark.systems.scribe.bottleneck import overloaded
-from scribe_spark.systems.scribe.duplicates import (
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, RoundProgram, Scribe, keep_used_values
+from scribe_spark.systems.scribe.sources import (
     AGAIN,
     first_copies,
     first_parts,
@@ -29,7 +31,6 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import (
     AcceptedLate,
     ScribeState,
@@ -45,25 +46,26 @@ OUTCOMES = "scribe outcomes"
 _OUTCOME = "outcome"
 
 
-class EndRound(program.RoundProgram):
+def _keep_outcomes(scribe: Scribe, came: Columns) -> None:
+    scribe.tables[OUTCOMES] = {name: one for name, one in came.items() if name != AT}
+
+
+class EndRound(RoundProgram):
     """Roots update replicas and acknowledge publications; parents send heartbeats and paths."""
 
     writes = (
         *("entries", "children", "copies", "replicas", "values", "paths", "kept", "questions"),
     )
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        root.receive_replicas(scribe, inbox)
-        if heartbeat.HEARTBEAT in inbox:
-            heartbeat.hear_parents(scribe, inbox[heartbeat.HEARTBEAT])
-        if multicast.ASK in inbox:
-            heartbeat.keep_questions(scribe, inbox[multicast.ASK])
-        if figures.PATH in inbox:
-            figures.take_paths(scribe, inbox[figures.PATH])
-        if _OUTCOME in inbox:
-            tables[OUTCOMES] = {n: c for n, c in inbox[_OUTCOME].items() if n != "at"}
-        if superstep:
-            return
+    handlers = (
+        *root.REPLICATING,
+        (heartbeat.HEARTBEAT, heartbeat.hear_parents),
+        (multicast.ASK, heartbeat.keep_questions),
+        (figures.PATH, figures.take_paths),
+        (_OUTCOME, _keep_outcomes),
+    )
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         root.replicate_changed(scribe, tables)
         sources.acknowledge(scribe, tables)
         heartbeat.send_heartbeats(scribe)
@@ -110,14 +112,14 @@ class PublicationResults(arrays.Rows):
         return cls(group[first], publication[first], columns["fate"][order][first], *sums)
 
 
-#: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round
-#: (columns of `PublicationResults`).  LEFT: outcomes of publications that are still open after the
-#: last round.  ORPHANS: ``pair``.  OVERLOADED: nodes with more children than their limit, ``node``.
-DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", "scribe overloaded"
+#: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round, and
+#: after the last round of all open ones (columns of `PublicationResults`).  ORPHANS: ``pair``.
+#: OVERLOADED: nodes with more children than their limit, ``node``.
+DUE, ORPHANS, OVERLOADED = "scribe due", "scribe orphans", "scribe overloaded"
 
 
 @dataclass(frozen=True)
-class EndOfRound(program.RoundProgram):
+class EndOfRound(RoundProgram):
     """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
@@ -126,7 +128,7 @@ class EndOfRound(program.RoundProgram):
         *("got", "newest"),
     )
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         sent = sources.SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
         came = tables.get(multicast.DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
@@ -141,14 +143,12 @@ class EndOfRound(program.RoundProgram):
         if came is not None:
             tables[multicast.DELIVERIES] = {**came, "out_of_order": wrong}
         keep_got(scribe, tables)
-        program.keep_used_values(scribe)
+        keep_used_values(scribe)
         figures.forget_paths(scribe)
         scribe.note(ORPHANS, pair=scribe.state.entries.key[heartbeat.find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
-        scribe.note(DUE, **publications_due(scribe.state, scribe.round).to_columns())
-        if self.is_last:
-            left = publications_due(scribe.state, scribe.round, everything=True)
-            scribe.note(LEFT, **left.to_columns())
+        due = publications_due(scribe.state, scribe.round, everything=self.is_last)
+        scribe.note(DUE, **due.to_columns())
 
 
 #: The fates of publications that no member expects to receive.

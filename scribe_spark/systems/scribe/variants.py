@@ -16,15 +16,14 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE, index_sorted
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Inbox, Tables
+from scribe_spark.engine import Tables
 from scribe_spark.overlay import Overlay
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.systems.scribe import bottleneck, small_groups
 from scribe_spark.systems.scribe.end_of_round import OVERLOADED
-from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram, Scribe
 from scribe_spark.systems.scribe.state import cause
 from scribe_spark.systems.scribe.trees import Trees
 from scribe_spark.underlay.protocol import Underlay
@@ -157,7 +156,7 @@ class LeaveRoots(RoundProgram):
 
     writes = ("entries", "children")
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         entries, children = scribe.state.entries, scribe.state.children
         entries.keep(entries.member | entries.root)
         entries.parent[:], entries.cause[:] = NONE, cause("own")
@@ -167,7 +166,7 @@ class LeaveRoots(RoundProgram):
 class CountOverloaded(RoundProgram):
     """Record the nodes with more children than their limit."""
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         scribe.note(OVERLOADED, node=bottleneck.overloaded(scribe))
 
 
