@@ -3,8 +3,6 @@
 An application has two upcalls, `forward` and `deliver`, and the state of nodes.  Its operations are
 `route` to a key, hop by hop, and `send` to a node.
 
-References
-----------
 JSAC 2002, Section II.C (the API: route, send, deliver, forward).
 """
 
@@ -142,11 +140,7 @@ class Application:
 
 
 class NextHop(Protocol):
-    """A rule of routing, which gives the next hops of messages; picklable.
-
-    A rule that draws random values has an attribute `drawn_by`: the names of the payload columns
-    that key its draws.  Such a rule gets these columns as arguments after the keys.
-    """
+    """A rule of routing, which gives the next hops of messages; picklable."""
 
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
@@ -220,7 +214,7 @@ class _Upcalls:
 class Route(_Upcalls):
     """The program that moves messages hop by hop to the roots of their keys."""
 
-    rule: Callable[..., np.ndarray] | None = None  # a `NextHop`
+    rule: NextHop | None = None
     kernel: Kernel | None = None
     lan_us: int = 0  # the delay of a node's LAN link in each direction
 
@@ -268,8 +262,7 @@ class Route(_Upcalls):
         assert self.rule is not None
         at = moving[AT]
         hi, lo = (moving[name].view(np.uint64) for name in _KEY)
-        drawn_by = [moving[name] for name in getattr(self.rule, "drawn_by", ())]
-        onward = self.rule(first, tables, at, hi, lo, *drawn_by)
+        onward = self.rule(first, tables, at, hi, lo)
         number, goes = self.facts.ring.node, (onward >= 0) & (onward != at)
         messages = {
             "node": number[at],
@@ -501,50 +494,12 @@ class Overlay(ABC):
 
     # --- applications
 
-    def routing(
-        self, application: Application, payload: Sequence[str] = (), rule: NextHop | None = None
-    ) -> Route:
-        """Return the program that routes an application's messages over this overlay.
-
-        Parameters
-        ----------
-        application : Application
-            The application whose upcalls the program calls.
-        payload : sequence of str
-            The columns of the application's messages, besides those of the overlay.
-        rule : NextHop, optional
-            A rule of routing in place of :attr:`rule`.
-        """
-        ring, underlay = self.ring, self.underlay
-        return Route(
-            *(ring.bounds, ring.facts, application, tuple(payload), _empty(_state(application))),
-            *(rule or self.rule, underlay.kernel, underlay.lan_us),
-        )
-
-    def starting(self, messages: DataFrame, payload: Sequence[str] = ()) -> DataFrame:
-        """Return the messages of a table in the packed form that :meth:`routing` reads.
-
-        The result is computed when it is read.
-
-        Parameters
-        ----------
-        messages : DataFrame
-            ``node, key_hi, key_lo`` and payload; messages at unknown nodes are lost.
-        """
-        names = tuple(payload)
-
-        def begin(facts: Facts, columns: Columns) -> Columns:
-            return starting(facts, columns, names)
-
-        return self._packed(MESSAGE, messages, ["node", "key_hi", "key_lo", *names], begin)
-
     def route(
         self,
         application: Application,
         messages: DataFrame,
         *,
         state: Mapping[str, DataFrame] | None = None,
-        rule: NextHop | None = None,
         name: str = "route",
         progress: Progress | None = None,
     ) -> Routed:
@@ -564,8 +519,6 @@ class Overlay(ABC):
             The name of the Spark jobs.
         progress : Progress, optional
             The object to which supersteps are reported; by default no object.
-        rule : NextHop, optional
-            A rule of routing in place of :attr:`rule`.
 
         Returns
         -------
@@ -578,14 +531,21 @@ class Overlay(ABC):
         ValueError
             A column has a name that the overlay uses, or an unsupported type.
         """
-        payload = _payload(messages, ["node", "key_hi", "key_lo"])
-        schema = [("node", _BIGINT), ("next", _BIGINT), ("key_hi", _BIGINT), ("key_lo", _BIGINT)]
-        way = [("start", _BIGINT), ("hops", IntegerType()), ("delay_us", _BIGINT)]
-        fields = [StructField(*one) for one in schema]
-        fields += [one for one in messages.schema if one.name in payload]
-        fields += [StructField(*one) for one in (*way, ("direct_us", _BIGINT))]
-        program = self.routing(application, payload, rule)
-        first = self.starting(messages, payload)
+        payload = tuple(_payload(messages, ["node", *_KEY]))
+        ring, underlay = self.ring, self.underlay
+        program = Route(
+            *(ring.bounds, ring.facts, application, payload, _empty(_state(application))),
+            *(self.rule, underlay.kernel, underlay.lan_us),
+        )
+
+        def begin(facts: Facts, columns: Columns) -> Columns:
+            return starting(facts, columns, payload)
+
+        first = self._packed(MESSAGE, messages, ["node", *_KEY, *payload], begin)
+        fields = [StructField(one, _BIGINT) for one in ("node", "next", *_KEY)]
+        fields += [messages.schema[one] for one in payload]
+        types = {"start": _BIGINT, "hops": IntegerType(), "delay_us": _BIGINT, "direct_us": _BIGINT}
+        fields += [StructField(*one) for one in types.items()]
         return self._play(program, first, state, StructType(fields), name, progress)
 
     def send(

@@ -378,11 +378,11 @@ def publication_results(world: World) -> list[PublicationResult]:
     parts = [result.publications for result in world.results]
     of_round: Any = SimpleNamespace(parts=Parts(), nodes=0)
     parts.append(publications_due(world.state, of_round, everything=True))
-    names = ("group", "publication", "fate", "expected", "in_time", "late")
+    names = ("group", "publication", "expected", "in_time", "late")
     found = []
     for part in parts:
         rows = _rows(part, *names, "first_copies", "duplicates")
-        for at, number, fate, expected, in_time, late, *copies in rows:
+        for at, number, expected, in_time, late, *copies in rows:
             published, source = divmod(number, _SOURCE)
             name, missing = (
                 (published, int(world.groups.number[at]), source),
@@ -390,7 +390,7 @@ def publication_results(world: World) -> list[PublicationResult]:
             )
             open_or_lost = [0, missing] if published + deadline > last else [missing, 0]
             counts = expected, in_time, late, *open_or_lost, *copies
-            found.append(PublicationResult(name, FATES[fate], *counts, published))
+            found.append(PublicationResult(name, *counts, published))
     return found
 
 

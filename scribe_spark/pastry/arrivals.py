@@ -1,12 +1,15 @@
-"""Arriving nodes search for a near contact, and send it a join message.
+"""The arrival of a wave of nodes: join messages, announcements, leaf set exchange, introductions.
 
-The search starts from any live node.  The join message is routed to the new nodeId by current
-tables; all nodes on the route answer.
+Arriving nodes search for a near contact, from any live node, and send it a join message, which is
+routed to the new nodeId by current tables; all nodes on the route answer.  An arrived node sends
+its leaf set and routing table to the nodes in them; nodes with a new leaf send their leaf sets,
+until none changes.  Nodes of the same wave are not yet in the tables that answer join messages:
+after all have announced themselves, the nodes on the route can name them.
 
-References
-----------
 JSAC 2002, Section II.B: "a nearby Pastry node A (according to the proximity metric)"; the nodes on
-the route send rows of their routing tables, the last one, Z, its leaf set.
+the route send rows of their routing tables, the last one, Z, its leaf set; "it transmits a copy of
+its resulting state to each of the nodes found in its ... leaf set, and routing table".
+Introductions are ours.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ go to the smaller nodeId.  A message to a dead node is lost; the sender notices 
 the next candidate.  Routing does not change tables: dead entries are dropped after all messages of
 the round have ended.
 
-References
-----------
 JSAC 2002, Section II ("the node with nodeId numerically closest to the key");
 NGC 2001, Section 2.2.
 """

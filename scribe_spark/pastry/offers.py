@@ -5,8 +5,6 @@ l/2 nearest nodes, each cell the nearest node that it is offered.  In a living o
 a leaf set may differ in length and contain dead nodes.  Every offer is made to both sides; a side
 never takes over a leaf of the other side.
 
-References
-----------
 JSAC 2002, Section II: "among such nodes, the one closest to the present node (according to a scalar
 proximity metric) is chosen".
 """

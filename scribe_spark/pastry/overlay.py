@@ -2,8 +2,6 @@
 
 As a graph, nodes are vertices, and leaves and table entries are edges.
 
-References
-----------
 JSAC 2002, Section II: 128-bit nodeIds, uniformly distributed, "for instance by basing the nodeId
 on a secure hash"; Section IV.A: end nodes "randomly assigned to routers ... with uniform
 probability".

@@ -3,8 +3,6 @@
 A *side* of a leaf set has the leaves with greater or with smaller nodeIds.  A *question* asks a
 node for nodes that it knows.  Nodes remove dead entries of routing tables when they find them.
 
-References
-----------
 NGC 2001, Section 2.2; JSAC 2002, Section III.A.2.
 Pastry 2001 (Rowstron and Druschel), Section 3: a node asks the entries of the same row for their
 entry of the cell, then those of the next row.  Maintenance: NGC 2001, Section 2.2.

@@ -6,8 +6,6 @@ routing tables, records the dead nodes that its messages meet (`Observer.meet`),
 `repair.close_phase`, by which nodes remove and repair these entries.  Without such a system,
 nothing is played between the parts.  Waves of arrivals are played in runs, too.
 
-References
-----------
 JSAC 2002, Sections II, II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Section 3.
 """
 

@@ -3,8 +3,6 @@
 A node is given by its position in the order of nodeIds.  So of two nodes, the one with the smaller
 nodeId has the smaller position, and positions are compared instead of 128-bit numbers.
 
-References
-----------
 JSAC 2002, Section II: "the set of nodes with the l/2 numerically closest larger nodeIds, and the
 l/2 nodes with numerically closest smaller nodeIds, relative to the present node's nodeId".
 """
@@ -39,20 +37,8 @@ class Kind(StrEnum):
 #: All kinds of messages in a world.  ``join`` is the request to the contact, and each transmission
 #: of the join message.
 MESSAGE_KINDS = (
-    "probe",
-    "join",
-    "rows",
-    "leaf set",
-    "announcement",
-    "exchange",
-    "introduction",
-    "maintenance",
-    "repair",
-    "check",
-    "goodbye",
-    "recovery",
-    "keep-alive",
-    "lookup",
+    *("probe", "join", "rows", "leaf set", "announcement", "exchange", "introduction"),
+    *("maintenance", "repair", "check", "goodbye", "recovery", "keep-alive", "lookup"),
 )
 
 

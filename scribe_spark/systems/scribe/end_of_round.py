@@ -91,7 +91,6 @@ class PublicationResults(arrays.Rows):
 
     group: np.ndarray = field(default_factory=arrays.whole_numbers)
     publication: np.ndarray = field(default_factory=arrays.whole_numbers)
-    fate: np.ndarray = field(default_factory=arrays.codes)
     expected: np.ndarray = field(default_factory=arrays.whole_numbers)
     in_time: np.ndarray = field(default_factory=arrays.whole_numbers)
     late: np.ndarray = field(default_factory=arrays.whole_numbers)
@@ -103,13 +102,9 @@ class PublicationResults(arrays.Rows):
         """Return the sum of the outcomes of publications, which several buckets counted."""
         if not columns:
             return cls()
-        group, publication = columns["group"], columns["publication"]
-        order = np.lexsort((publication, group, publication >> SOURCE_BITS))
-        group, publication = group[order], publication[order]
-        first = arrays.run_starts(group, publication)
         counts = ("expected", "in_time", "late", "first_copies", "duplicates")
-        sums = [np.add.reduceat(columns[name][order], first) for name in counts]
-        return cls(group[first], publication[first], columns["fate"][order][first], *sums)
+        key = {"round": columns["publication"] >> SOURCE_BITS, **columns}
+        return cls.from_columns(add_rows(counts, key, "round", "group", "publication"))
 
 
 #: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round, and
@@ -170,11 +165,11 @@ def note_deliveries(
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
-    _note_fates(scribe, sent.take(~is_new))
+    _give_up(scribe, sent.take(~is_new))
     kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
     group, publication = sent.group[kept], sent.publication[kept]
     none = np.zeros(len(kept), dtype=np.int64)
-    new = StoredPublications(group, publication, sent.fate[kept], none, none)
+    new = StoredPublications(group, publication, none, none)
     state.publications = StoredPublications.join(state.publications, new)
     # number the publications whose deadline has not passed
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
@@ -230,24 +225,14 @@ def _places(
     return places
 
 
-def _note_fates(scribe: Scribe, again: sources.SentPublications) -> None:
-    """Update the fates of publications that were sent `again`; drop those that are given up."""
-    if not len(again.group):
-        return
-    state = scribe.state
-    keys = pending_keys(scribe, again.group, again.publication)
-    order = np.argsort(keys)
-
-    def fates(rows: StoredPublications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
-        at = arrays.find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
-        return at >= 0, again.fate[order][at]
-
-    there, fate = fates(state.publications)
-    state.publications.fate[there] = fate[there]
-    for name in ("publications", "missing"):
-        there, fate = fates(getattr(state, name))
-        left = np.flatnonzero(~(there & np.isin(fate, _LEFT_OUT)))
-        setattr(state, name, getattr(state, name).take(left))
+def _give_up(scribe: Scribe, again: sources.SentPublications) -> None:
+    """Drop publications that were sent `again` and that no member expects any more."""
+    state, left = scribe.state, again.take(np.isin(again.fate, _LEFT_OUT))
+    keys = np.sort(pending_keys(scribe, left.group, left.publication))
+    for name in ("publications", "missing") if len(keys) else ():
+        rows = getattr(state, name)
+        gone = arrays.find_sorted(keys, pending_keys(scribe, rows.group, rows.publication)) >= 0
+        setattr(state, name, rows.take(np.flatnonzero(~gone)))
 
 
 def publications_due(
@@ -300,7 +285,6 @@ def _results(
     return PublicationResults(
         due.group[first],
         name[first],
-        due.fate[first],
         expected,
         np.where(spare < 0, 0, expected - without),
         late,

@@ -36,7 +36,7 @@ def publications(run: Run) -> list[PublicationResult]:
         )
         members = [one.members.get(group, ()) for one in rounds]
         is_due = deadline <= max(seen)
-        results.append(account(publication, fate, first, is_due, members, delivered, copies))
+        results.append(account(publication, first, is_due, members, delivered, copies))
     return results
 
 
