@@ -9,7 +9,7 @@ from overlay_state import OverlayState
 from split_states import state_of, tables_of
 from traffic import Traffic
 
-from scribe_spark.config import ScribeConfig, WorldConfig
+from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.round import NEW_LEAFS, Lookups, RoundResult, begin_round, end_round
@@ -28,7 +28,6 @@ from scribe_spark.systems.scribe import end_of_round, figures, heartbeat, join, 
 from scribe_spark.systems.scribe.end_of_round import DUE, EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.measures import REPAIRED, TREES_SEEN, lost_groups
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.round import play_groups
 from scribe_spark.systems.scribe.scribe import (
     REFUSED,
@@ -101,11 +100,6 @@ class ScribeResult:
     def publications(self) -> PublicationResults:
         """The outcomes of the publications whose deadline is this round."""
         return PublicationResults.sum_of(self.tables.get(DUE, {}))
-
-
-def application_of(rules: ScribeConfig, nodes: int) -> ScribeApplication | None:
-    """Return the application for the rules; None for best effort."""
-    return Reliable(rules.buffer, nodes) if rules.reliable else None
 
 
 @dataclass(frozen=True)

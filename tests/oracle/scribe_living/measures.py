@@ -40,11 +40,6 @@ def publications(run: Run) -> list[PublicationResult]:
     return results
 
 
-def joins_by_cause(snapshot: Snapshot) -> dict[str, int]:
-    """JOINs that nodes sent in a round, those of new forwarders counted apart."""
-    return dict(sorted(Counter(cause for _, _, cause in snapshot.joins).items()))
-
-
 def late_deliveries(snapshot: Snapshot) -> dict[int, int]:
     """Rounds since the publication -> deliveries of a round; of publications of earlier rounds."""
     ages = Counter(snapshot.round - publication[0] for publication, _ in snapshot.ordered)
