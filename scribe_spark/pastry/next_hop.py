@@ -20,11 +20,11 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, append, in_bucket
-from scribe_spark.pastry.states import NONE, IsAlive, NodeProgram, States, covers_ring
+from scribe_spark.engine.program import AT, append
+from scribe_spark.pastry.states import NONE, IsAlive, MessageProgram, Nodes, States, covers_ring
 
 # --- closeness to keys
 
@@ -355,7 +355,7 @@ _MESSAGE = "message"
 
 
 @dataclass(frozen=True)
-class LiveRoute(NodeProgram):
+class LiveRoute(MessageProgram):
     """Route messages hop by hop to the live nodes closest to their keys.
 
     A message that has ended is a row of the table `ends` in the bucket where it ended: the
@@ -366,49 +366,32 @@ class LiveRoute(NodeProgram):
 
     kind: str  # is counted; if empty, neither messages nor dead nodes are recorded
     ends: str
-    #: Messages ``at`` live nodes with ``key_hi, key_lo``, or the name of their table.
-    begin: Columns | str
+    messages: Columns  # ``at`` live nodes with ``key_hi, key_lo``
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def begin(self, nodes: Nodes) -> None:
+        own = take(self.messages, np.flatnonzero(nodes.is_own(self.messages[AT])))
+        none = np.zeros(count_rows(own), dtype=np.int64)
+        self._route(nodes, unrouted({**own, "start": own[AT], "hops": none, "lost": none}))
+
+    def _route(self, nodes: Nodes, moving: Columns) -> None:
         """Move messages to the edge of the bucket."""
-        moving = inbox.get(_MESSAGE, {}) if superstep else self._start(bucket, tables)
-        states = self.states(bucket, tables)
+        states = nodes.states()
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
-            return self._hop(states, tables, messages)
+            at, keys = messages[AT], Keys(messages["key_hi"], messages["key_lo"])
+            onward, met = hop(states, nodes.is_alive, at, keys)
+            if self.kind:
+                count = self.environment.observer.count
+                nodes.meet(at[met.message], met.dead)
+                count_hop(functools.partial(count, nodes.tables, self.kind), at, onward, met)
+            hops = messages["hops"] + ((onward >= 0) & (onward != at))
+            lost = messages["lost"] + np.bincount(met.message, minlength=len(at))
+            return onward, {**messages, "hops": hops, "lost": lost}
 
-        ended, leaving = route_to_edge(
-            moving, hop_of, functools.partial(in_bucket, self.bounds, bucket)
-        )
+        ended, leaving = route_to_edge(moving, hop_of, nodes.is_own)
         if count_rows(ended):
-            append(tables, self.ends, ended)
-        return {_MESSAGE: leaving} if leaving else {}
+            append(nodes.tables, self.ends, ended)
+        if leaving:
+            nodes.tell(_MESSAGE, leaving.pop(AT), **leaving)
 
-    def _start(self, bucket: int, tables: Tables) -> Columns:
-        """Return the messages of the program that begin at nodes of the bucket."""
-        if isinstance(self.begin, str):
-            if self.begin not in tables:
-                return {}
-            own = tables[self.begin]
-            if self.begin != self.ends:
-                del tables[self.begin]
-        else:
-            at = self.begin[AT]
-            inside = (at >= self.bounds[bucket]) & (at < self.bounds[bucket + 1])
-            own = take(self.begin, np.flatnonzero(inside))
-        none = np.zeros(count_rows(own), dtype=np.int64)
-        return unrouted({**own, "start": own[AT], "hops": none, "lost": none})
-
-    def _hop(
-        self, states: States, tables: Tables, moving: Columns
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the next hops of messages, and the messages with updated hops and losses."""
-        at, keys = moving[AT], Keys(moving["key_hi"], moving["key_lo"])
-        onward, met = hop(states, self.environment.is_alive, at, keys)
-        if self.kind:
-            observer = self.environment.observer
-            observer.meet(tables, at[met.message], met.dead)
-            count_hop(functools.partial(observer.count, tables, self.kind), at, onward, met)
-        hops = moving["hops"] + ((onward >= 0) & (onward != at))
-        lost = moving["lost"] + np.bincount(met.message, minlength=len(at))
-        return onward, {**moving, "hops": hops, "lost": lost}
+    handlers = ((_MESSAGE, _route),)

@@ -31,7 +31,6 @@ from scribe_spark.engine.facts import Facts, Keys
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.on_spark_player import OnSpark
 from scribe_spark.engine.player import Player
-from scribe_spark.engine.program import SilentProgram
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.knowledge import (
     routing_table,
@@ -42,7 +41,7 @@ from scribe_spark.pastry.knowledge import (
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.round import arrive
-from scribe_spark.pastry.states import CELLS, LEAVES, Kind, NodeProgram, States
+from scribe_spark.pastry.states import CELLS, LEAVES, Kind, Nodes, SilentNodes, States
 from scribe_spark.pastry.waves import Wave, WavePlan
 from scribe_spark.rounds.events import is_node
 from scribe_spark.rounds.player import MESSAGES, Environment, Observer, RoundPlayer, counted
@@ -451,14 +450,12 @@ def play_waves(player: Player, environment: Environment, waves: Iterable[Wave]) 
         arrive(RoundPlayer(player, environment), wave, number)
 
 
-@dataclass(frozen=True)
-class Begin(SilentProgram, NodeProgram):
+class Begin(SilentNodes):
     """Give all nodes empty tables."""
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        ring, rules = self.environment.facts.ring, self.environment.rules
-        nodes = np.arange(*self.bounds[bucket : bucket + 2])
-        tables.update(States.empty(ring, nodes, rules.leaf_set, rules.b).tables())
+    def begin(self, nodes: Nodes) -> None:
+        rules, own = self.environment.rules, np.arange(nodes.first, nodes.last)
+        nodes.tables.update(States.empty(nodes.ring, own, rules.leaf_set, rules.b).tables())
 
 
 def _environment(ring: BucketRing, rules: OverlayConfig, kernel: Kernel, seed: int) -> Environment:

@@ -19,10 +19,9 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.player import Shared
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, NodeProgram
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, MessageProgram, Nodes
 from scribe_spark.rounds.player import Environment
 from scribe_spark.underlay.protocol import Kernel
 
@@ -82,7 +81,7 @@ class Wave:
 
 
 @dataclass(frozen=True)
-class WaveProgram(NodeProgram):
+class WaveProgram(MessageProgram):
     """A program that plays a step of the arrival of a wave."""
 
     wave: Wave
@@ -95,15 +94,8 @@ class WaveProgram(NodeProgram):
         return self.wave.arrived(len(self.environment.facts.ring))
 
     def live(self, bucket: int) -> np.ndarray:
-        if self.environment.lives is not None:
-            return super().live(bucket)
         first, last = np.searchsorted(self.everybody, self.bounds[bucket : bucket + 2])
         return self.everybody[first:last]
-
-    def mine(self, bucket: int) -> np.ndarray:
-        """Return the places in the wave's arrays of the wave's nodes in a bucket."""
-        first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
-        return np.arange(first, last)
 
     @functools.cached_property
     def place(self) -> np.ndarray:
@@ -112,14 +104,16 @@ class WaveProgram(NodeProgram):
         place[self.wave.arriving] = self.wave.order
         return place
 
+    def arriving(self, nodes: Nodes) -> np.ndarray:
+        """Return the wave's nodes in the bucket."""
+        return self.wave.arriving[nodes.own(self.wave.arriving)]
 
-def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
-    """Clear the tables of the wave's nodes, which may have been alive before."""
-    arriving = program.wave.arriving[program.mine(bucket)]
-    states = program.states(bucket, tables)
-    index = arriving - states.first
+
+def forget(nodes: Nodes, arriving: np.ndarray) -> None:
+    """Clear the tables of arriving nodes, which may have been alive before."""
+    states, index = nodes.states(), arriving - nodes.first
     if (states.leaves[index] >= 0).any() or (states.cells[index] >= 0).any():
-        states = program.states(bucket, tables, LEAVES, CELLS)
+        states = nodes.states(LEAVES, CELLS)
         states.leaves[index], states.cells[index] = NONE, NONE
 
 
