@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.rounds.player import Environment
+from scribe_spark.rounds.player import Environment, Observer
 
 
 class Kind(StrEnum):
@@ -236,12 +237,18 @@ class Nodes:
     """The nodes of a bucket while they play a superstep; `came` are the received messages."""
 
     def __init__(
-        self, environment: Environment, bucket: int, tables: Tables, came: Inbox, superstep: int
+        self,
+        environment: Environment,
+        bucket: int,
+        tables: Tables,
+        came: Inbox = MappingProxyType({}),
+        superstep: int = 0,
     ) -> None:
         self.environment, self.bucket, self.tables = environment, bucket, tables
         self.came, self.superstep = came, superstep
         self.ring, self.kernel = environment.facts.ring, environment.kernel
         self.is_alive, self.bounds = environment.is_alive, environment.bounds
+        self.observer: Observer | None = environment.observer
         self.first, self.last = map(int, environment.bounds[bucket : bucket + 2])
         self.sent: dict[str, list[dict[str, np.ndarray]]] = {}
 
@@ -272,10 +279,18 @@ class Nodes:
         count = self.environment.observer.count
         count(self.tables, kind, len(to), lost, between=lambda: (sender, to))
 
-    def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
+    def send(
+        self,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        is_lost: np.ndarray | bool = False,
+        size: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Count a message of a kind to each node; return True for each that arrives."""
-        arrives = self.is_alive(to)
-        self.count(kind, sender, to, len(to) - np.count_nonzero(arrives))
+        arrives = self.is_alive(to) & ~np.asarray(is_lost)
+        if self.observer is not None:
+            self.observer.send(self.tables, kind, arrives, sender, to, size=size)
         return arrives
 
     def count_sets(self, kind: str, sender: np.ndarray, sets: np.ndarray, lost: int = 0) -> None:

@@ -332,7 +332,7 @@ class Emitter:
         times[payloads.sender == payloads.node] = 0
         is_lost = self._of_messages(self._are_lost, payloads)
         arrives = scribe.is_alive(payloads.node) & ~is_lost
-        scribe.count(
+        scribe.count_between(
             self.kind,
             times.sum(),
             times[~arrives].sum(),

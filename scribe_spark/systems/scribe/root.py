@@ -210,7 +210,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
     """Return True for rows of `Copies` whose root left the leaf set, or came back without state."""
-    copies, states = scribe.state.copies, scribe.states
+    copies, states = scribe.state.copies, scribe.known
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)
     return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
@@ -268,7 +268,7 @@ def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.nd
 def _leaves(
     scribe: Scribe, group: np.ndarray, node: np.ndarray
 ) -> tuple[np.ndarray, RingDistances]:
-    states = scribe.states
+    states = scribe.known
     leaves = states.distinct_leaves(node - states.first).astype(np.int64)
     leaves[leaves < 0] = NONE
     return leaves, _distances(scribe, group, leaves)

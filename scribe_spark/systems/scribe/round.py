@@ -175,7 +175,7 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
         asked = (leaves >= 0) & (np.arange(leaves.shape[1]) < (first + arrived)[:, None])
         return node[np.nonzero(asked)[0]], leaves[asked]
 
-    scribe.count("replica", lost + arrived.sum(), lost, between=between)
+    scribe.count_between("replica", lost + arrived.sum(), lost, between=between)
     rows, node, first = rows[arrived], node[arrived], first[arrived]
     to = leaves[arrived][np.arange(len(rows)), first]
     states = root.SentStates.of(scribe, gone.copies, rows, to)

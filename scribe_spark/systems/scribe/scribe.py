@@ -27,7 +27,7 @@ from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.losses import Jitter, Losses, jitter_keys, publication_keys
-from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.player import Shared
 from scribe_spark.engine.program import AT, append
 from scribe_spark.overlay import NextHop
@@ -39,7 +39,7 @@ from scribe_spark.pastry.next_hop import (
     route_to_edge,
     unrouted,
 )
-from scribe_spark.pastry.states import States
+from scribe_spark.pastry.states import Nodes, States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
 from scribe_spark.rounds.player import Between, Environment, Sizes
@@ -137,11 +137,10 @@ class RoundOfGroups:
         return found if isinstance(found, np.ndarray) else found["round"]
 
 
-class Scribe:
+class Scribe(Nodes):
     """The Scribe software of the nodes of a bucket, while they play a superstep.
 
-    `sent` has the messages of this superstep by kind, and `notes` the new rows of tables to which
-    programs only append.
+    `notes` has the new rows of tables to which programs only append.
     """
 
     def __init__(
@@ -152,29 +151,18 @@ class Scribe:
         tables: Tables,
         state: ScribeState,
     ) -> None:
-        self.environment, self.round, self.tables, self.state = environment, round, tables, state
-        self.first, self.last = map(int, environment.bounds[bucket : bucket + 2])
-        self.ring, self.bounds, self.seed = (
-            environment.facts.ring,
-            environment.bounds,
-            environment.seed,
-        )
-        self.is_alive, self.kernel = environment.is_alive, environment.kernel
+        super().__init__(environment, bucket, tables)
+        self.round, self.state, self.seed = round, state, environment.seed
         self.observer = None if round.settled else environment.observer
         self.number, self.groups, self.settled = round.number, round.groups, round.settled
         self.rules, self.trees, self.roots = round.rules, round.trees, round.roots
         self.limits, self.timed, self.lan_us = round.limits, round.timed, round.lan_us
-        self.sent: dict[str, list[Columns]] = {}
         self.notes: dict[str, list[Columns]] = {}
 
     @property
     def acknowledged(self) -> bool:
         """True if sources keep publications until a root has acknowledged them."""
         return not self.best_effort and self.application.acknowledged
-
-    def is_own(self, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes (positions) that are in the bucket."""
-        return (node >= self.first) & (node < self.last)
 
     @property
     def best_effort(self) -> bool:
@@ -186,11 +174,6 @@ class Scribe:
         """The application of the bucket's nodes."""
         assert self.round.applications is not None
         return self.round.applications.of(self.tables)
-
-    @functools.cached_property
-    def states(self) -> States:
-        """The leaf sets and routing tables of the bucket's nodes."""
-        return States.of_tables(self.ring, self.first, self.tables)
 
     # ---- keys
 
@@ -276,7 +259,7 @@ class Scribe:
         key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
         return self.losses.lost(key, sender, to)
 
-    def count(
+    def count_between(
         self,
         kind: str,
         messages: int | np.integer,
@@ -288,26 +271,6 @@ class Scribe:
         """Count messages of a kind that these nodes send, and lost ones; see `Observer.count`."""
         if self.observer is not None:
             self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
-
-    def send(
-        self,
-        kind: str,
-        sender: np.ndarray,
-        to: np.ndarray,
-        is_lost: np.ndarray | bool = False,
-        size: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Count a message of a kind to each node; return True for each that arrives."""
-        arrives = self.is_alive(to) & ~np.asarray(is_lost)
-        lost = arrives.size - np.count_nonzero(arrives)
-        sizes = None if size is None else lambda: size
-        self.count(kind, arrives.size, lost, between=lambda: (sender, to), sizes=sizes)
-        return arrives
-
-    def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Queue messages to live nodes `at`, uncounted; they arrive in the next superstep."""
-        if len(at):
-            self.sent.setdefault(kind, []).append({AT: at, **columns})
 
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
@@ -326,9 +289,10 @@ class Scribe:
         for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
             self.tell(kind, np.full(rows, at), **columns)
 
-    def outbox(self) -> dict[str, Columns]:
-        """Return the queued messages."""
-        return {kind: concatenate(parts) for kind, parts in self.sent.items()}
+    @functools.cached_property
+    def known(self) -> States:
+        """The leaf sets and routing tables of the bucket's nodes."""
+        return self.states()
 
     def hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
@@ -339,7 +303,7 @@ class Scribe:
         keys = self.groups.keys.take(group)
         if self.round.rule is not None:
             return self.round.rule(self.first, self.tables, at, keys.hi, keys.lo)
-        onward, met = hop(self.states, self.is_alive, at, keys)
+        onward, met = hop(self.known, self.is_alive, at, keys)
         self._count_hops(kind, at, onward, met, sizes)
         return onward
 
@@ -350,7 +314,7 @@ class Scribe:
         if not len(at):
             return at
         keys = self.groups.keys.take(group)
-        onward, met = randomised_hop(self.states, self.is_alive, at, keys, self.seed, *drawn_by)
+        onward, met = randomised_hop(self.known, self.is_alive, at, keys, self.seed, *drawn_by)
         self._count_hops(kind, at, onward, met)
         return onward
 
@@ -364,7 +328,7 @@ class Scribe:
     ) -> None:
         if self.observer is not None:
             self.observer.meet(self.tables, at[met.message], met.dead)
-        count_hop(functools.partial(self.count, kind), at, onward, met, sizes)
+        count_hop(functools.partial(self.count_between, kind), at, onward, met, sizes)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
