@@ -672,12 +672,11 @@ def _state(application: Application) -> dict[str, StructType]:
 
 
 def _empty(tables: Mapping[str, StructType]) -> dict[str, Columns]:
+    def column(kind: DataType) -> np.ndarray:
+        text = isinstance(kind, StringType)
+        return np.empty(0, dtype=np.str_ if text else to_arrow_type(kind).to_pandas_dtype())
+
     return {
-        name: {field.name: np.empty(0, dtype=_numpy_type(field.dataType)) for field in schema}
+        name: {field.name: column(field.dataType) for field in schema}
         for name, schema in tables.items()
     }
-
-
-def _numpy_type(kind: DataType) -> np.dtype:
-    text = isinstance(kind, StringType)
-    return np.dtype(np.str_ if text else to_arrow_type(kind).to_pandas_dtype())

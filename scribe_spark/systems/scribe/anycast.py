@@ -191,7 +191,9 @@ class Anycast(RoundProgram):
         # 2. the first one is the next one
         to, listed = listed.popped()
         walks |= {"visited": visited.padded(), "listed": listed.padded()}
-        _refuse_long(visited.lengths() + listed.lengths())
+        if (most := (visited.lengths() + listed.lengths()).max()) > MOST_LISTED:
+            remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
+            raise InputError("nodes in the lists of an anycast", most, remedy)
         _end(scribe, take(walks, to < 0), NONE)
         _move(scribe, take(walks, to >= 0), to[to >= 0])
 
@@ -221,10 +223,3 @@ def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
     results["visited"] = np.count_nonzero(walks["visited"] >= 0, axis=1)
     results["accepted"] = np.broadcast_to(accepted, len(walks["anycast"])).copy()
     scribe.note(ENDED, **results)
-
-
-def _refuse_long(lengths: np.ndarray) -> None:
-    """Refuse, as bad input, anycasts with too many nodes in their lists."""
-    if lengths.max() > MOST_LISTED:
-        remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
-        raise InputError("nodes in the lists of an anycast", lengths.max(), remedy)

@@ -373,14 +373,6 @@ def overloaded(scribe: Scribe) -> np.ndarray:
     return node[load[node] > limits.of(scribe.ring.node[node])]
 
 
-def _drops_before(tables: Tables) -> np.ndarray:
-    """Return the edges (keys) that were dropped earlier in this round, once for each drop."""
-    drops = tables.pop(DROPS, None)
-    if drops is not None:
-        append(tables, DROPS_BEFORE, drops)
-    return tables[DROPS_BEFORE]["edge"] if DROPS_BEFORE in tables else whole_numbers()
-
-
 def tables_of(
     scribe: Scribe, nodes: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -496,6 +488,9 @@ class RemoveBottlenecks(DirectJoins):
         if not superstep:
             for old in (DROPPED, REFUSED_JOINS):
                 tables.pop(old, None)
-            _drop(scribe, _drops_before(tables))
+            if DROPS in tables:
+                append(tables, DROPS_BEFORE, tables.pop(DROPS))
+            # the edges that were dropped earlier in this round, once for each drop
+            _drop(scribe, tables.get(DROPS_BEFORE, {"edge": whole_numbers()})["edge"])
         if _SHED in inbox:
             _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])

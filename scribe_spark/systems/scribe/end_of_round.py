@@ -332,7 +332,8 @@ def out_of_order(
     _forget_former_members(scribe)
     # 1. members with a delivery, or without the newest publication, and the newest they had
     taken = sent.taken()
-    newest = _newest(scribe, taken)
+    newest, last = state.newest.copy(), arrays.last_of_runs(taken.group)  # in the order of roots
+    newest[taken.group[last]] = taken.publication[last]
     _remember_resent(scribe, taken)
     lacks = _may_lack(scribe, newest)
     pairs = np.concatenate([lacks, scribe.key(group, node)])
@@ -358,16 +359,6 @@ def out_of_order(
     state.lacking.put(pair[behind], newest=has[behind])
     _forget_resent(scribe)
     return wrong[len(pair) :]
-
-
-def _newest(scribe: Scribe, taken: sources.SentPublications) -> np.ndarray:
-    """Return each group's newest publication that a root has accepted: int64, shape (G,)."""
-    newest, last = (
-        scribe.state.newest.copy(),
-        arrays.last_of_runs(taken.group),
-    )  # in the order of roots
-    newest[taken.group[last]] = taken.publication[last]
-    return newest
 
 
 def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:

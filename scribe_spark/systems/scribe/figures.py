@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
+from scribe_spark.core.arrays import NONE, distinct, joined
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.systems.scribe.scribe import Joins, Scribe, send_leave
@@ -99,10 +99,9 @@ def note_paths(
     if not len(rows):
         return np.empty(0, dtype=bool)
     nodes = np.column_stack([parent.astype(np.int32), above.astype(np.int32)])
-    before = paths.of(entries.path[rows])
-    width = max(before.shape[1], nodes.shape[1])
-    before, nodes = (_widened(one, width) for one in (before, nodes))
-    changed = (before != nodes).any(axis=1)
+    both = joined([paths.of(entries.path[rows]), nodes])  # of equal widths
+    nodes = both[len(rows) :]
+    changed = (both[: len(rows)] != nodes).any(axis=1)
     # children of the same parent share one stored path
     group = entries.key[rows[changed]] // scribe.state.size
     _, first, which = np.unique(
@@ -111,11 +110,6 @@ def note_paths(
     entries.path[rows[changed]] = paths.add(nodes[changed][first])[which]
     entries.moved[rows[changed]] = True
     return changed
-
-
-def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
-    missing = width - nodes.shape[1]
-    return np.pad(nodes, ((0, 0), (0, missing)), constant_values=NONE) if missing else nodes
 
 
 def tell_paths(scribe: Scribe) -> None:

@@ -5,7 +5,7 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,18 @@ MEASURES: dict[str, str] = {
     "deliveries.late": "deliveries",
     **{f"deliveries.late.{rounds}": "deliveries" for rounds in range(1, _MOST_ROUNDS)},
     **{f"publications.{fate}": "publications" for fate in FATES},
+}
+
+#: Measures that are counts of things, whatever their value.
+_TOTALS = (
+    *("members", "forwarders", "children", "orphans", "groups.created", "joins.at_root"),
+    *("failures", "overloaded", "repair.nodes", "deliveries.out_of_order"),
+)
+
+#: Counts by a value, with the names of the values; the sums of some are measures, too.
+_BY_VALUE: dict[str, Sequence[str] | range] = {
+    **{"joins": CAUSES, "refused": REFUSED_KINDS, "publications": FATES},
+    **dict.fromkeys(("repaired", "deliveries.late"), range(_MOST_ROUNDS)),
 }
 
 #: The name of the table of a round's counts; see `Counts`.
@@ -144,30 +156,13 @@ def group_measures(
     has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
     """
     found = Counted(taken.get(GROUPS_MEASURED, {}))
-    joins, refused = found.by_value("joins"), found.by_value("refused")
-    refused_kinds = sorted((REFUSED_KINDS[kind], count) for kind, count in refused.items())
-    repaired, late = found.by_value("repaired"), found.by_value("deliveries.late")
-    fates = found.by_value("publications")
-
-    def totals(*names: str) -> dict[str, float]:
-        return {name: found.total(name) for name in names}
-
-    of: dict[str, float] = {
-        **totals("members", "forwarders", "children", "orphans", "groups.created"),
-        "groups.lost": len(lost_groups(taken, groups)),
-        "joins": sum(joins.values()),
-        **{f"joins.{CAUSES[cause]}": count for cause, count in joins.items()},
-        **totals("joins.at_root"),
-        **{f"refused.{kind}": count for kind, count in refused_kinds},
-        **totals("failures", *(["overloaded"] if has_limits else []), "repair.nodes"),
-        "repaired": sum(repaired.values()),
-        **{f"repaired.{rounds}": count for rounds, count in repaired.items()},
-        **totals("deliveries.out_of_order"),
-        "deliveries.late": sum(late.values()),
-        **{f"deliveries.late.{rounds}": count for rounds, count in late.items()},
-        **{f"publications.{FATES[fate]}": count for fate, count in fates.items()},
-    }
-    return {name: float(value) for name, value in of.items()}
+    values: dict[str, float] = {"groups.lost": len(lost_groups(taken, groups))}
+    for name, names in _BY_VALUE.items():
+        counts = found.by_value(name)
+        values[name] = sum(counts.values())
+        values |= {f"{name}.{names[value]}": count for value, count in counts.items()}
+    values |= {one: found.total(one) for one in _TOTALS if has_limits or one != "overloaded"}
+    return {name: float(values[name]) for name in MEASURES if name in values}
 
 
 # --- the duration of repairs: rounds from a death until a root reaches all children again

@@ -324,13 +324,17 @@ class Emitter:
         row = children.find(scribe.edge(payloads.group, payloads.sender, payloads.node))
         still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
         payloads, row = payloads.take(still), row[still]
-        goes = ~self._of_messages(self._are_withheld, payloads)
+        goes = ~self._of_messages(
+            lambda publication, sent: _withholds(scribe, publication, sent.sender), payloads
+        )
         payloads, row = payloads.take(goes), row[goes]
         if not len(payloads):
             return
         times = np.maximum(self.messages.lengths[payloads.message], 1)
         times[payloads.sender == payloads.node] = 0
-        is_lost = self._of_messages(self._are_lost, payloads)
+        is_lost = self._of_messages(
+            lambda name, sent: scribe.are_lost(sent.group, name, sent.sender, sent.node), payloads
+        )
         arrives = scribe.is_alive(payloads.node) & ~is_lost
         scribe.count_between(
             self.kind,
@@ -375,12 +379,6 @@ class Emitter:
             publication=inside["publication"],
         )
 
-    def _are_lost(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
-        return self.scribe.are_lost(sent.group, publication, sent.sender, sent.node)
-
-    def _are_withheld(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
-        return _withholds(self.scribe, publication, sent.sender)
-
     def _of_messages(
         self, test: Callable[[np.ndarray, Payloads], np.ndarray], payloads: Payloads
     ) -> np.ndarray:
@@ -410,7 +408,11 @@ class Emitter:
         joins = Joins(**columns)
         own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
         still = own | scribe.state.children.has(scribe.edge(joins.group, at, joins.source))
-        still &= _is_last(scribe, joins, at)
+        # of several JOINs of a source to a receiver, the last one counts
+        edge = scribe.edge(joins.group, at, joins.source)
+        last = np.zeros(len(edge), dtype=bool)
+        last[len(edge) - 1 - np.unique(edge[::-1], return_index=True)[1]] = True
+        still &= last
         self._call_join_handler(at[still], joins.take(still))
 
     def asked(self, came: Columns) -> None:
@@ -443,15 +445,6 @@ class Emitter:
         asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
         scribe.note(join.JOINS, **asks.to_columns())
         scribe.post(ASK, "JOIN", asks.source, parent[up], **asks.to_columns())
-
-
-def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Return True for each JOIN that is the last one of its source to its receiver."""
-    edge = scribe.edge(joins.group, at, joins.source)
-    _, last = np.unique(edge[::-1], return_index=True)
-    found = np.zeros(len(edge), dtype=bool)
-    found[len(edge) - 1 - last] = True
-    return found
 
 
 def _take_questions(scribe: Scribe) -> list[Columns]:
