@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
 from scribe_spark.systems.scribe import figures, join, multicast, root, state
@@ -22,10 +22,8 @@ from scribe_spark.systems.scribe.scribe import (
     RoundProgram,
     Routing,
     Scribe,
-    begin_routes,
     call_fault_handler,
     calls_of,
-    go_on,
 )
 
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
@@ -160,6 +158,9 @@ class Refresh(RoundProgram):
         send_refreshes(scribe)
 
 
+_CREATE = Routing("CREATE", ends=root.CREATED)
+
+
 @dataclass(frozen=True)
 class LeaveTrees(RoundProgram):
     """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed."""
@@ -168,18 +169,13 @@ class LeaveTrees(RoundProgram):
     creator: np.ndarray
     writes = ("entries", "children")
     settled_writes = ()
-    handlers = ((LEAVE, figures.left_trees),)
+    handlers = ((LEAVE, figures.left_trees), (_CREATE.kind, _CREATE.receive))
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if not superstep:
-            if not scribe.settled:
-                expire(scribe)
-                suspect(scribe)
-                figures.leave_trees(scribe)
-            mine = scribe.is_own(self.creator)
-            group, creator = self.group[mine], self.creator[mine]
-            begin_routes(scribe, _CREATE, creator, group=group, creator=creator)
-        go_on(scribe, _CREATE, inbox)
-
-
-_CREATE = Routing("CREATE", ends=root.CREATED)
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        if not scribe.settled:
+            expire(scribe)
+            suspect(scribe)
+            figures.leave_trees(scribe)
+        mine = scribe.is_own(self.creator)
+        group, creator = self.group[mine], self.creator[mine]
+        _CREATE.begin(scribe, creator, group=group, creator=creator)

@@ -375,38 +375,30 @@ class Routing:
     kind: str
     ends: str
 
+    def begin(self, scribe: Scribe, at: np.ndarray, **columns: np.ndarray) -> None:
+        """Start routing messages at nodes of the bucket, with the hops and delays so far."""
+        zero = np.zeros(len(at), dtype=np.int64)
+        began = {"hops": zero, "delay_us": zero}
+        self.receive(scribe, unrouted({**began, **columns, AT: at}))
 
-def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np.ndarray) -> None:
-    """Start routing messages at nodes of the bucket, with the hops and delays so far, if any."""
-    zero = np.zeros(len(at), dtype=np.int64)
-    began = {"hops": zero, "delay_us": zero}
-    _route(scribe, routing, unrouted({**began, **columns, AT: at}))
+    def receive(self, scribe: Scribe, moving: Columns) -> None:
+        """Route messages to their end, or to the edge of the bucket; store those that ended."""
+
+        def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+            at, sizes = messages[AT], messages.get("size")
+            onward = scribe.hop(self.kind, at, messages["group"], sizes)
+            goes = (onward >= 0) & (onward != at)
+            return onward, {**messages, **_ways(scribe, messages, onward, goes)}
+
+        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+        scribe.note(self.ends, **ended)
+        if leaving:
+            scribe.tell(self.kind, leaving.pop(AT), **leaving)
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
     """Return the messages after one more hop, to the nodes `to`."""
     return {**messages, **_ways(scribe, messages, to), AT: to}
-
-
-def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
-    """Continue routing messages that arrived from other buckets."""
-    if routing.kind in inbox:
-        _route(scribe, routing, inbox[routing.kind])
-
-
-def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
-    """Route messages to their end, or to the edge of the bucket; store those that ended."""
-
-    def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
-        sizes = messages.get("size")
-        onward = scribe.hop(routing.kind, messages[AT], messages["group"], sizes)
-        goes = (onward >= 0) & (onward != messages[AT])
-        return onward, {**messages, **_ways(scribe, messages, onward, goes)}
-
-    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
-    scribe.note(routing.ends, **ended)
-    if leaving:
-        scribe.tell(routing.kind, leaving.pop(AT), **leaving)
 
 
 def _ways(

@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, Rows, codes, distinct, find_sorted, whole_numbers
 from scribe_spark.core.key_limits import most_turns
 from scribe_spark.core.keys import key_of, mixed_key
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
@@ -27,8 +27,6 @@ from scribe_spark.systems.scribe.scribe import (
     RoundProgram,
     Routing,
     Scribe,
-    begin_routes,
-    go_on,
     one_hop_on,
 )
 
@@ -78,56 +76,6 @@ class SentPublications(Rows):
     def taken(self) -> SentPublications:
         """Return the publications that roots accepted."""
         return self.take(self.fate == _SENT)
-
-
-@dataclass(frozen=True)
-class FindRoots(RoundProgram):
-    """Send MULTICASTs to the roots: those of this round, and those that sources kept.
-
-    First, each message goes to the address that its source has cached.  Messages that do not reach
-    a root are then routed: from the source if the address did not answer, otherwise from the node
-    that turned out not to be the root.  Roots do not change during the program.
-    """
-
-    publish: Publishing
-
-    @property
-    def silent(self) -> bool:
-        return self.round.settled and self.round.source == "root"
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        go_on(scribe, _MULTICAST, inbox)
-        if _ADDRESSED in inbox:
-            self._arrive(scribe, inbox[_ADDRESSED])
-        if superstep:
-            return
-        sent = _under_way(scribe, self.publish.take(scribe.is_own(self.publish.node)))
-        group, source = sent["group"], sent["source"]
-        n = len(group)
-        began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
-        scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
-        sizes = sizes_of(scribe, group, sent["publication"])
-        sent |= began | ({} if sizes is None else {"size": sizes})
-        at = _addresses(scribe, group, source)
-        own = scribe.is_root(group, source)
-        at[own] = source[own]
-        away = np.flatnonzero(at != source)
-        of_away = None if sizes is None else sizes[away]
-        arrives = scribe.send("MULTICAST", source[away], at[away], size=of_away)
-        there = away[arrives]
-        addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
-        scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
-        here = np.ones(n, dtype=bool)
-        here[there] = False
-        self._arrive(scribe, {**take(sent, here), AT: source[here]})
-
-    def _arrive(self, scribe: Scribe, came: Columns) -> None:
-        """Record the messages that are at roots; route the others from where they are."""
-        root = scribe.is_root(came["group"], came[AT])
-        direct = take(came, np.flatnonzero(root))
-        scribe.note(_ARRIVED, **direct)
-        routed = take(came, np.flatnonzero(~root))
-        begin_routes(scribe, _MULTICAST, routed.pop(AT), **routed)
 
 
 #: A publication that is sent to a cached address.
@@ -183,6 +131,53 @@ def _in_order(sent: Columns, nodes: int) -> np.ndarray:
     """Return the indices that sort publications in the order in which roots accept them."""
     publication, turn = sent["publication"], turns_of(sent["publication"], nodes)
     return np.lexsort((sent["source"], turn, publication >> SOURCE_BITS, sent["group"]))
+
+
+def _arrive(scribe: Scribe, came: Columns) -> None:
+    """Record the messages that are at roots; route the others from where they are."""
+    root = scribe.is_root(came["group"], came[AT])
+    direct = take(came, np.flatnonzero(root))
+    scribe.note(_ARRIVED, **direct)
+    routed = take(came, np.flatnonzero(~root))
+    _MULTICAST.begin(scribe, routed.pop(AT), **routed)
+
+
+@dataclass(frozen=True)
+class FindRoots(RoundProgram):
+    """Send MULTICASTs to the roots: those of this round, and those that sources kept.
+
+    First, each message goes to the address that its source has cached.  Messages that do not reach
+    a root are then routed: from the source if the address did not answer, otherwise from the node
+    that turned out not to be the root.  Roots do not change during the program.
+    """
+
+    publish: Publishing
+    handlers = ((_MULTICAST.kind, _MULTICAST.receive), (_ADDRESSED, _arrive))
+
+    @property
+    def silent(self) -> bool:
+        return self.round.settled and self.round.source == "root"
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        sent = _under_way(scribe, self.publish.take(scribe.is_own(self.publish.node)))
+        group, source = sent["group"], sent["source"]
+        n = len(group)
+        began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
+        scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
+        sizes = sizes_of(scribe, group, sent["publication"])
+        sent |= began | ({} if sizes is None else {"size": sizes})
+        at = _addresses(scribe, group, source)
+        own = scribe.is_root(group, source)
+        at[own] = source[own]
+        away = np.flatnonzero(at != source)
+        of_away = None if sizes is None else sizes[away]
+        arrives = scribe.send("MULTICAST", source[away], at[away], size=of_away)
+        there = away[arrives]
+        addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
+        scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
+        here = np.ones(n, dtype=bool)
+        here[there] = False
+        _arrive(scribe, {**take(sent, here), AT: source[here]})
 
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
