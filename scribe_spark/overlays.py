@@ -15,8 +15,7 @@ from scribe_spark.core.errors import named
 from scribe_spark.core.progress import Progress
 from scribe_spark.core.registry import Registry
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.arrivals.overlay import arrivals
-from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.overlay import PastryOverlay, arrivals
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Underlay
 

@@ -19,10 +19,10 @@ from scribe_spark.config import OverlayConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.pastry.arrivals.overlay import play_waves
-from scribe_spark.pastry.arrivals.waves import Wave, WavePlan, planned_contacts, wave_size
+from scribe_spark.pastry.overlay import play_waves
 from scribe_spark.pastry.repair import row_bits
 from scribe_spark.pastry.states import CELLS, LEAVES, NONE, Kind, States
+from scribe_spark.pastry.waves import Wave, WavePlan, planned_contacts, wave_size
 from scribe_spark.rounds.player import MESSAGES, Environment, Observer, counted
 from scribe_spark.underlay import protocol
 from scribe_spark.underlay.matrices import nearest, pendant_exits

@@ -9,7 +9,7 @@ from overlay_state import OverlayState
 from split_states import state_of, tables_of
 from traffic import Traffic
 
-from scribe_spark.config import ScribeConfig, WorldConfig
+from scribe_spark.config import WorldConfig
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.round import NEW_LEAFS, Lookups, RoundResult, begin_round, end_round
@@ -24,11 +24,10 @@ from scribe_spark.rounds.group_events import (
     check_group_events,
 )
 from scribe_spark.rounds.player import TRAFFIC, Environment, RoundPlayer, Tally
-from scribe_spark.systems.scribe import duplicates, end_of_round, figures, heartbeat, join, root
+from scribe_spark.systems.scribe import end_of_round, figures, heartbeat, join, root, sources
 from scribe_spark.systems.scribe.end_of_round import DUE, EndOfRound, PublicationResults
 from scribe_spark.systems.scribe.measures import REPAIRED, TREES_SEEN, lost_groups
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
-from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.round import play_groups
 from scribe_spark.systems.scribe.scribe import (
     REFUSED,
@@ -43,7 +42,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 #: Tables with a row for every JOIN, delivery and so on, and counts.
 _TAKEN = (
-    *(DUE, DELIVERIES, PAYLOADS, REFUSED, REPAIRED, root.MADE, duplicates.AGAIN, figures.AT_ROOT),
+    *(DUE, DELIVERIES, PAYLOADS, REFUSED, REPAIRED, root.MADE, sources.AGAIN, figures.AT_ROOT),
     *(join.JOINS, join.REPAIRING, heartbeat.HERE),
     *(end_of_round.OUTCOMES, end_of_round.ORPHANS, end_of_round.OVERLOADED),
 )
@@ -101,11 +100,6 @@ class ScribeResult:
     def publications(self) -> PublicationResults:
         """The outcomes of the publications whose deadline is this round."""
         return PublicationResults.sum_of(self.tables.get(DUE, {}))
-
-
-def application_of(rules: ScribeConfig, nodes: int) -> ScribeApplication | None:
-    """Return the application for the rules; None for best effort."""
-    return Reliable(rules.buffer, nodes) if rules.reliable else None
 
 
 @dataclass(frozen=True)

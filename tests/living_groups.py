@@ -39,7 +39,6 @@ from scribe_spark.rounds.event_rows import EVENT_NAMES
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.systems.scribe.duplicates import AGAIN
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
 from scribe_spark.systems.scribe.figures import AT_ROOT
 from scribe_spark.systems.scribe.join import JOINS, REPAIRING
@@ -51,11 +50,10 @@ from scribe_spark.systems.scribe.measures import (
     SeeTrees,
 )
 from scribe_spark.systems.scribe.multicast import DELIVERIES
-from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.reliable import Reliable
 from scribe_spark.systems.scribe.root import MADE
-from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.systems.scribe.sources import FATES, SentPublications
+from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram
+from scribe_spark.systems.scribe.sources import AGAIN, FATES, SentPublications
 from scribe_spark.systems.scribe.state import CAUSES, ScribeState
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
@@ -381,11 +379,11 @@ def publication_results(world: World) -> list[PublicationResult]:
     parts = [result.publications for result in world.results]
     of_round: Any = SimpleNamespace(parts=Parts(), nodes=0)
     parts.append(publications_due(world.state, of_round, everything=True))
-    names = ("group", "publication", "fate", "expected", "in_time", "late")
+    names = ("group", "publication", "expected", "in_time", "late")
     found = []
     for part in parts:
         rows = _rows(part, *names, "first_copies", "duplicates")
-        for at, number, fate, expected, in_time, late, *copies in rows:
+        for at, number, expected, in_time, late, *copies in rows:
             published, source = divmod(number, _SOURCE)
             name, missing = (
                 (published, int(world.groups.number[at]), source),
@@ -393,7 +391,7 @@ def publication_results(world: World) -> list[PublicationResult]:
             )
             open_or_lost = [0, missing] if published + deadline > last else [missing, 0]
             counts = expected, in_time, late, *open_or_lost, *copies
-            found.append(PublicationResult(name, FATES[fate], *counts, published))
+            found.append(PublicationResult(name, *counts, published))
     return found
 
 

@@ -15,7 +15,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.rounds.events import NEVER
-from scribe_spark.systems.scribe.duplicates import SOURCE
+from scribe_spark.systems.scribe.sources import SOURCE
 from scribe_spark.systems.scribe.state import PARTS, BucketState, ScribeState
 
 #: Tables that all buckets have, for the measures alone.

@@ -26,7 +26,7 @@ FINDABLE = {
     "leaf set": ("pastry/states.py", "leaf sets"),
     "routing table": ("pastry/states.py", "routing tables"),
     "next hop": ("pastry/next_hop.py", r"def hop\b"),
-    "route": ("pastry/route.py", r"def route_to_edge\b"),
+    "route": ("pastry/next_hop.py", r"def route_to_edge\b"),
     "JOIN": ("systems/scribe/join.py", r"def receive_joins\b"),
     "MULTICAST": ("systems/scribe/multicast.py", r"def deliver_multicast\b|multicast"),
     "rendez-vous point": ("systems/scribe/trees.py", "rendez-vous point"),

@@ -20,7 +20,7 @@ from scribe_spark.config import (
 from scribe_spark.config.fields import all_fields
 from scribe_spark.config.section import Section
 from scribe_spark.core.errors import InputError
-from scribe_spark.pastry.arrivals.waves import wave_size
+from scribe_spark.pastry.waves import wave_size
 from scribe_spark.systems.scribe.groups import group_sizes
 from scribe_spark.topology.registry import load
 from scribe_spark.worlds.events import check_world

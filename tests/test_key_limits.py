@@ -18,8 +18,8 @@ from scribe_spark.experiments import check, check_world_run
 from scribe_spark.rounds.group_events import publication_ids
 from scribe_spark.systems.gossipsub.router import Links
 from scribe_spark.systems.gossipsub.router import LinkSpace as LinkSpace
-from scribe_spark.systems.scribe.duplicates import AGAIN, GOT, note_got
 from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.sources import AGAIN, GOT, note_got
 from scribe_spark.systems.scribe.state import Received
 
 NODES = 3_000_000
@@ -85,7 +85,7 @@ def _lists(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
 def _got(groups: int, nodes: int) -> tuple[np.ndarray, tuple]:
     scribe = Receiver(groups, nodes, number=5)
     last = np.array([groups - 1]), np.array([nodes - 1])
-    note_got(scribe, scribe.tables, *last, publication_ids(5, last[1]))
+    note_got(scribe, *last, publication_ids(5, last[1]))
     key = scribe.tables[GOT]["key"]
     return key, (*last, key % nodes)
 

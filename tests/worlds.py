@@ -26,13 +26,13 @@ from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.engine.facts import Ring, ring_of
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Ring, RingInMemory, ring_of
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.multicast import DELIVERIES, EDGES
-from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.perfect_tables import prefixes
+from scribe_spark.pastry.perfect_tables import PerfectTables
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import is_node
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
@@ -163,26 +163,10 @@ class World:
 
         `bounds` are those of `engine.facts.bucket_bounds`; nodes of a prefix share `digits`.
         """
-        b, leaf_set, routers = self.case.b, self.case.leaf_set_size, len(self.case.routers)
-        everybody = np.array([0, len(self.ring)])
-        rows = concatenate(
-            perfect_tables.summarise_bucket(
-                prefix, first, self.ring.take(slice(first, last)), self.kernel, routers, digits > 1
-            )
-            for prefix, first, last in prefixes(self.ring, everybody, 0, b * digits)
-        )
-        summaries = perfect_tables.Summaries.of(rows, routers, b, digits)
-        return [
-            perfect_tables.known_of_prefixes(
-                self.ring,
-                list(prefixes(self.ring, bounds, bucket, b * digits)),
-                summaries,
-                self.kernel,
-                b,
-                leaf_set,
-            ).tables()
-            for bucket in range(len(bounds) - 1)
-        ]
+        case, engine = self.case, InTask([Tables() for _ in bounds[1:]])
+        given = len(case.routers), case.b, case.leaf_set_size, digits
+        PerfectTables(RingInMemory(self.ring), bounds, self.kernel, *given)(engine)
+        return [dict(one) for one in engine.tables]
 
     def interesting_keys(self) -> list[int]:
         """Keys: the groups', nodeIds, both ends of the ring, halfway between neighbours and by."""

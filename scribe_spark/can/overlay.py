@@ -93,7 +93,7 @@ class CanNextHop:
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.route.NextHop`."""
+        """See :class:`~scribe_spark.overlay.NextHop`."""
         zones, pairs = self.known.zones, tables[NEIGHBOURS]
         zone = zones.of_node(np.zeros(len(at), dtype=np.int64), at)
         point = zones.space.point(key_hi)

@@ -3,8 +3,6 @@
 Nodes are given by number, together with their nodeIds and routers.  In a routing table, the entry
 in a row and column shares `row` digits and has `column` next.
 
-References
-----------
 JSAC 2002, Section II and Figure 1.
 """
 

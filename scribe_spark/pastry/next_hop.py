@@ -5,14 +5,14 @@ go to the smaller nodeId.  A message to a dead node is lost; the sender notices 
 the next candidate.  Routing does not change tables: dead entries are dropped after all messages of
 the round have ended.
 
-References
-----------
 JSAC 2002, Section II ("the node with nodeId numerically closest to the key");
 NGC 2001, Section 2.2.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,11 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.states import NONE, IsAlive, States, covers_ring
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT, append
+from scribe_spark.pastry.states import NONE, IsAlive, MessageProgram, Nodes, States, covers_ring
 
 # --- closeness to keys
 
@@ -276,3 +279,119 @@ def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
     )[:, 0]
     fits = closer & (other >= own)
     return message[fits], candidate[fits]
+
+
+# --- messages, hop by hop, to their end or to the edge of a bucket
+
+
+#: ``hop_of(messages)`` returns the next node of each message (the node itself delivers; NONE: no
+#: candidate is left), and the messages with updated columns.
+HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
+
+
+def unrouted(messages: Columns) -> dict[str, np.ndarray]:
+    """Return new messages for :func:`route_to_edge`: with a column ``path`` that is empty."""
+    return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
+
+
+def route_to_edge(
+    moving: Columns, hop_of: HopOf, is_own: Callable[[np.ndarray], np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Route messages to their end, or to the edge of a bucket; ``path`` has the visited nodes.
+
+    ``hop_of(messages)`` returns the next hops, and ``is_own(positions)`` is True for nodes of the
+    bucket.  The result has the ended messages without paths, with two more columns: ``delivered``,
+    and ``circled``, True if a node was visited twice (then the message is not delivered); and the
+    messages that have reached nodes of other buckets.
+    """
+    ended, leaving = list[Columns](), list[Columns]()
+    while count_rows(moving):
+        circled = (moving["path"] == moving[AT][:, None]).any(axis=1)
+        if circled.any():
+            ended.append(_ended(take(moving, circled), delivered=False, circled=True))
+            moving = take(moving, ~circled)
+        at = moving[AT]
+        onward, moved = hop_of(moving)
+        goes = (onward >= 0) & (onward != at)
+        if not goes.all():
+            ended.append(_ended(take(moved, ~goes), delivered=onward[~goes] >= 0, circled=False))
+        moving = {**moved, AT: onward, "path": np.c_[moved["path"], at]}
+        inside = goes & is_own(onward)
+        if np.count_nonzero(inside) < np.count_nonzero(goes):
+            leaving.append(take(moving, goes & ~inside))
+        moving = take(moving, inside)
+    return concatenate(ended) if ended else {}, concatenate(leaving) if leaving else {}
+
+
+def _ended(
+    messages: Columns, *, delivered: np.ndarray | bool, circled: bool
+) -> dict[str, np.ndarray]:
+    count = count_rows(messages)
+    return {
+        **{name: column for name, column in messages.items() if name != "path"},
+        "delivered": np.broadcast_to(delivered, count).copy(),
+        "circled": np.full(count, circled),
+    }
+
+
+def count_hop(
+    count: Callable[..., None],
+    at: np.ndarray,
+    onward: np.ndarray,
+    met: Met,
+    sizes: np.ndarray | None = None,
+) -> None:
+    """Count the transmissions of a hop, also those to dead nodes, by ``count`` of `Observer`."""
+    goes, lost = (onward >= 0) & (onward != at), len(met.dead)
+
+    def between() -> tuple[np.ndarray, np.ndarray]:
+        return np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]
+
+    more = {} if sizes is None else {"sizes": lambda: np.r_[sizes[goes], sizes[met.message]]}
+    count(np.count_nonzero(goes) + lost, lost, between=between, **more)
+
+
+_MESSAGE = "message"
+
+
+@dataclass(frozen=True)
+class LiveRoute(MessageProgram):
+    """Route messages hop by hop to the live nodes closest to their keys.
+
+    A message that has ended is a row of the table `ends` in the bucket where it ended: the
+    message's columns, ``at`` (the last node), ``start``, ``hops`` (transmissions that arrived),
+    ``lost`` (transmissions to dead nodes), ``delivered``, and ``circled`` (True if a node was
+    visited twice).  A message that circled, or that has no candidate left, is not delivered.
+    """
+
+    kind: str  # is counted; if empty, neither messages nor dead nodes are recorded
+    ends: str
+    messages: Columns  # ``at`` live nodes with ``key_hi, key_lo``
+
+    def begin(self, nodes: Nodes) -> None:
+        own = take(self.messages, np.flatnonzero(nodes.is_own(self.messages[AT])))
+        none = np.zeros(count_rows(own), dtype=np.int64)
+        self._route(nodes, unrouted({**own, "start": own[AT], "hops": none, "lost": none}))
+
+    def _route(self, nodes: Nodes, moving: Columns) -> None:
+        """Move messages to the edge of the bucket."""
+        states = nodes.states()
+
+        def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+            at, keys = messages[AT], Keys(messages["key_hi"], messages["key_lo"])
+            onward, met = hop(states, nodes.is_alive, at, keys)
+            if self.kind:
+                count = self.environment.observer.count
+                nodes.meet(at[met.message], met.dead)
+                count_hop(functools.partial(count, nodes.tables, self.kind), at, onward, met)
+            hops = messages["hops"] + ((onward >= 0) & (onward != at))
+            lost = messages["lost"] + np.bincount(met.message, minlength=len(at))
+            return onward, {**messages, "hops": hops, "lost": lost}
+
+        ended, leaving = route_to_edge(moving, hop_of, nodes.is_own)
+        if count_rows(ended):
+            append(nodes.tables, self.ends, ended)
+        if leaving:
+            nodes.tell(_MESSAGE, leaving.pop(AT), **leaving)
+
+    handlers = ((_MESSAGE, _route),)

@@ -2,8 +2,6 @@
 
 As a graph, nodes are vertices, and leaves and table entries are edges.
 
-References
-----------
 JSAC 2002, Section II: 128-bit nodeIds, uniformly distributed, "for instance by basing the nodeId
 on a secure hash"; Section IV.A: end nodes "randomly assigned to routers ... with uniform
 probability".
@@ -12,8 +10,9 @@ probability".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +23,10 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.core import draws
 from scribe_spark.core.node_classes import share_of
+from scribe_spark.core.progress import Progress
 from scribe_spark.engine import Tables
 from scribe_spark.engine.barrier import why_no_tasks
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts, Keys
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.engine.player import Player
@@ -38,17 +39,21 @@ from scribe_spark.pastry.knowledge import (
 )
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
-from scribe_spark.pastry.states import CELLS, LEAVES, States
+from scribe_spark.pastry.round import arrive
+from scribe_spark.pastry.states import CELLS, LEAVES, Kind, Nodes, SilentNodes, States
+from scribe_spark.pastry.waves import Wave, WavePlan
 from scribe_spark.rounds.events import is_node
+from scribe_spark.rounds.player import MESSAGES, Environment, Observer, RoundPlayer, counted
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.schemas import LEAF_SET, OVERLAY_EDGES, ROUTING_TABLE_ENTRY, conform
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.protocol import Kernel, Underlay
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import ExperimentConfig
+    from scribe_spark.config.overlay import OverlayConfig
 
 
 # --- nodes
@@ -163,7 +168,7 @@ class PastryNextHop:
     def __call__(
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.route.NextHop`."""
+        """See :class:`~scribe_spark.overlay.NextHop`."""
         states = States.of_tables(self.facts.ring, first, tables)
         return hop(states, is_node, at, Keys(key_hi, key_lo))[0]
 
@@ -360,3 +365,102 @@ def as_pastry(overlay: Overlay) -> PastryOverlay:
     if not isinstance(overlay, PastryOverlay):
         raise TypeError(f"Pastry's tables are needed; {type(overlay).__name__} has none")
     return overlay
+
+
+# --- an overlay whose nodes arrive in waves
+
+
+#: Tasks keep their buckets up to this number of nodes, and below the other one, a single task plays
+#: all buckets, as messages between tasks would cost more.  The results do not depend on these.
+_KEPT, _FEW = 2**17, 2**14
+
+
+def arrivals(
+    nodes: Table,
+    underlay: Underlay,
+    config: OverlayConfig,
+    seed: int,
+    progress: Progress | None = None,
+    in_tasks: bool = False,
+) -> PastryOverlay:
+    """Return the overlay after arrivals; `in_tasks`, they wait for a job that needs the tables."""
+    rules = config.for_tasks()
+    overlay = _Arrived(nodes, underlay, rules.b, rules.leaf_set)
+    ring = overlay.ring
+    if in_tasks:
+        environment = _environment(ring, rules, underlay.kernel, seed)
+        sharing = OnSpark(BucketTables(ring.layout, ring.starts()))
+        waves = _waves(environment, len(ring), sharing)
+        overlay.own(sharing.release)
+        overlay.unfilled = partial(play_waves, environment=environment, waves=waves)
+    else:
+        tables = play_arrivals(ring, len(ring), underlay.kernel, rules, seed, progress)
+        overlay.filled_in(tables)
+    return overlay
+
+
+class _Arrived(PastryOverlay):
+    """A Pastry network whose nodes arrive by the protocol."""
+
+    def arrival_messages(self) -> pa.Table:
+        """Return the messages that nodes sent to arrive: ``kind, messages``."""
+        _ = self.known
+        assert self.filled is not None
+        sums = sum(
+            (counted(columns, len(Kind))[0] for *_, columns in self.filled.read(MESSAGES)),
+            start=np.zeros(len(Kind), dtype=np.int64),
+        )
+        by_kind = [(kind.value, int(sent)) for kind, sent in zip(Kind, sums, strict=True)]
+        return schemas.arrow_table(by_kind, schemas.ARRIVAL_MESSAGES)
+
+
+def play_arrivals(
+    ring: BucketRing,
+    initial: int,
+    kernel: Kernel,
+    rules: OverlayConfig,
+    seed: int,
+    progress: Progress | None = None,
+) -> BucketTables:
+    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after `initial` nodes have arrived."""
+    environment = _environment(ring, rules, kernel, seed)
+    tables = BucketTables(ring.layout, ring.starts())
+    sharing = OnSpark(tables)
+    kept = waves = _waves(environment, initial, sharing)
+    if ring.layout.buckets > 1:  # a single task plays all waves anyway
+        kept = [wave for wave in waves if wave.last <= _KEPT] or waves[:1]
+    first = partial(play_waves, environment=environment, waves=kept)
+    if initial < _FEW:
+        sharing.play_in_tasks(first, "arrivals", alone=True)
+    else:
+        sharing.keep(first, "arrivals")
+    for number, wave in enumerate(waves[len(kept) :], len(kept)):
+        player = OnSpark(tables, f"wave {number}, ", progress)
+        arrive(RoundPlayer(player, environment), wave, number)
+        tables = player.tables
+    sharing.free(waves[0].arrays)
+    return tables
+
+
+def play_waves(player: Player, environment: Environment, waves: Iterable[Wave]) -> None:
+    """Let nodes arrive in waves, from the first node on."""
+    player.play(Begin(environment))
+    for number, wave in enumerate(waves):
+        arrive(RoundPlayer(player, environment), wave, number)
+
+
+class Begin(SilentNodes):
+    """Give all nodes empty tables."""
+
+    def begin(self, nodes: Nodes) -> None:
+        rules, own = self.environment.rules, np.arange(nodes.first, nodes.last)
+        nodes.tables.update(States.empty(nodes.ring, own, rules.leaf_set, rules.b).tables())
+
+
+def _environment(ring: BucketRing, rules: OverlayConfig, kernel: Kernel, seed: int) -> Environment:
+    return Environment(ring.facts, ring.bounds, rules, kernel, Observer(tuple(Kind)), seed=seed)
+
+
+def _waves(environment: Environment, initial: int, sharing: OnSpark) -> list[Wave]:
+    of = environment.facts.ring, environment.rules, environment.seed, environment.kernel
+    return WavePlan.of(*of, initial).waves(sharing.share)

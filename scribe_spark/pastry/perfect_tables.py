@@ -7,8 +7,6 @@ rows p and deeper among themselves.  Rows 0 to p - 1 are equal for all of them o
 for these rows, parts of the ring exchange summaries: of each prefix, the node nearest to each
 router.
 
-References
-----------
 JSAC 2002, Section II and Figure 1: "each entry in the routing table refers to one of potentially
 many nodes whose nodeIds have the appropriate prefix; among such nodes, the one closest to the
 present node (according to a scalar proximity metric) is chosen".
@@ -16,7 +14,7 @@ present node (according to a scalar proximity metric) is chosen".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -295,9 +293,17 @@ class PerfectTables:
         return positions, live, np.searchsorted(positions, self.bounds)
 
     def prefixes(self, bucket: int) -> list[tuple[int, int, int]]:
-        """Return each prefix that a node of a bucket has; see :func:`_whole_prefixes`."""
+        """Return each prefix that a node of a bucket has: (prefix, first position, end)."""
         _, live, first = self.live
-        return _whole_prefixes(live, first, bucket, self.b * self.digits)
+        start, stop = first[bucket : bucket + 2]
+        if start == stop:
+            return []
+        bits = self.b * self.digits
+        shift = np.uint64(64 - bits)
+        least = live.hi[start] >> shift << shift
+        most = live.hi[stop - 1] | ~(~np.uint64(0) << shift)
+        start, stop = np.searchsorted(live.hi, least), np.searchsorted(live.hi, most, side="right")
+        return prefixes(live, int(start), int(stop), bits)
 
 
 @dataclass(frozen=True)
@@ -351,19 +357,6 @@ class Fill(_PerfectProgram):
         tables.update(states.tables())
 
 
-def _whole_prefixes(
-    live: Ring, first: np.ndarray, bucket: int, bits: int
-) -> list[tuple[int, int, int]]:
-    """Return each prefix that a node of a bucket has: (prefix, start, stop)."""
-    start, stop = first[bucket : bucket + 2]
-    if start == stop:
-        return []
-    shift = np.uint64(64 - bits)
-    least, most = live.hi[start] >> shift << shift, live.hi[stop - 1] | ~(~np.uint64(0) << shift)
-    start, stop = np.searchsorted(live.hi, least), np.searchsorted(live.hi, most, side="right")
-    return list(prefixes(live, np.array([start, stop]), 0, bits))
-
-
 def _among_all(live: States, positions: np.ndarray, states: States) -> States:
     """Copy the tables of live nodes (at `positions`) into the empty tables of a bucket's nodes."""
     index = positions[live.own] - states.first
@@ -373,15 +366,12 @@ def _among_all(live: States, positions: np.ndarray, states: States) -> States:
     return states
 
 
-def prefixes(
-    ring: Ring, bounds: np.ndarray, bucket: int, bits: int
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the prefixes in a bucket that have nodes: prefix, first position, end."""
-    start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
+def prefixes(ring: Ring, start: int, stop: int, bits: int) -> list[tuple[int, int, int]]:
+    """Return the prefixes of nodes `start` to `stop` - 1: prefix, first position, end."""
     prefixes, first = np.unique(ring.hi[start:stop] >> np.uint64(64 - bits), return_index=True)
-    last = np.r_[first[1:], stop - start][: len(first)]
-    for prefix, a, z in zip(prefixes.tolist(), first.tolist(), last.tolist(), strict=True):
-        yield prefix, start + a, start + z
+    ends = np.r_[first[1:], stop - start][: len(first)]
+    parts = (prefixes, start + first, start + ends)
+    return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
 def known_of_prefixes(

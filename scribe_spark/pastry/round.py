@@ -6,8 +6,6 @@ routing tables, records the dead nodes that its messages meet (`Observer.meet`),
 `repair.close_phase`, by which nodes remove and repair these entries.  Without such a system,
 nothing is played between the parts.  Waves of arrivals are played in runs, too.
 
-References
-----------
 JSAC 2002, Sections II, II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Section 3.
 """
 
@@ -15,32 +13,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import distinct, without
-from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.facts import Keys
 from scribe_spark.engine.player import IfRows, play_in_turn
-from scribe_spark.engine.program import AT, SilentProgram, Together, in_bucket
-from scribe_spark.pastry.arrivals.announcements import GAINED, Announce, ExchangeLeafSets, Introduce
-from scribe_spark.pastry.arrivals.join_messages import Discover, JoinMessages
-from scribe_spark.pastry.arrivals.offers import holds_leaf, take_cells, take_leaves
-from scribe_spark.pastry.arrivals.waves import Wave, WaveProgram, forget, waves_of_round
-from scribe_spark.pastry.next_hop import roots
+from scribe_spark.engine.program import AT, Together
+from scribe_spark.pastry.arrivals import (
+    GAINED,
+    Announce,
+    Discover,
+    ExchangeLeafSets,
+    Introduce,
+    JoinMessages,
+)
+from scribe_spark.pastry.next_hop import LiveRoute, roots
+from scribe_spark.pastry.offers import holds_leaf, take_cells, take_leaves
 from scribe_spark.pastry.repair import FindDead, close_phase, maintain_tables, repair_leaf_sets
-from scribe_spark.pastry.route import LiveRoute
 from scribe_spark.pastry.states import (
     CELLS,
     LEAVES,
     LEAVES_BEFORE,
     NONE,
-    NodeProgram,
+    MessageProgram,
+    Nodes,
+    SilentNodes,
     live_only,
     pairs_of,
     same_leaves,
 )
+from scribe_spark.pastry.waves import Wave, WaveProgram, forget, waves_of_round
 from scribe_spark.rounds.events import Events, KnowsLives, end_lives
 from scribe_spark.rounds.player import MESSAGES, Environment, RoundPlayer, Tally
 
@@ -85,12 +91,13 @@ def _entering(environment: Environment, wave: Wave) -> Iterator[Program]:
         yield Introduce(environment, wave)
 
 
-@dataclass(frozen=True)
-class _Forget(SilentProgram, WaveProgram):
+class _Forget(WaveProgram):
     """Clear the tables of arriving nodes, if the overlay has no live node."""
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        forget(self, bucket, tables)
+    silent: ClassVar[bool] = True
+
+    def begin(self, nodes: Nodes) -> None:
+        forget(nodes, self.arriving(nodes))
 
 
 # --- lookups
@@ -197,16 +204,15 @@ def play_events(player: RoundPlayer, number: int, events: Events) -> None:
 
 
 @dataclass(frozen=True)
-class _SayGoodbye(SilentProgram, NodeProgram):
+class _SayGoodbye(SilentNodes):
     """Departing nodes tell their leaves, which then know at once that these nodes are gone."""
 
     leaving: np.ndarray
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
-        leaving, states = self.leaving[first:last], self.states(bucket, tables)
-        sender, to = pairs_of(leaving, states.distinct_leaves(leaving - states.first))
-        self.environment.observer.send(tables, "goodbye", self.environment.is_alive(to), sender, to)
+    def begin(self, nodes: Nodes) -> None:
+        leaving = self.leaving[nodes.own(self.leaving)]
+        leaves = nodes.states().distinct_leaves(leaving - nodes.first)
+        nodes.send("goodbye", *pairs_of(leaving, leaves))
 
 
 # --- recoveries
@@ -236,66 +242,53 @@ def recover(player: RoundPlayer, nodes: np.ndarray, besides: Sequence[Program] =
 
 
 @dataclass(frozen=True)
-class _Recover(NodeProgram):
+class _Recover(MessageProgram):
     """Nodes ask their last known leaves, and announce themselves to their new leaves."""
 
-    nodes: np.ndarray
+    recovering: np.ndarray
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        if not superstep:
-            return self._ask(bucket, tables)
-        outbox: dict[str, Columns] = {}
-        if _QUESTION in inbox:
-            outbox[_ANSWER] = self._answer(bucket, tables, inbox[_QUESTION])
-        if _ANSWER in inbox:
-            outbox[_ANNOUNCEMENT] = self._come_back(bucket, tables, inbox[_ANSWER])
-        if _ANNOUNCEMENT in inbox:
-            self._take(bucket, tables, inbox[_ANNOUNCEMENT])
-        return outbox
-
-    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+    def begin(self, nodes: Nodes) -> None:
         """Let recovering nodes ask their last known leaves for their leaf sets."""
-        first, last = np.searchsorted(self.nodes, self.bounds[bucket : bucket + 2])
-        nodes = self.nodes[first:last]
-        if not len(nodes):
-            return {}
-        states = self.states(bucket, tables, LEAVES)
-        old = states.distinct_leaves(nodes - states.first)
-        states.leaves[nodes - states.first] = NONE
-        asker, asked = pairs_of(nodes, old)
-        answers = self.environment.is_alive(asked)
-        self.environment.observer.send(tables, "recovery", answers, asker, asked)
-        alone = without(nodes, asker[answers])
+        mine = self.recovering[nodes.own(self.recovering)]
+        if not len(mine):
+            return
+        states = nodes.states(LEAVES)
+        asker, asked = pairs_of(mine, states.distinct_leaves(mine - states.first))
+        states.leaves[mine - states.first] = NONE
+        answers = nodes.send("recovery", asker, asked)
+        alone = without(mine, asker[answers])
         if len(alone):
-            tables[_ALONE] = {"node": alone}
-        return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
+            nodes.tables[_ALONE] = {"node": alone}
+        nodes.tell(_QUESTION, asked[answers], asker=asker[answers])
 
-    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+    def _answer(self, nodes: Nodes, came: Columns) -> None:
         """Answer recovering nodes with the asked node and its live leaves."""
-        states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
-        self.count(tables, "recovery", asked, asker)
-        offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
-        return {AT: asker, "offers": live_only(self.environment.is_alive, offers)}
+        asked, asker = came[AT], came["asker"]
+        nodes.count("recovery", asked, asker)
+        offers = np.c_[nodes.states().leaves[asked - nodes.first], asked.astype(np.int32)]
+        nodes.tell(_ANSWER, asker, offers=live_only(nodes.is_alive, offers))
 
-    def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+    def _come_back(self, nodes: Nodes, came: Columns) -> None:
         """Let recovered nodes take offered leaves, and announce themselves to their new leaves."""
-        states = self.states(bucket, tables, LEAVES)
+        states = nodes.states(LEAVES)
         take_leaves(states, came[AT] - states.first, came["offers"])
         back = distinct(came[AT])
-        tables[GAINED] = {"node": back}
+        nodes.tables[GAINED] = {"node": back}
         new, to = pairs_of(back, states.distinct_leaves(back - states.first))
-        self.count(tables, "announcement", new, to)
-        return {AT: to, "back": new}
+        nodes.count("announcement", new, to)
+        nodes.tell(_ANNOUNCEMENT, to, back=new)
 
-    def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
+    def _take(self, nodes: Nodes, came: Columns) -> None:
         """Let the receivers of announcements add recovered nodes to their tables, if they fit."""
-        states = self.states(bucket, tables, LEAVES, CELLS)
+        states, tables = nodes.states(LEAVES, CELLS), nodes.tables
         index, back = came[AT] - states.first, came["back"]
-        take_cells(states, self.environment.kernel, index, back)
+        take_cells(states, nodes.kernel, index, back)
         take_leaves(states, index, back)
         told = came[AT][holds_leaf(states, index, back)]
         before = tables[GAINED]["node"] if GAINED in tables else told[:0]
         tables[GAINED] = {"node": distinct(np.r_[before, told])}
+
+    handlers = ((_QUESTION, _answer), (_ANSWER, _come_back), (_ANNOUNCEMENT, _take))
 
 
 #: The table of live nodes whose leaf set differs from that before the round: ``node``.
@@ -333,23 +326,22 @@ def repair(player: RoundPlayer, number: int) -> list[Program | IfRows]:
 
 
 @dataclass(frozen=True)
-class _CompareLeafSets(SilentProgram, NodeProgram):
+class _CompareLeafSets(SilentNodes):
     """Record the live nodes whose leaf set has other nodes than before the round."""
 
     entered: np.ndarray
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        first, last = (int(bound) for bound in self.bounds[bucket : bucket + 2])
-        alive = self.environment.in_round.alive[first:last]
-        changed = np.zeros(last - first, dtype=bool)
+    def begin(self, nodes: Nodes) -> None:
+        tables = nodes.tables
+        changed = np.zeros(nodes.last - nodes.first, dtype=bool)
         if LEAVES_BEFORE in tables:
-            changed = ~same_leaves(tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"])
-            del tables[LEAVES_BEFORE]
-        own = self.entered[in_bucket(self.bounds, bucket, self.entered)]
-        changed[own - first] = True
+            before = tables.pop(LEAVES_BEFORE)["leaves"]
+            changed = ~same_leaves(tables[LEAVES]["leaves"], before)
+        changed[self.entered[nodes.is_own(self.entered)] - nodes.first] = True
         tables.pop(NEW_LEAFS, None)
-        if (new := np.flatnonzero(changed & alive)).size:
-            tables[NEW_LEAFS] = {"node": new + first}
+        new = nodes.first + np.flatnonzero(changed)
+        if len(new := new[nodes.is_alive(new)]):
+            tables[NEW_LEAFS] = {"node": new}
 
 
 def end_round(

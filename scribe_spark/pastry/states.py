@@ -3,24 +3,27 @@
 A node is given by its position in the order of nodeIds.  So of two nodes, the one with the smaller
 nodeId has the smaller position, and positions are compared instead of 128-bit numbers.
 
-References
-----------
 JSAC 2002, Section II: "the set of nodes with the l/2 numerically closest larger nodeIds, and the
 l/2 nodes with numerically closest smaller nodeIds, relative to the present node's nodeId".
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.player import Environment
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
+from scribe_spark.rounds.player import Environment, Observer
 
 
 class Kind(StrEnum):
@@ -39,20 +42,8 @@ class Kind(StrEnum):
 #: All kinds of messages in a world.  ``join`` is the request to the contact, and each transmission
 #: of the join message.
 MESSAGE_KINDS = (
-    "probe",
-    "join",
-    "rows",
-    "leaf set",
-    "announcement",
-    "exchange",
-    "introduction",
-    "maintenance",
-    "repair",
-    "check",
-    "goodbye",
-    "recovery",
-    "keep-alive",
-    "lookup",
+    *("probe", "join", "rows", "leaf set", "announcement", "exchange", "introduction"),
+    *("maintenance", "repair", "check", "goodbye", "recovery", "keep-alive", "lookup"),
 )
 
 
@@ -228,7 +219,7 @@ _COLUMNS = {LEAVES: "leaves", CELLS: "cells"}
 
 @dataclass(frozen=True)
 class NodeProgram:
-    """A program that reads or changes leaf sets and routing tables."""
+    """A program that knows all nodes."""
 
     environment: Environment
 
@@ -236,20 +227,34 @@ class NodeProgram:
     def bounds(self) -> np.ndarray:
         return self.environment.bounds
 
-    def count(
-        self, tables: Tables, kind: str, sender: np.ndarray, to: np.ndarray, lost: int = 0
-    ) -> None:
-        """Count messages of a kind from senders to receivers (positions); some were lost."""
-        self.environment.observer.count(tables, kind, len(to), lost, between=lambda: (sender, to))
-
     def live(self, bucket: int) -> np.ndarray:
         """Return the positions of the live nodes of a bucket, ascending."""
         first, last = self.bounds[bucket : bucket + 2]
         return first + np.flatnonzero(self.environment.in_round.alive[first:last])
 
-    def states(self, bucket: int, tables: Tables, *writes: str) -> States:
-        """Return the states of a bucket's nodes; the caller may change the tables in `writes`."""
-        first, last = self.bounds[bucket], self.bounds[bucket + 1]
+
+class Nodes:
+    """The nodes of a bucket while they play a superstep; `came` are the received messages."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        bucket: int,
+        tables: Tables,
+        came: Inbox = MappingProxyType({}),
+        superstep: int = 0,
+    ) -> None:
+        self.environment, self.bucket, self.tables = environment, bucket, tables
+        self.came, self.superstep = came, superstep
+        self.ring, self.kernel = environment.facts.ring, environment.kernel
+        self.is_alive, self.bounds = environment.is_alive, environment.bounds
+        self.observer: Observer | None = environment.observer
+        self.first, self.last = map(int, environment.bounds[bucket : bucket + 2])
+        self.sent: dict[str, list[dict[str, np.ndarray]]] = {}
+
+    def states(self, *writes: str) -> States:
+        """Return the states of the nodes; the caller may change the tables in `writes`."""
+        tables = self.tables
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
         if LEAVES in writes and self.environment.lives is not None and LEAVES_BEFORE not in tables:
             tables[LEAVES_BEFORE] = {"leaves": arrays[LEAVES].copy()}
@@ -257,6 +262,85 @@ class NodeProgram:
             if not arrays[name].flags.writeable:
                 arrays[name] = arrays[name].copy()
             tables[name] = {_COLUMNS[name]: arrays[name]}
-        return States(
-            self.environment.facts.ring, np.arange(first, last), arrays[LEAVES], arrays[CELLS]
-        )
+        return States(self.ring, np.arange(self.first, self.last), arrays[LEAVES], arrays[CELLS])
+
+    def own(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the places in `nodes` (ascending positions) of those in the bucket."""
+        return np.arange(*np.searchsorted(nodes, [self.first, self.last]))
+
+    def is_own(self, nodes: np.ndarray) -> np.ndarray:
+        """Return True for positions of nodes in the bucket."""
+        return (nodes >= self.first) & (nodes < self.last)
+
+    def count(
+        self, kind: str, sender: np.ndarray, to: np.ndarray, lost: int | np.integer = 0
+    ) -> None:
+        """Count messages of a kind from senders to receivers (positions); some were lost."""
+        count = self.environment.observer.count
+        count(self.tables, kind, len(to), lost, between=lambda: (sender, to))
+
+    def send(
+        self,
+        kind: str,
+        sender: np.ndarray,
+        to: np.ndarray,
+        is_lost: np.ndarray | bool = False,
+        size: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Count a message of a kind to each node; return True for each that arrives."""
+        arrives = self.is_alive(to) & ~np.asarray(is_lost)
+        if self.observer is not None:
+            self.observer.send(self.tables, kind, arrives, sender, to, size=size)
+        return arrives
+
+    def count_sets(self, kind: str, sender: np.ndarray, sets: np.ndarray, lost: int = 0) -> None:
+        """Count a message from each sender to each node in its row of `sets`."""
+        messages = np.count_nonzero(sets >= 0)
+        between = functools.partial(pairs_of, sender, sets)
+        self.environment.observer.count(self.tables, kind, messages, lost, between=between)
+
+    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
+        """Record that nodes met dead nodes."""
+        self.environment.observer.meet(self.tables, node, dead)
+
+    def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
+        """Send messages, uncounted, to the nodes `at`."""
+        if len(at):
+            self.sent.setdefault(kind, []).append({AT: at, **columns})
+
+    def outbox(self) -> Outbox:
+        """Return the sent messages; columns are joined, and freed, one after the other."""
+
+        def joined(name: str, parts: list[dict[str, np.ndarray]]) -> np.ndarray:
+            return concatenate([{name: part.pop(name)} for part in parts])[name]
+
+        return {
+            kind: {name: joined(name, parts) for name in list(parts[0])}
+            for kind, parts in self.sent.items()
+        }
+
+
+@dataclass(frozen=True)
+class MessageProgram(NodeProgram):
+    """A program whose nodes send each other messages."""
+
+    #: Functions ``handle(program, nodes, came)`` of kinds of messages, in the order of their calls.
+    handlers: ClassVar[tuple[tuple[str, Callable[[Any, Nodes, Columns], None]], ...]] = ()
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        nodes = Nodes(self.environment, bucket, tables, inbox, superstep)
+        if not superstep:
+            self.begin(nodes)
+        for kind, handle in self.handlers:
+            if kind in inbox:
+                handle(self, nodes, inbox[kind])
+        return nodes.outbox()
+
+    def begin(self, nodes: Nodes) -> None:
+        """Play superstep 0."""
+
+
+class SilentNodes(MessageProgram):
+    """A program in which no node sends messages to others."""
+
+    silent: ClassVar[bool] = True

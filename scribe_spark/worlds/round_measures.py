@@ -38,6 +38,7 @@ from scribe_spark.pastry.states import (
     NONE,
     IsAlive,
     NodeProgram,
+    Nodes,
     States,
     ring_leaves,
     same_leaves,
@@ -111,7 +112,8 @@ class MeasureNodes(program.SilentProgram, NodeProgram):
     number: int
 
     def change(self, bucket: int, tables: Tables) -> None:
-        environment, states, own = self.environment, self.states(bucket, tables), self.live(bucket)
+        environment, own = self.environment, self.live(bucket)
+        states = Nodes(environment, bucket, tables).states()
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]

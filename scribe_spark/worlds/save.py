@@ -20,11 +20,11 @@ from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import Layout
 from scribe_spark.engine.packing import Columns, concatenate, pack_rows, read_rows
 from scribe_spark.engine.player import Player
-from scribe_spark.pastry.arrivals.overlay import play_arrivals
-from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.knowledge import tables_of_knowledge
+from scribe_spark.pastry.overlay import play_arrivals
 from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.states import CELLS, LEAVES, table_rows
+from scribe_spark.pastry.waves import arrival_ranks
 from scribe_spark.rounds.events import NEVER, Lives
 from scribe_spark.rounds.group_events import MEMBERS
 from scribe_spark.rounds.system import CARRIED, DELIVERED, OF_SYSTEM

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """A publication, its fate, and its counts; in time + late + lost + open = expected."""
+    """A publication, and its counts; in time + late + lost + open = expected."""
 
     publication: tuple[int, int, int]
-    fate: str
     expected: int
     in_time: int
     late: int
@@ -22,7 +21,6 @@ class PublicationResult:
 
 def account(
     publication: tuple[int, int, int],
-    fate: str,
     first: int,
     is_due: bool,
     members: Collection[Collection[int]],
@@ -48,4 +46,4 @@ def account(
     in_time, missing = when.count(first), len(expected) - len(when)
     lost, left = (missing, 0) if is_due else (0, missing)
     counts = len(expected), in_time, len(when) - in_time, lost, left
-    return PublicationResult(publication, fate, *counts, *copies, first)
+    return PublicationResult(publication, *counts, *copies, first)

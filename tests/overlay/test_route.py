@@ -1,7 +1,7 @@
 """`route` and `send`: whole routes against the oracle, and the interface of applications."""
 
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -10,7 +10,6 @@ import identifiers
 import numpy as np
 import pytest
 import worlds
-from oracle.ring import digits, shared_digits
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
@@ -18,8 +17,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_task import play
-from scribe_spark.overlay import Application, Step
-from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
+from scribe_spark.overlay import MESSAGE, OUTCOMES, Application, Route, Step, starting
 from scribe_spark.pastry.overlay import PastryNextHop
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
@@ -61,28 +59,6 @@ def test_whole_routes_equal_the_oracle(spark, b):
     after = met["node"].shift(-1).where(met["number"].shift(-1) == met["number"])
     assert met["next"].astype("Int64").equals(after.astype("Int64"))
     routed.release()
-
-
-def test_the_questions_ask_every_rule():
-    """Of the next hops asked for: roots, leaf sets, entries, and missing entries."""
-    used: defaultdict[str, int] = defaultdict(int)
-    for one, node, key in (question for b in worlds.BS for question in worlds.questions(b)):
-        if node == one.overlay.root(key):
-            used["root"] += 1
-        elif one.overlay.in_leaf_span(node, key):
-            used["leaf"] += 1
-        else:
-            row = worlds_shared(one, node, key)
-            used["entry" if row in one.overlay.routing_table(node) else "gap"] += 1
-    assert set(used) == {"root", "leaf", "entry", "gap"}
-    assert min(used.values()) > 1000, dict(used)
-    assert len(worlds.worlds()) >= 200
-
-
-def worlds_shared(one: worlds.World, node: int, key: int) -> tuple[int, int]:
-    """(row, column) of the routing table that a key asks for."""
-    row = shared_digits(one.case.ids[node], key, one.case.b)
-    return row, digits(key, one.case.b)[row]
 
 
 # --- the program in process, over buckets

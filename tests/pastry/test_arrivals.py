@@ -13,10 +13,10 @@ from scribe_spark.config import RunConfig
 from scribe_spark.core import draws
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
-from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
-from scribe_spark.pastry.arrivals.waves import WavePlan
+from scribe_spark.pastry import overlay as arrivals_overlay
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import Kind, States
+from scribe_spark.pastry.waves import WavePlan
 from scribe_spark.underlay.matrices import MatrixUnderlay, RouteMatrices, pendant_exits
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")

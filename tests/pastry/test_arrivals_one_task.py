@@ -7,7 +7,7 @@ from oracle.living.measures import wrong_leaf_sets
 from oracle.living.world import differences
 from seeds import seeds
 
-from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
+from scribe_spark.pastry.waves import wave_ends, wave_size
 
 SEEDS = seeds(range(120), 30)
 BUCKETS = (1, 2, 7)

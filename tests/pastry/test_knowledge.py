@@ -1,6 +1,7 @@
 """What nodes know as a table, and next hops from any of it, against a plain-Python oracle."""
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import reduce
@@ -12,20 +13,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import worlds
-from one_hop import next_hops
 from oracle.knowledge import Known, keys_for, random_ids, random_known
 from overlay_state import OverlayState, perfect_start
 from pyspark import cloudpickle
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.engine.facts import Ring
+from scribe_spark.overlay import Application, Overlay, Step
 from scribe_spark.pastry.knowledge import live_knowledge
 from scribe_spark.pastry.overlay import PastryOverlay
 
 CASES = 200
 
-cloudpickle.register_pickle_by_value(arriving)  # its kernel goes to the workers
+for module in (arriving, sys.modules[__name__]):  # a kernel and an application go to the workers
+    cloudpickle.register_pickle_by_value(module)
+
+
+class OneHop(Application):
+    """Messages end before their first hop."""
+
+    def forward(self, tables, messages):
+        return Step(outcomes=messages)
+
+
+def next_hops(overlay: Overlay, messages: DataFrame) -> DataFrame:
+    """Where each message goes next (``next``), NULL at its root."""
+    return overlay.route(OneHop(), messages).outcomes()
 
 
 def known_node(identifier: int, number: int, name: str = "entry") -> dict:

@@ -42,6 +42,15 @@ def test_edges_equal_the_oracle(spark):
     assert min(covers[True], covers[False]) > 10
 
 
+def test_routing_table_has_a_row_for_each_entry(spark):
+    overlay = worlds.overlay(spark, 4)
+    tables = (edge for one in worlds.of_b(4) for edge in expected_edges(one) if edge[3] is not None)
+    expected = sorted((node, row, col, entry) for node, entry, _, row, col, _ in tables)
+    assert sorted(map(tuple, overlay.routing_table().collect())) == expected
+    nodes, counted = overlay.table_entries().to_pylist()[0].values()
+    assert (nodes, counted) == (sum(len(one.case.ids) for one in worlds.of_b(4)), len(expected))
+
+
 def test_vertices_are_all_nodes(spark):
     found = worlds.overlay(spark, 4).vertices
     assert plain(found.schema) == plain(schemas.NODE_VERTICES)

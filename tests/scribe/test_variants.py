@@ -1,38 +1,22 @@
 """The tree variants over all cases, against the oracle."""
 
 import functools
-import itertools
 import random
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import keyed
-import numpy as np
 import pytest
 import worlds
 from oracle.living.overlay import Overlay
 from oracle.scribe_living import in_run
-from oracle.scribe_living.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE, overloaded
+from oracle.scribe_living.bottleneck import overloaded
 from oracle.scribe_living.state import Scribe
-from played import Played, halves
 
 from scribe_spark.config import TreesConfig
 from scribe_spark.core.progress import Silent
-from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.program import AT
-from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime import blocks
-from scribe_spark.systems.scribe import small_groups as paths
 from scribe_spark.systems.scribe import trees as scribe_trees
 from scribe_spark.systems.scribe import variants
-from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.systems.scribe.round import JOINING
-from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups
-from scribe_spark.systems.scribe.trees import Plant, settled_environment, settled_round
-from scribe_spark.systems.scribe.variants import grow_anew
 
 SEED = 7
 
@@ -222,94 +206,3 @@ def test_trees_that_grow_in_tasks_are_the_oracles(spark):
     assert trees.engine.tables.costs.supersteps == 0  # nothing was a job of its own
     for played in (variant, sent, trees):
         played.release()
-
-
-# --- the programs, over buckets in process
-
-
-def in_buckets(
-    one: worlds.World, buckets: int, edges: list, shed: tuple[str, str, str] | None = None
-) -> tuple[RoundPlayer, RoundOfGroups]:
-    """A case whose nodes know their trees."""
-    bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
-    numbers = sorted(one.case.keys)
-    known = [(group, one.roots[group]) for group in numbers]
-    first = {"root": _messages(one, known), JOINING: _messages(one, one.case.joins())}
-    first |= {"parent": _messages(one, edges, "child")}
-    first |= {"child": _messages(one, [(g, child, parent) for g, parent, child in edges], "parent")}
-    groups = np.array(numbers) + one.base, *halves(one.case.keys, numbers)
-    round = settled_round(*groups, len(one.ring), PastryNextHop(facts), worlds.LAN_US)
-    names = ("shed_group", "shed_child", "shed_table")
-    rules = TreesConfig(**dict(zip(names, shed, strict=True)) if shed else {})
-    trees, roots = rules.for_tasks(), first["root"][AT]
-    round = replace(round, trees=trees, limits=limits_of(one), roots=roots)
-    engine = InTask([Tables.of(known) for known in one.make_tables(bounds)])
-    player = RoundPlayer(engine, settled_environment(facts, bounds, one.kernel, SEED))
-    sent = {kind: messages for kind, messages in first.items() if len(messages[AT])}
-    engine.play(Plant(player.environment, round), sent)
-    return player, round
-
-
-def _messages(one: worlds.World, rows: list[tuple], *more: str) -> dict[str, np.ndarray]:
-    """(group, node, ...): indices of groups, and positions of nodes."""
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 2 + len(more)).T
-    group = np.searchsorted(sorted(one.case.keys), columns[0])
-    at, *others = (one.ring.positions(column + one.base) for column in columns[1:])
-    return {AT: at, "group": group, **dict(zip(more, others, strict=True))}
-
-
-def limits_of(one: worlds.World) -> ChildLimits:
-    """The limits of a case."""
-    own = np.zeros(one.ring.node.max() + 1, dtype=np.int64)
-    for node, most in limits(one).items():
-        own[one.base + node] = most
-    return ChildLimits(64, own)
-
-
-def edges_in(one: worlds.World, player: RoundPlayer, round: RoundOfGroups) -> list[tuple]:
-    """(group, parent, child) in the case's own numbers, sorted."""
-    return [(g - one.base, *ends) for g, *ends in Played(one, player, round).edges()]
-
-
-CASES = worlds.worlds()
-BUCKETS = [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
-SOME = [one for one in (CASES[LONG], *CASES[::6]) if one.grown.edges()]
-
-
-def shed_of(one: worlds.World, table: str) -> tuple[str, str, str]:
-    """By turns each rule for the group and the child to drop."""
-    choices = list(itertools.product(SHED_GROUP, SHED_CHILD))
-    return (*choices[one.case.seed // 2 % len(choices)], table)
-
-
-@pytest.mark.parametrize("buckets", BUCKETS)
-@pytest.mark.parametrize("table", SHED_TABLE)
-def test_the_remover_in_buckets_equals_the_oracle(buckets: int, table: str) -> None:
-    acted, rejoined = 0, 0
-    assert len(SOME) > 30
-    for one in SOME:
-        ours, grown = removed(one.case.seed, *shed_of(one, table)), sorted(one.grown.edges())
-        player, round = in_buckets(one, buckets, grown, shed_of(one, table))
-        remove_bottlenecks(player, round)
-        assert edges_in(one, player, round) == ours.edges, one.case.seed
-        acted += bool(ours.joins)
-        rejoined += ours.rejoined
-    assert acted > 15
-    assert (rejoined > 5) == (table == "whole")
-
-
-@pytest.mark.parametrize("buckets", BUCKETS)
-@pytest.mark.parametrize(
-    ("play", "expected"),
-    [(paths.collapse, collapsed), (grow_anew, lazily)],
-    ids=["collapse", "lazy"],
-)
-def test_other_variants_in_buckets_equal_the_oracle(play, expected, buckets: int) -> None:
-    changed = 0
-    for one in SOME:
-        grown = sorted(one.grown.edges())
-        player, round = in_buckets(one, buckets, grown)
-        play(player, round)
-        assert edges_in(one, player, round) == expected(one.case.seed), one.case.seed
-        changed += grown != expected(one.case.seed)
-    assert changed > 5

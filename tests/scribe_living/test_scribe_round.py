@@ -131,7 +131,7 @@ WORLDS: dict[str, tuple[Callable[[int], World], list[int], Iterable[int]]] = {
         range(240),
     ),
     "tasks of supersteps": (in_tasks, [67], range(210)),
-    "best effort": (lambda seed: world_of(best_effort(seed)), [1, 2, 3], range(40)),
+    "best effort": (lambda seed: world_of(best_effort(seed)), [1, 2, 90], range(40)),
     "best effort in buckets": (
         lambda seed: world_of(best_effort(seed)).in_buckets((2, 7)[seed % 2]), [1, 2], range(40),
     ),

@@ -10,8 +10,7 @@ from scribe_spark.core.units import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.pastry import perfect_tables
-from scribe_spark.pastry.arrivals import waves
+from scribe_spark.pastry import perfect_tables, waves
 from scribe_spark.underlay import pairs
 from scribe_spark.underlay.pairs import PairKernel, delays_of_bits
 
@@ -86,7 +85,7 @@ def test_perfect_tables_do_not_depend_on_buckets(monkeypatch):
     whole, of = ring(3000), kernel()
     assert of.all_pairs_limit <= 128
     every = perfect_tables.nearest_entries(whole, 0, of, 4)
-    parts = list(perfect_tables.prefixes(whole, np.array([0, 3000]), 0, 4))
+    parts = perfect_tables.prefixes(whole, 0, 3000, 4)
     rows = concatenate(
         perfect_tables.summarise_bucket(p, a, whole.take(slice(a, z)), of, 3000, False)
         for p, a, z in parts
@@ -156,8 +155,9 @@ def test_contacts_are_the_nearest_live_nodes(latest):
     """Of up to 256 nodes of earlier waves; those of the first wave have none."""
     whole, of = ring(200), kernel()
     wave = draws.stream_at(5, "wave", 0, np.arange(200)).astype(np.int64) % 5
-    preference = np.random.default_rng(2).permutation(200) if latest else np.arange(200)
-    found = waves._nearest_contacts(whole, wave, preference, of)
+    rank = np.random.default_rng(2).permutation(200)
+    preference, rule = (-rank, "latest") if latest else (np.arange(200), "nearest")
+    found = waves.planned_contacts(rule, whole, wave, rank, rank, of)
     delay_us = all_delays(of, 200)[np.ix_(whole.router, whole.router)]
     for node in range(200):
         live = np.flatnonzero(wave < wave[node])

@@ -12,7 +12,7 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check, refuse_buckets
 from scribe_spark.experiments.world_setup import Engine, engine_of, make_world
-from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
+from scribe_spark.pastry import overlay as arrivals_overlay
 from scribe_spark.worlds.world import World
 
 

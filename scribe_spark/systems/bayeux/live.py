@@ -40,8 +40,7 @@ from scribe_spark.engine.losses import Late, Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, SilentProgram, append, in_bucket, take_tables
 from scribe_spark.multicast import PAYLOAD
-from scribe_spark.pastry.next_hop import Met
-from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import Met, route_to_edge, unrouted
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds import pending, system
 from scribe_spark.rounds.group_events import keys_sent, to_nodes

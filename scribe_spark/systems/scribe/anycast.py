@@ -33,8 +33,7 @@ from scribe_spark.engine.player import Player, PlaysPrograms
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import Groups
 from scribe_spark.rounds.system import SystemPlayer
-from scribe_spark.systems.scribe.program import RoundProgram, calls_of
-from scribe_spark.systems.scribe.scribe import Scribe
+from scribe_spark.systems.scribe.scribe import RoundProgram, Scribe, calls_of
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 #: The kind of the message.
@@ -192,7 +191,9 @@ class Anycast(RoundProgram):
         # 2. the first one is the next one
         to, listed = listed.popped()
         walks |= {"visited": visited.padded(), "listed": listed.padded()}
-        _refuse_long(visited.lengths() + listed.lengths())
+        if (most := (visited.lengths() + listed.lengths()).max()) > MOST_LISTED:
+            remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
+            raise InputError("nodes in the lists of an anycast", most, remedy)
         _end(scribe, take(walks, to < 0), NONE)
         _move(scribe, take(walks, to >= 0), to[to >= 0])
 
@@ -222,10 +223,3 @@ def _end(scribe: Scribe, walks: Columns, accepted: np.ndarray | int) -> None:
     results["visited"] = np.count_nonzero(walks["visited"] >= 0, axis=1)
     results["accepted"] = np.broadcast_to(accepted, len(walks["anycast"])).copy()
     scribe.note(ENDED, **results)
-
-
-def _refuse_long(lengths: np.ndarray) -> None:
-    """Refuse, as bad input, anycasts with too many nodes in their lists."""
-    if lengths.max() > MOST_LISTED:
-        remedy = f"must be at most {MOST_LISTED:,}; let members accept, or take smaller groups"
-        raise InputError("nodes in the lists of an anycast", lengths.max(), remedy)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,13 +21,12 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
-from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import join
 from scribe_spark.systems.scribe.figures import lose_parent, on_path, paths_above
-from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import become_root
-from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.scribe import Handlers, Joins, RoundOfGroups, RoundProgram, Scribe
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.groups import TreesConfig
@@ -114,30 +113,11 @@ def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
     return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
 
 
-class DirectJoins(join.JoinProgram):
-    """Handle JOINs to known nodes, which refuse sources on their path to the root."""
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if _DIRECT in inbox:
-            self._receive(scribe, tables, inbox[_DIRECT])
-        if _REFUSAL in inbox:
-            _note_refusals(scribe, inbox[_REFUSAL])
-
-    def _receive(self, scribe: Scribe, tables: Tables, came: Columns) -> None:
-        row = scribe.entry(came["group"], came[AT])
-        refused = on_path(scribe, row, came["source"]) | _cross(scribe, tables, came)
-        _refuse(scribe, take(came, np.flatnonzero(refused)))
-        came = take(came, np.flatnonzero(~refused))
-        sent = join.JoinRequests.sent_to(Joins.from_columns(came), came[AT])
-        join.send_on(scribe, join.receive_joins(scribe, sent))
-
-
-def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
+def _cross(scribe: Scribe, came: Columns) -> np.ndarray:
     """Return True for JOINs whose receiver has sent a JOIN to their source."""
     crosses = np.zeros(len(came[AT]), dtype=bool)
-    if DROPPED in tables:
-        mine = tables[DROPPED]
+    if DROPPED in scribe.tables:
+        mine = scribe.tables[DROPPED]
         row = find_sorted(mine["pair"], scribe.key(came["group"], came[AT]))
         of = np.flatnonzero(row >= 0)
         row, came = row[of], take(came, of)
@@ -154,56 +134,22 @@ def _note_refusals(scribe: Scribe, came: Columns) -> None:
     scribe.note(REFUSED_JOINS, pair=scribe.key(came["group"], came[AT]))
 
 
-@dataclass(frozen=True)
-class _Reroute(RoundProgram):
-    """Route refused JOINs on randomised routes to the first tree nodes, and up the tree, at once.
+def _receive_direct(scribe: Scribe, came: Columns) -> None:
+    row = scribe.entry(came["group"], came[AT])
+    refused = on_path(scribe, row, came["source"]) | _cross(scribe, came)
+    _refuse(scribe, take(came, np.flatnonzero(refused)))
+    came = take(came, np.flatnonzero(~refused))
+    join.receive_joins(scribe, join.sent_to(Joins.from_columns(came), came[AT]))
 
-    A JOIN that meets its own source on the way up is refused again.
-    """
 
-    attempt: int = 0
+class DirectJoins(join.JoinProgram):
+    """Handle JOINs to known nodes, which refuse sources on their path to the root."""
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if not superstep:
-            refused = refused_children(tables)
-            if refused:
-                joins = _their_joins(scribe, refused["pair"])
-                begin = unrouted({**joins.to_columns(), AT: joins.source})
-                self._route(scribe, {**begin, "way": begin["path"]})
-        if _ROUTED in inbox:
-            self._route(scribe, inbox[_ROUTED])
-        if _UPWARDS in inbox:
-            _go_up(scribe, inbox[_UPWARDS])
-        if _REFUSAL in inbox:
-            _note_refusals(scribe, inbox[_REFUSAL])
-
-    def _route(self, scribe: Scribe, moving: Columns) -> None:
-        """Route JOINs to the tree or the edge of the bucket; ``way`` has the nodes visited."""
-        number, entries = scribe.ring.node, scribe.state.entries
-
-        def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
-            at, group, source = here[AT], here["group"], here["source"]
-            goes = (at == source) | ~entries.has(scribe.key(group, at))
-            attempt = np.full(len(at), scribe.number * ATTEMPTS + self.attempt)
-            drawn_by = scribe.groups.number[group], number[source], attempt
-            onward = at.copy()
-            onward[goes] = scribe.randomised_hop(
-                "JOIN", at[goes], group[goes], *[column[goes] for column in drawn_by]
-            )
-            return onward, {**here, "way": np.c_[here["way"], at]}
-
-        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
-        if ended:
-            ended = take(ended, ended["delivered"])
-            pair = scribe.key(ended["group"], ended[AT])
-            inside = entries.has(pair) & (ended[AT] != ended["source"])
-            knows = scribe.state.copies.has(pair)
-            scribe.refuse("no group", (~inside & ~knows).sum())
-            _accept(scribe, take(ended, ~inside & knows), root=True)
-            up = take(ended, inside)
-            _go_up(scribe, {**up, "above": up[AT][:, None]})
-        if leaving:
-            scribe.tell(_ROUTED, leaving.pop(AT), **leaving)
+    handlers: ClassVar[Handlers] = (
+        *join.JoinProgram.handlers,
+        (_DIRECT, _receive_direct),
+        (_REFUSAL, _note_refusals),
+    )
 
 
 def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
@@ -238,18 +184,53 @@ def _go_up(scribe: Scribe, asked: Columns) -> None:
         asked = take(asked, np.flatnonzero(own))
 
 
-class _TakeInChild(DirectJoins):
-    """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
+@dataclass(frozen=True)
+class _Reroute(RoundProgram):
+    """Route refused JOINs on randomised routes to the first tree nodes, and up the tree, at once.
+
+    A JOIN that meets its own source on the way up is refused again.
+    """
+
+    attempt: int = 0
+    handlers = ((_UPWARDS, _go_up), (_REFUSAL, _note_refusals))
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if not superstep and _ACCEPTED in tables:
-            accepted = tables.pop(_ACCEPTED)
-            new = take(accepted, np.flatnonzero(accepted["root"]))
-            become_root(scribe, distinct(scribe.key(new["group"], new["at"])))
-            _tell_ways(scribe, accepted)
-        if _WAY in inbox:
-            _make_forwarders(scribe, inbox[_WAY])
+        if not superstep:
+            refused = refused_children(tables)
+            if refused:
+                joins = _their_joins(scribe, refused["pair"])
+                begin = unrouted({**joins.to_columns(), AT: joins.source})
+                self._route(scribe, {**begin, "way": begin["path"]})
+        if _ROUTED in inbox:
+            self._route(scribe, inbox[_ROUTED])
+
+    def _route(self, scribe: Scribe, moving: Columns) -> None:
+        """Route JOINs to the tree or the edge of the bucket; ``way`` has the nodes visited."""
+        number, entries = scribe.ring.node, scribe.state.entries
+
+        def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
+            at, group, source = here[AT], here["group"], here["source"]
+            goes = (at == source) | ~entries.has(scribe.key(group, at))
+            attempt = np.full(len(at), scribe.number * ATTEMPTS + self.attempt)
+            drawn_by = scribe.groups.number[group], number[source], attempt
+            onward = at.copy()
+            onward[goes] = scribe.randomised_hop(
+                "JOIN", at[goes], group[goes], *[column[goes] for column in drawn_by]
+            )
+            return onward, {**here, "way": np.c_[here["way"], at]}
+
+        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+        if ended:
+            ended = take(ended, ended["delivered"])
+            pair = scribe.key(ended["group"], ended[AT])
+            inside = entries.has(pair) & (ended[AT] != ended["source"])
+            knows = scribe.state.copies.has(pair)
+            scribe.refuse("no group", (~inside & ~knows).sum())
+            _accept(scribe, take(ended, ~inside & knows), root=True)
+            up = take(ended, inside)
+            _go_up(scribe, {**up, "above": up[AT][:, None]})
+        if leaving:
+            scribe.tell(_ROUTED, leaving.pop(AT), **leaving)
 
 
 def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
@@ -277,12 +258,24 @@ def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
     _send_extra(scribe, own, ways["above"][first])
 
 
+class _TakeInChild(DirectJoins):
+    """Nodes on the routes of accepted JOINs enter the trees and send JOINs to the next nodes."""
+
+    handlers = (*DirectJoins.handlers, (_WAY, _make_forwarders))
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        if _ACCEPTED in tables:
+            accepted = tables.pop(_ACCEPTED)
+            new = take(accepted, np.flatnonzero(accepted["root"]))
+            become_root(scribe, distinct(scribe.key(new["group"], new["at"])))
+            _tell_ways(scribe, accepted)
+
+
 class _JoinTops(DirectJoins):
     """After the last attempt, send JOINs to the ends of the paths that their sources knew."""
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if not superstep and (refused := refused_children(tables)):
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        if refused := refused_children(tables):
             knows = refused["top"] >= 0
             joins = _their_joins(scribe, refused["pair"][knows])
             _send_extra(scribe, joins, refused["top"][knows])
@@ -378,27 +371,6 @@ def overloaded(scribe: Scribe) -> np.ndarray:
     load = np.bincount(pair % scribe.state.size, minlength=scribe.state.size)
     node = np.flatnonzero(load)
     return node[load[node] > limits.of(scribe.ring.node[node])]
-
-
-class RemoveBottlenecks(DirectJoins):
-    """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if not superstep:
-            for old in (DROPPED, REFUSED_JOINS):
-                tables.pop(old, None)
-            _drop(scribe, _drops_before(tables))
-        if _SHED in inbox:
-            _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])
-
-
-def _drops_before(tables: Tables) -> np.ndarray:
-    """Return the edges (keys) that were dropped earlier in this round, once for each drop."""
-    drops = tables.pop(DROPS, None)
-    if drops is not None:
-        append(tables, DROPS_BEFORE, drops)
-    return tables[DROPS_BEFORE]["edge"] if DROPS_BEFORE in tables else whole_numbers()
 
 
 def tables_of(
@@ -507,3 +479,18 @@ def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
     some = np.flatnonzero(length)
     top[some] = path[some, length[some] - 1]
     return np.where(top == scribe.state.entries.key[rows] % scribe.state.size, NONE, top)
+
+
+class RemoveBottlenecks(DirectJoins):
+    """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
+
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if not superstep:
+            for old in (DROPPED, REFUSED_JOINS):
+                tables.pop(old, None)
+            if DROPS in tables:
+                append(tables, DROPS_BEFORE, tables.pop(DROPS))
+            # the edges that were dropped earlier in this round, once for each drop
+            _drop(scribe, tables.get(DROPS_BEFORE, {"edge": whole_numbers()})["edge"])
+        if _SHED in inbox:
+            _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])

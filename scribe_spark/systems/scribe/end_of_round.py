@@ -11,13 +11,15 @@ import numpy as np
 
 from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
-from scribe_spark.systems.scribe import figures, heartbeat, multicast, program, root, sources
+from scribe_spark.systems.scribe import figures, heartbeat, multicast, root, sources
 from scribe_spark.systems.scribe.bottleneck import overloaded
-from scribe_spark.systems.scribe.duplicates import (
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, RoundProgram, Scribe, keep_used_values
+from scribe_spark.systems.scribe.sources import (
     AGAIN,
     first_copies,
     first_parts,
@@ -29,7 +31,6 @@ from scribe_spark.systems.scribe.duplicates import (
     source_numbers,
     turns_of,
 )
-from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
 from scribe_spark.systems.scribe.state import (
     AcceptedLate,
     ScribeState,
@@ -45,25 +46,26 @@ OUTCOMES = "scribe outcomes"
 _OUTCOME = "outcome"
 
 
-class EndRound(program.RoundProgram):
+def _keep_outcomes(scribe: Scribe, came: Columns) -> None:
+    scribe.tables[OUTCOMES] = {name: one for name, one in came.items() if name != AT}
+
+
+class EndRound(RoundProgram):
     """Roots update replicas and acknowledge publications; parents send heartbeats and paths."""
 
     writes = (
         *("entries", "children", "copies", "replicas", "values", "paths", "kept", "questions"),
     )
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        root.receive_replicas(scribe, inbox)
-        if heartbeat.HEARTBEAT in inbox:
-            heartbeat.hear_parents(scribe, inbox[heartbeat.HEARTBEAT])
-        if multicast.ASK in inbox:
-            heartbeat.keep_questions(scribe, inbox[multicast.ASK])
-        if figures.PATH in inbox:
-            figures.take_paths(scribe, inbox[figures.PATH])
-        if _OUTCOME in inbox:
-            tables[OUTCOMES] = {n: c for n, c in inbox[_OUTCOME].items() if n != "at"}
-        if superstep:
-            return
+    handlers = (
+        *root.REPLICATING,
+        (heartbeat.HEARTBEAT, heartbeat.hear_parents),
+        (multicast.ASK, heartbeat.keep_questions),
+        (figures.PATH, figures.take_paths),
+        (_OUTCOME, _keep_outcomes),
+    )
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         root.replicate_changed(scribe, tables)
         sources.acknowledge(scribe, tables)
         heartbeat.send_heartbeats(scribe)
@@ -89,7 +91,6 @@ class PublicationResults(arrays.Rows):
 
     group: np.ndarray = field(default_factory=arrays.whole_numbers)
     publication: np.ndarray = field(default_factory=arrays.whole_numbers)
-    fate: np.ndarray = field(default_factory=arrays.codes)
     expected: np.ndarray = field(default_factory=arrays.whole_numbers)
     in_time: np.ndarray = field(default_factory=arrays.whole_numbers)
     late: np.ndarray = field(default_factory=arrays.whole_numbers)
@@ -101,23 +102,19 @@ class PublicationResults(arrays.Rows):
         """Return the sum of the outcomes of publications, which several buckets counted."""
         if not columns:
             return cls()
-        group, publication = columns["group"], columns["publication"]
-        order = np.lexsort((publication, group, publication >> SOURCE_BITS))
-        group, publication = group[order], publication[order]
-        first = arrays.run_starts(group, publication)
         counts = ("expected", "in_time", "late", "first_copies", "duplicates")
-        sums = [np.add.reduceat(columns[name][order], first) for name in counts]
-        return cls(group[first], publication[first], columns["fate"][order][first], *sums)
+        key = {"round": columns["publication"] >> SOURCE_BITS, **columns}
+        return cls.from_columns(add_rows(counts, key, "round", "group", "publication"))
 
 
-#: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round
-#: (columns of `PublicationResults`).  LEFT: outcomes of publications that are still open after the
-#: last round.  ORPHANS: ``pair``.  OVERLOADED: nodes with more children than their limit, ``node``.
-DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", "scribe overloaded"
+#: Tables.  DUE: outcomes at the bucket's members of publications whose deadline is this round, and
+#: after the last round of all open ones (columns of `PublicationResults`).  ORPHANS: ``pair``.
+#: OVERLOADED: nodes with more children than their limit, ``node``.
+DUE, ORPHANS, OVERLOADED = "scribe due", "scribe orphans", "scribe overloaded"
 
 
 @dataclass(frozen=True)
-class EndOfRound(program.RoundProgram):
+class EndOfRound(RoundProgram):
     """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
@@ -126,7 +123,7 @@ class EndOfRound(program.RoundProgram):
         *("got", "newest"),
     )
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         sent = sources.SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
         came = tables.get(multicast.DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
@@ -141,14 +138,12 @@ class EndOfRound(program.RoundProgram):
         if came is not None:
             tables[multicast.DELIVERIES] = {**came, "out_of_order": wrong}
         keep_got(scribe, tables)
-        program.keep_used_values(scribe)
+        keep_used_values(scribe)
         figures.forget_paths(scribe)
         scribe.note(ORPHANS, pair=scribe.state.entries.key[heartbeat.find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
-        scribe.note(DUE, **publications_due(scribe.state, scribe.round).to_columns())
-        if self.is_last:
-            left = publications_due(scribe.state, scribe.round, everything=True)
-            scribe.note(LEFT, **left.to_columns())
+        due = publications_due(scribe.state, scribe.round, everything=self.is_last)
+        scribe.note(DUE, **due.to_columns())
 
 
 #: The fates of publications that no member expects to receive.
@@ -170,11 +165,11 @@ def note_deliveries(
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
     is_new = sent.publication >> SOURCE_BITS == number
-    _note_fates(scribe, sent.take(~is_new))
+    _give_up(scribe, sent.take(~is_new))
     kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
     group, publication = sent.group[kept], sent.publication[kept]
     none = np.zeros(len(kept), dtype=np.int64)
-    new = StoredPublications(group, publication, sent.fate[kept], none, none)
+    new = StoredPublications(group, publication, none, none)
     state.publications = StoredPublications.join(state.publications, new)
     # number the publications whose deadline has not passed
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
@@ -230,24 +225,14 @@ def _places(
     return places
 
 
-def _note_fates(scribe: Scribe, again: sources.SentPublications) -> None:
-    """Update the fates of publications that were sent `again`; drop those that are given up."""
-    if not len(again.group):
-        return
-    state = scribe.state
-    keys = pending_keys(scribe, again.group, again.publication)
-    order = np.argsort(keys)
-
-    def fates(rows: StoredPublications | Undelivered) -> tuple[np.ndarray, np.ndarray]:
-        at = arrays.find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
-        return at >= 0, again.fate[order][at]
-
-    there, fate = fates(state.publications)
-    state.publications.fate[there] = fate[there]
-    for name in ("publications", "missing"):
-        there, fate = fates(getattr(state, name))
-        left = np.flatnonzero(~(there & np.isin(fate, _LEFT_OUT)))
-        setattr(state, name, getattr(state, name).take(left))
+def _give_up(scribe: Scribe, again: sources.SentPublications) -> None:
+    """Drop publications that were sent `again` and that no member expects any more."""
+    state, left = scribe.state, again.take(np.isin(again.fate, _LEFT_OUT))
+    keys = np.sort(pending_keys(scribe, left.group, left.publication))
+    for name in ("publications", "missing") if len(keys) else ():
+        rows = getattr(state, name)
+        gone = arrays.find_sorted(keys, pending_keys(scribe, rows.group, rows.publication)) >= 0
+        setattr(state, name, rows.take(np.flatnonzero(~gone)))
 
 
 def publications_due(
@@ -300,7 +285,6 @@ def _results(
     return PublicationResults(
         due.group[first],
         name[first],
-        due.fate[first],
         expected,
         np.where(spare < 0, 0, expected - without),
         late,
@@ -348,7 +332,8 @@ def out_of_order(
     _forget_former_members(scribe)
     # 1. members with a delivery, or without the newest publication, and the newest they had
     taken = sent.taken()
-    newest = _newest(scribe, taken)
+    newest, last = state.newest.copy(), arrays.last_of_runs(taken.group)  # in the order of roots
+    newest[taken.group[last]] = taken.publication[last]
     _remember_resent(scribe, taken)
     lacks = _may_lack(scribe, newest)
     pairs = np.concatenate([lacks, scribe.key(group, node)])
@@ -374,16 +359,6 @@ def out_of_order(
     state.lacking.put(pair[behind], newest=has[behind])
     _forget_resent(scribe)
     return wrong[len(pair) :]
-
-
-def _newest(scribe: Scribe, taken: sources.SentPublications) -> np.ndarray:
-    """Return each group's newest publication that a root has accepted: int64, shape (G,)."""
-    newest, last = (
-        scribe.state.newest.copy(),
-        arrays.last_of_runs(taken.group),
-    )  # in the order of roots
-    newest[taken.group[last]] = taken.publication[last]
-    return newest
 
 
 def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 The papers handle one message at a time.  Here, all messages of one kind are arrays, for all nodes
 and all groups together; the result does not depend on the order of the messages.  Numbers in
 parentheses are line numbers of the figures.  Of Figure 4, lines 5 to 8 (MULTICAST) are in
-`multicast`.  The file also has the removal of dead nodes' state, and the paths to the root.
+`multicast`.  The file also has the paths to the root.
 
 JSAC 2002, Section III.A, Figures 3 and 4; docs/rules.md, S10 and S11.
 """
@@ -11,22 +11,14 @@ JSAC 2002, Section III.A, Figures 3 and 4; docs/rules.md, S10 and S11.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, SortedTable, distinct
+from scribe_spark.core.arrays import NONE, distinct, joined
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.duplicates import source_numbers
-from scribe_spark.systems.scribe.scribe import Joins, Scribe
-from scribe_spark.systems.scribe.state import ChildrenTable, Copies, Entries, cause
-
-#: The message to the parent: ``group, source, number`` (the join number).
-LEAVE = "LEAVE"
-
-_Table = TypeVar("_Table", bound=SortedTable)
+from scribe_spark.systems.scribe.scribe import Joins, Scribe, send_leave
+from scribe_spark.systems.scribe.state import cause
 
 
 def leave_trees(scribe: Scribe) -> None:
@@ -66,69 +58,11 @@ def _has_child(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
     return ~beyond & (edges[first] // scribe.state.size == pair) if len(edges) else ~beyond
 
 
-def send_leave(
-    scribe: Scribe, group: np.ndarray, node: np.ndarray, parent: np.ndarray, number: np.ndarray
-) -> None:
-    """Send LEAVEs to parents, with the senders' join numbers."""
-    scribe.post(LEAVE, "LEAVE", node, parent, group=group, source=node, number=number)
-
-
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
     """Remove the parents of nodes (rows of `Entries`), which will send JOINs of the cause `why`."""
     entries = scribe.state.entries
     entries.parent[rows], entries.cause[rows] = NONE, cause(why)
     entries.path[rows], entries.moved[rows] = NONE, True
-
-
-@dataclass(frozen=True)
-class Gone:
-    """The rows of dead nodes in the tables of entries, of children and of group states."""
-
-    entries: Entries
-    children: ChildrenTable
-    copies: Copies
-
-
-def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
-    """Remove all state of dead nodes, memberships included; return the rows that others need."""
-    state = scribe.state
-    if not len(nodes):
-        return Gone(Entries(), ChildrenTable(), Copies())
-    dead = np.zeros(state.size, dtype=bool)
-    dead[nodes] = True
-    edge = state.children.key // state.size
-    gone = Gone(
-        _taken(state.entries, dead[state.entries.key % state.size]),
-        _taken(state.children, dead[edge % state.size]),
-        _taken(state.copies, dead[state.copies.key % state.size]),
-    )
-    _taken(state.addresses, dead[state.addresses.key % state.size])
-    _taken(state.unknown_members, dead[state.unknown_members.key % state.size])
-    _taken(state.replicas, dead[state.replicas.key // state.size % state.size])
-    _forget_kept(scribe, dead)
-    _taken(state.got, dead[state.got.key % state.size])
-    if not scribe.best_effort:
-        scribe.application.nodes_died(nodes)
-    return gone
-
-
-#: The table of publications that were lost because the source that kept them died in this round.
-DIED_WITH_SOURCE = "scribe died with source"
-
-
-def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
-    """Drop the publications that sources marked in `dead` kept; record them for measures."""
-    kept = scribe.state.kept
-    lost = dead[scribe.ring.positions(source_numbers(scribe, kept.publication))]
-    scribe.note(DIED_WITH_SOURCE, **kept.take(lost).to_columns())
-    scribe.state.kept = kept.take(~lost)
-
-
-def _taken(table: _Table, which: np.ndarray) -> _Table:
-    """Remove the rows that a mask selects from a table, and return these rows."""
-    taken = table.take(which)
-    table.keep(~which)
-    return taken
 
 
 # --- paths to the root, as nodes know them from answers to JOINs and from heartbeats (III.A.2)
@@ -165,10 +99,9 @@ def note_paths(
     if not len(rows):
         return np.empty(0, dtype=bool)
     nodes = np.column_stack([parent.astype(np.int32), above.astype(np.int32)])
-    before = paths.of(entries.path[rows])
-    width = max(before.shape[1], nodes.shape[1])
-    before, nodes = (_widened(one, width) for one in (before, nodes))
-    changed = (before != nodes).any(axis=1)
+    both = joined([paths.of(entries.path[rows]), nodes])  # of equal widths
+    nodes = both[len(rows) :]
+    changed = (both[: len(rows)] != nodes).any(axis=1)
     # children of the same parent share one stored path
     group = entries.key[rows[changed]] // scribe.state.size
     _, first, which = np.unique(
@@ -177,11 +110,6 @@ def note_paths(
     entries.path[rows[changed]] = paths.add(nodes[changed][first])[which]
     entries.moved[rows[changed]] = True
     return changed
-
-
-def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
-    missing = width - nodes.shape[1]
-    return np.pad(nodes, ((0, 0), (0, missing)), constant_values=NONE) if missing else nodes
 
 
 def tell_paths(scribe: Scribe) -> None:
@@ -294,13 +222,3 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
         note_paths(scribe, row, parent, answers["path"][takes])
         by_root = takes & answers["by_root"]
         scribe.note(AT_ROOT, group=group[by_root], source=source[by_root])
-
-
-def deliver_leave(
-    scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
-) -> None:
-    """Drop children that send a LEAVE (Figure 4, line 9) no older than their last JOIN."""
-    children = scribe.state.children
-    row = children.find(scribe.edge(group, node, source))
-    row, number = row[row >= 0], number[row >= 0]
-    children.drop(row[children.number[row] <= number])  # (9) children - msg.source

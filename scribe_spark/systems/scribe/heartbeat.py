@@ -11,11 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
-from scribe_spark.systems.scribe import figures, join, multicast, program, root, state
-from scribe_spark.systems.scribe.scribe import Joins, Routing, Scribe, begin_routes, go_on
+from scribe_spark.systems.scribe import figures, join, multicast, root, state
+from scribe_spark.systems.scribe.scribe import (
+    LEAVE,
+    Joins,
+    RoundProgram,
+    Routing,
+    Scribe,
+    call_fault_handler,
+    calls_of,
+)
 
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
 
@@ -87,7 +96,7 @@ def send_heartbeats(scribe: Scribe) -> None:
 def _last_numbers(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
     """Return the numbers up to which nodes in trees have all messages (upcall `last_numbers`)."""
     pair, which = np.unique(scribe.key(group, node), return_inverse=True)
-    calls = program.calls_of(scribe, pair, scribe.state.entries.find(pair))
+    calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
     return scribe.application.last_numbers(calls)[which]
 
 
@@ -103,7 +112,7 @@ def hear_parents(scribe: Scribe, came: Columns) -> None:
     row, of = row[lacks], (group[lacks], node[lacks], entries.number[row[lacks]])
     no_data = np.full(len(row), state.NOTHING)
     joins = Joins(*of, np.full(len(row), state.cause("ask"), dtype=np.int8), no_data)
-    joins = program.call_fault_handler(scribe, joins)
+    joins = call_fault_handler(scribe, joins)
     asks = joins.extra != state.NOTHING
     joins, row = joins.take(asks), row[asks]
     scribe.note(join.JOINS, **joins.to_columns())
@@ -129,24 +138,19 @@ def find_orphans(scribe: Scribe) -> np.ndarray:
 HERE = "scribe here"
 
 
-class Refresh(program.RoundProgram):
+class Refresh(RoundProgram):
     """Replicas that are no longer near drop their copies; then children refresh their entries."""
 
     writes = ("entries", "children", "copies", "replicas")
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if root.REPLICA_GOODBYE in inbox:
-            root.receive_goodbyes(scribe, inbox[root.REPLICA_GOODBYE])
-        if REFRESH in inbox:
-            receive_refreshes(scribe, inbox[REFRESH])
-        if REFUSED in inbox:
-            was_refused(scribe, inbox[REFUSED])
-        if superstep:
-            return
-        passed_on = (
-            tables[root.PASSED_ON]["pair"] if root.PASSED_ON in tables else np.empty(0, np.int64)
-        )
-        tables.pop(root.PASSED_ON, None)
+    handlers = (
+        (root.REPLICA_GOODBYE, root.receive_goodbyes),
+        (REFRESH, receive_refreshes),
+        (REFUSED, was_refused),
+    )
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        passed_on = tables.pop(root.PASSED_ON, {"pair": whole_numbers()})["pair"]
         root.drop_far_copies(scribe, passed_on)
         here = np.zeros(len(scribe.groups), dtype=bool)
         here[scribe.state.copies.key // scribe.state.size] = True
@@ -154,27 +158,24 @@ class Refresh(program.RoundProgram):
         send_refreshes(scribe)
 
 
+_CREATE = Routing("CREATE", ends=root.CREATED)
+
+
 @dataclass(frozen=True)
-class LeaveTrees(program.RoundProgram):
+class LeaveTrees(RoundProgram):
     """Entries expire, silent parents are suspected, nodes leave trees; CREATEs are routed."""
 
     group: np.ndarray
     creator: np.ndarray
     writes = ("entries", "children")
     settled_writes = ()
+    handlers = ((LEAVE, figures.left_trees), (_CREATE.kind, _CREATE.receive))
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if figures.LEAVE in inbox:
-            figures.left_trees(scribe, inbox[figures.LEAVE])
-        if not superstep:
-            if not scribe.settled:
-                expire(scribe)
-                suspect(scribe)
-                figures.leave_trees(scribe)
-            mine = scribe.is_own(self.creator)
-            group, creator = self.group[mine], self.creator[mine]
-            begin_routes(scribe, _CREATE, creator, group=group, creator=creator)
-        go_on(scribe, _CREATE, inbox)
-
-
-_CREATE = Routing("CREATE", ends=root.CREATED)
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        if not scribe.settled:
+            expire(scribe)
+            suspect(scribe)
+            figures.leave_trees(scribe)
+        mine = scribe.is_own(self.creator)
+        group, creator = self.group[mine], self.creator[mine]
+        _CREATE.begin(scribe, creator, group=group, creator=creator)

@@ -24,16 +24,15 @@ from scribe_spark.rounds.group_events import SOURCE_BITS, Groups, publication_id
 from scribe_spark.rounds.player import FOUND, MESSAGES, RoundPlayer
 from scribe_spark.systems.scribe import measures, reliable, scribe, sources, state, upcalls
 from scribe_spark.systems.scribe.bottleneck import EXTRA_JOINS, EXTRA_JOINS_COLUMNS
-from scribe_spark.systems.scribe.duplicates import key_in_round, node_numbers
 from scribe_spark.systems.scribe.end_of_round import (
     DUE,
-    LEFT,
     OUTCOMES,
     EndOfRound,
     PublicationResults,
 )
 from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.round import play_groups
+from scribe_spark.systems.scribe.sources import key_in_round, node_numbers
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
@@ -43,7 +42,7 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.rounds.player import Environment
 
 #: The tables that a round is counted from.
-_COUNTS = (MESSAGES, HERE, OUTCOMES, DUE, LEFT, EXTRA_JOINS, measures.GROUPS_MEASURED)
+_COUNTS = (MESSAGES, HERE, OUTCOMES, DUE, EXTRA_JOINS, measures.GROUPS_MEASURED)
 
 
 @dataclass(frozen=True)
@@ -250,15 +249,10 @@ def _environment(now: system.LivingRound) -> Environment:
 def _publications(taken: Mapping[str, Columns]) -> system.Publications:
     """Return the outcomes of publications whose deadline is now."""
 
-    def of(found: PublicationResults) -> system.Publications:
-        counts: dict[str, Any] = {
-            name: getattr(found, name)
-            for name in ("expected", "in_time", "late", "first_copies", "duplicates")
-        }
-        return system.Publications(found.publication >> SOURCE_BITS, found.group, **counts)
-
-    due, left = (PublicationResults.sum_of(taken.get(name, {})) for name in (DUE, LEFT))
-    return system.Publications.join(of(due), of(left))
+    found = PublicationResults.sum_of(taken.get(DUE, {}))
+    counts = ("expected", "in_time", "late", "first_copies", "duplicates")
+    columns: dict[str, Any] = {name: getattr(found, name) for name in counts}
+    return system.Publications(found.publication >> SOURCE_BITS, found.group, **columns)
 
 
 def _extra_joins(taken: Columns, names: Names) -> pa.Table:

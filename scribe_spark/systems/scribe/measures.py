@@ -5,7 +5,7 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,22 +16,20 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NONE, Rows, distinct, expand, find_sorted, flags, whole_numbers
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.rounds.player import Counted, Counts
-from scribe_spark.systems.scribe.duplicates import first_parts
 from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED
 from scribe_spark.systems.scribe.figures import AT_ROOT
 from scribe_spark.systems.scribe.heartbeat import HERE
 from scribe_spark.systems.scribe.join import JOINS, REPAIRING
 from scribe_spark.systems.scribe.multicast import DELIVERIES
-from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE
-from scribe_spark.systems.scribe.scribe import REFUSED, REFUSED_KINDS, Scribe
-from scribe_spark.systems.scribe.sources import FATES
+from scribe_spark.systems.scribe.scribe import REFUSED, REFUSED_KINDS, RoundProgram, Scribe
+from scribe_spark.systems.scribe.sources import FATES, first_parts
 from scribe_spark.systems.scribe.state import CAUSES, Repairs, ScribeState
 
 #: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
@@ -61,6 +59,18 @@ MEASURES: dict[str, str] = {
     **{f"publications.{fate}": "publications" for fate in FATES},
 }
 
+#: Measures that are counts of things, whatever their value.
+_TOTALS = (
+    *("members", "forwarders", "children", "orphans", "groups.created", "joins.at_root"),
+    *("failures", "overloaded", "repair.nodes", "deliveries.out_of_order"),
+)
+
+#: Counts by a value, with the names of the values; the sums of some are measures, too.
+_BY_VALUE: dict[str, Sequence[str] | range] = {
+    **{"joins": CAUSES, "refused": REFUSED_KINDS, "publications": FATES},
+    **dict.fromkeys(("repaired", "deliveries.late"), range(_MOST_ROUNDS)),
+}
+
 #: The name of the table of a round's counts; see `Counts`.
 GROUPS_MEASURED = "scribe measured groups"
 
@@ -71,18 +81,23 @@ FAILURES = "scribe failures"
 _WAS_PARENT = "was a parent"
 
 
+def _count_failures(scribe: Scribe, came: Columns) -> None:
+    counts = Counts()
+    counts.add_total("failures", len(distinct(came[AT])))  # several buckets may have sent it
+    scribe.note(GROUPS_MEASURED, **counts.columns())
+
+
 class MeasureGroups(RoundProgram):
     """Count a round's group events and trees: :data:`GROUPS_MEASURED`; after `EndOfRound`."""
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    handlers = ((_WAS_PARENT, _count_failures),)
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         counts = Counts()
-        if not superstep:
-            _count(scribe, tables, counts)
-            if FAILURES in tables:
-                scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
-        if _WAS_PARENT in inbox:  # several buckets may have sent it
-            counts.add_total("failures", len(distinct(inbox[_WAS_PARENT][AT])))
+        _count(scribe, tables, counts)
         scribe.note(GROUPS_MEASURED, **counts.columns())
+        if FAILURES in tables:
+            scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
 
 
 def _count(scribe: Scribe, tables: Tables, counts: Counts) -> None:
@@ -141,30 +156,13 @@ def group_measures(
     has the tables :data:`GROUPS_MEASURED` and `HERE` of all buckets.
     """
     found = Counted(taken.get(GROUPS_MEASURED, {}))
-    joins, refused = found.by_value("joins"), found.by_value("refused")
-    refused_kinds = sorted((REFUSED_KINDS[kind], count) for kind, count in refused.items())
-    repaired, late = found.by_value("repaired"), found.by_value("deliveries.late")
-    fates = found.by_value("publications")
-
-    def totals(*names: str) -> dict[str, float]:
-        return {name: found.total(name) for name in names}
-
-    of: dict[str, float] = {
-        **totals("members", "forwarders", "children", "orphans", "groups.created"),
-        "groups.lost": len(lost_groups(taken, groups)),
-        "joins": sum(joins.values()),
-        **{f"joins.{CAUSES[cause]}": count for cause, count in joins.items()},
-        **totals("joins.at_root"),
-        **{f"refused.{kind}": count for kind, count in refused_kinds},
-        **totals("failures", *(["overloaded"] if has_limits else []), "repair.nodes"),
-        "repaired": sum(repaired.values()),
-        **{f"repaired.{rounds}": count for rounds, count in repaired.items()},
-        **totals("deliveries.out_of_order"),
-        "deliveries.late": sum(late.values()),
-        **{f"deliveries.late.{rounds}": count for rounds, count in late.items()},
-        **{f"publications.{FATES[fate]}": count for fate, count in fates.items()},
-    }
-    return {name: float(value) for name, value in of.items()}
+    values: dict[str, float] = {"groups.lost": len(lost_groups(taken, groups))}
+    for name, names in _BY_VALUE.items():
+        counts = found.by_value(name)
+        values[name] = sum(counts.values())
+        values |= {f"{name}.{names[value]}": count for value, count in counts.items()}
+    values |= {one: found.total(one) for one in _TOTALS if has_limits or one != "overloaded"}
+    return {name: float(values[name]) for name in MEASURES if name in values}
 
 
 # --- the duration of repairs: rounds from a death until a root reaches all children again
@@ -178,22 +176,6 @@ REPAIRED = "scribe repaired"
 
 #: The table of children in `Repairs` that a root reaches: ``pair``, the key of (group, node).
 _PAIRS = "scribe reached"
-
-
-class FindReached(RoundProgram):
-    """Walk from the children of dead nodes up, from parent to parent, to find a root."""
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if _REACHED in inbox:
-            came = inbox[_REACHED]
-            scribe.note(_PAIRS, pair=scribe.key(came["group"], came[AT]))
-        if _WALK in inbox:
-            _walk(scribe, inbox[_WALK])
-        if not superstep:
-            group, child = scribe.split(distinct(scribe.state.repairs.pair))
-            one = np.ones(len(child), dtype=np.int64)
-            began = {"group": group, "source": child, AT: child, "anchor": child}
-            _walk(scribe, began | {"steps": 0 * one, "limit": one})
 
 
 def _walk(scribe: Scribe, ways: Columns) -> None:
@@ -220,28 +202,6 @@ def _walk(scribe: Scribe, ways: Columns) -> None:
             ways = take(ways, np.flatnonzero(~away))
 
 
-class CountRepairs(RoundProgram):
-    """Record, and forget, dead nodes all of whose children a root reaches again."""
-
-    writes = ("repairs",)
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if _LEFT in inbox:
-            _add_up(scribe, inbox[_LEFT])
-        if _DONE in inbox:
-            _forget(scribe, inbox[_DONE])
-        if superstep:
-            return
-        repairs, entries = scribe.state.repairs, scribe.state.entries
-        reached = tables.pop(_PAIRS, {"pair": np.empty(0, dtype=np.int64)})["pair"]
-        there = entries.has(repairs.pair)
-        left = there & (find_sorted(np.sort(reached), repairs.pair) < 0)
-        death, which = np.unique(_deaths(scribe, repairs), return_inverse=True)
-        waits = np.bincount(which[left], minlength=len(death)) > 0
-        died, node = scribe.split(death)
-        scribe.tell(_LEFT, node, died=died, waits=waits, asks=np.full(len(died), scribe.first))
-
-
 def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
     return repairs.died * scribe.state.size + repairs.node
 
@@ -263,6 +223,40 @@ def _forget(scribe: Scribe, came: Columns) -> None:
     kept = find_sorted(waits, _deaths(scribe, repairs)) > NONE
     kept &= scribe.state.entries.has(repairs.pair)
     scribe.state.repairs = repairs.take(kept)
+
+
+def _note_reached(scribe: Scribe, came: Columns) -> None:
+    scribe.note(_PAIRS, pair=scribe.key(came["group"], came[AT]))
+
+
+class FindReached(RoundProgram):
+    """Walk from the children of dead nodes up, from parent to parent, to find a root."""
+
+    handlers = ((_REACHED, _note_reached), (_WALK, _walk))
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        group, child = scribe.split(distinct(scribe.state.repairs.pair))
+        one = np.ones(len(child), dtype=np.int64)
+        began = {"group": group, "source": child, AT: child, "anchor": child}
+        _walk(scribe, began | {"steps": 0 * one, "limit": one})
+
+
+class CountRepairs(RoundProgram):
+    """Record, and forget, dead nodes all of whose children a root reaches again."""
+
+    writes = ("repairs",)
+
+    handlers = ((_LEFT, _add_up), (_DONE, _forget))
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        repairs, entries = scribe.state.repairs, scribe.state.entries
+        reached = tables.pop(_PAIRS, {"pair": np.empty(0, dtype=np.int64)})["pair"]
+        there = entries.has(repairs.pair)
+        left = there & (find_sorted(np.sort(reached), repairs.pair) < 0)
+        death, which = np.unique(_deaths(scribe, repairs), return_inverse=True)
+        waits = np.bincount(which[left], minlength=len(death)) > 0
+        died, node = scribe.split(death)
+        scribe.tell(_LEFT, node, died=died, waits=waits, asks=np.full(len(died), scribe.first))
 
 
 # --- watched trees: the effect of failures on a few small trees, round by round
@@ -316,7 +310,7 @@ class SeeTrees(RoundProgram):
 
     watched: np.ndarray
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         for name, before in zip(TREES_SEEN, TREES_BEFORE, strict=True):
             if name in tables:
                 tables[before] = tables.pop(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from scribe_spark.core.arrays import (
     distinct,
     expand,
     find_sorted,
+    numbered,
     turns,
     whole_numbers,
 )
@@ -124,12 +125,6 @@ class Remembering(ScribeApplication):
 _ROWS_A_RING = 32
 
 
-class HasRings(Protocol):
-    """A table with the index of the ring of each row; NONE is the empty ring."""
-
-    ring: np.ndarray
-
-
 class SharedRings:
     """The ring buffers of a table, with B = `size` slots each; `rows` are row indices of the table.
 
@@ -137,7 +132,7 @@ class SharedRings:
     `tops` has the largest number in each ring.  The last ring, which NONE selects, stays empty.
     """
 
-    def __init__(self, size: int, table: HasRings) -> None:
+    def __init__(self, size: int, table: AtNodes) -> None:
         self.size, self.table = size, table
         self.tops, self.names = self._empty(1)
         self._free = whole_numbers()  # some of the unused rings
@@ -204,8 +199,8 @@ class SharedRings:
         what = np.stack([self.table.ring[rows], number, name], axis=1)[new]
         # 1. find the distinct writes; neighbouring rows mostly write the same
         starts = np.r_[True, (what[1:] != what[:-1]).any(axis=1)]
-        distinct, which = _distinct(what[starts])
-        ring, number, name = distinct.T
+        which = numbered(*what[starts].T)
+        ring, number, name = what[starts][np.unique(which, return_index=True)[1]].T
         # 2. copy the rings; the slots of numbers since the old top are empty
         top = np.maximum(self.tops[ring], number)
         in_slot = top[:, None] - (top[:, None] - np.arange(self.size)) % self.size
@@ -257,13 +252,3 @@ class SharedRings:
         self.tops = np.r_[self.tops[is_kept], tops]
         self.names = np.concatenate([self.names[is_kept], names])
         self._free = whole_numbers()
-
-
-def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows of a matrix, and for each row the index of its distinct row."""
-    order = np.lexsort(rows.T)
-    in_order = rows[order]
-    starts = np.r_[True, (in_order[1:] != in_order[:-1]).any(axis=1)]
-    which = np.empty(len(rows), dtype=np.int64)
-    which[order] = np.cumsum(starts) - 1
-    return in_order[starts], which

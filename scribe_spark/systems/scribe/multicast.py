@@ -18,11 +18,10 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
-from scribe_spark.systems.scribe import figures, join, program, sources, state
-from scribe_spark.systems.scribe.duplicates import note_got, sizes_of, source_numbers
-from scribe_spark.systems.scribe.root import receive_replicas, replicate_changed
-from scribe_spark.systems.scribe.scribe import Joins, Scribe
-from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted
+from scribe_spark.systems.scribe import figures, join, root, sources, state
+from scribe_spark.systems.scribe.scribe import Joins, RoundProgram, Scribe, calls_of, keep_values
+from scribe_spark.systems.scribe.sources import sizes_of, source_numbers
+from scribe_spark.systems.scribe.upcalls import NOTHING, Emitted, empty
 
 #: The message to the sender of a refused payload.
 DROP = "drop child"
@@ -46,16 +45,10 @@ class Payloads(arrays.Rows):
     delay_us: np.ndarray
 
     @classmethod
-    def of(
-        cls, message: np.ndarray, group: np.ndarray, sender: np.ndarray, node: np.ndarray
-    ) -> Payloads:
-        """Return messages at the start of their way: no hops, no delay."""
+    def of(cls, message: np.ndarray, group: np.ndarray, root: np.ndarray) -> Payloads:
+        """Return messages that roots send to themselves: no hops, no delay."""
         zero = np.zeros(len(message), dtype=np.int64)
-        return cls(message, group, sender, node, zero, zero)
-
-    def with_messages(self, message: np.ndarray) -> Payloads:
-        """Return the payloads with other messages in place of theirs."""
-        return replace(self, message=message)
+        return cls(message, group, root, root, zero, zero)
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Payloads:
@@ -161,10 +154,7 @@ def keep_deliveries(scribe: Scribe, got: Payloads, table: str = DELIVERIES) -> N
     scribe.note(table, **columns)
 
 
-# --- the messages that an application created in a round
-
-#: The tables of a bucket with the messages and their contents.
-MESSAGES = _MESSAGES, _INSIDE = "scribe messages", "scribe contents"
+# --- the messages of applications in a superstep
 
 #: Columns of messages.
 _OWN = ("number", "start", "floor", "since")
@@ -189,22 +179,6 @@ class MessageStore:
 
     def __post_init__(self) -> None:
         self.offsets = arrays.offsets_of(self.lengths)
-
-    @classmethod
-    def read(cls, tables: Tables) -> MessageStore:
-        """Return the messages that a bucket has stored in its tables."""
-        if _MESSAGES not in tables:
-            return cls()
-        return cls(**tables[_MESSAGES], **tables.get(_INSIDE, {}))
-
-    def write(self, tables: Tables) -> None:
-        """Store the messages in the tables of a bucket."""
-        own = (*_OWN, "lengths")
-        if len(self.number):
-            tables[_MESSAGES] = {name: getattr(self, name) for name in own}
-        if len(self.numbers):
-            names = ("numbers", "publications")
-            tables[_INSIDE] = {name: getattr(self, name) for name in names}
 
     def own_columns(self, index: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns of messages (indices) without the publications in them."""
@@ -234,11 +208,9 @@ class MessageStore:
         return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
-        """Add messages that came from other buckets; return their indices, row by row."""
+        """Add messages that came from buckets; return their indices, row by row."""
         if contents is None:
-            nothing = np.empty(0, dtype=np.int64)
-            columns = ("origin", "message", "number", "publication")
-            contents = dict.fromkeys(columns, nothing)
+            contents = empty("origin", "message", "number", "publication")
         span = 1 + max(part["message"].max(initial=0) for part in (messages, contents))
         names, first, which = np.unique(
             messages["origin"] * span + messages["message"], return_index=True, return_inverse=True
@@ -256,44 +228,38 @@ class MessageStore:
 
 # --- messages that applications send in upcalls: after a child was added, and down the tree
 
-#: Kinds of messages: payloads and retransmissions to children, and questions to parents.  A message
-#: to another bucket is sent apart (`_AFAR`) from its contents (`_CONTENTS`).
+#: Kinds of messages: payloads and retransmissions to children, and questions to parents.  An
+#: application's messages are sent apart from their contents, which each bucket gets once.
 PAYLOAD, RETRANSMISSION, ASK = "payload", "retransmission", "JOIN (ask)"
-_CONTENTS, _AFAR = "contents", "from another bucket"
+_CONTENTS = "contents"
 
 
 class Emitter:
     """Makes the upcalls of a superstep, and sends payloads or retransmissions to children."""
 
-    def __init__(self, scribe: Scribe, tables: Tables, kind: str) -> None:
-        self.scribe, self.tables, self.kind = scribe, tables, kind
-        self.messages = MessageStore.read(tables)
+    def __init__(self, scribe: Scribe, kind: str) -> None:
+        self.scribe, self.kind = scribe, kind
+        self.messages = MessageStore()
         self.sent: list[Payloads] = []
 
     def close(self) -> None:
-        """Send the collected messages, and store messages in the bucket's tables."""
+        """Send the collected messages."""
         if self.sent:
             self._send(Payloads.join(*self.sent))
-        self.messages.write(self.tables)
 
     # ---- messages to children
 
-    def publish(self, group: np.ndarray, publication: np.ndarray, root: np.ndarray) -> None:
+    def publish(self, group: np.ndarray, publication: np.ndarray, node: np.ndarray) -> None:
         """Let roots accept publications, which are in order within each group."""
         message = self.messages.add_publications(group, publication)
-        self._deliver(Payloads.of(message, group, root, root))
+        self._deliver(Payloads.of(message, group, node))
 
     def receive(self, inbox: Inbox) -> None:
         """Deliver received messages to their nodes."""
-        came = []
         if self.kind in inbox:
-            came.append(Payloads.from_columns(inbox[self.kind]))
-        if (afar := f"{self.kind} {_AFAR}") in inbox:
-            columns = dict(inbox[afar])
-            columns["message"] = self.messages.add_received(columns, inbox.get(_CONTENTS))
-            came.append(Payloads.from_columns(columns))
-        if came:
-            self._deliver(Payloads.join(*came))
+            came = dict(inbox[self.kind])
+            came["message"] = self.messages.add_received(came, inbox.get(_CONTENTS))
+            self._deliver(Payloads.from_columns(came))
 
     def _deliver(self, payloads: Payloads) -> None:
         payloads = self._in_order(payloads)
@@ -321,21 +287,21 @@ class Emitter:
         """Handle one message at each node (Figure 4, lines 5 to 8); `row` are rows of `Entries`."""
         scribe, application = self.scribe, self.scribe.application
         pair, message = scribe.key(came.group, came.node), came.message
-        calls = program.calls_of(scribe, pair, row)
+        calls = calls_of(scribe, pair, row)
         messages, contents = self.messages.own_columns(message), self.messages.contents(message)
         group, node = scribe.split(pair)
         of = contents["call"]
-        note_got(scribe, self.tables, group[of], node[of], contents["publication"])
+        sources.note_got(scribe, group[of], node[of], contents["publication"])
         # (5, 6) for all children: send(msg, node); forwardHandler decides what is sent
         emitted = application.forward_handler(calls, messages, contents)
-        program.keep_values(scribe, pair, emitted.values)
+        keep_values(scribe, pair, emitted.values)
         self._emit(pair, emitted, came)
         # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         users = application.message_handler(calls, messages, contents)
         call, publication = users["call"], users["publication"]
         member = scribe.state.entries.member[row[call]]
         got = came.take(call[member])
-        keep_deliveries(scribe, got.with_messages(publication[member]))
+        keep_deliveries(scribe, replace(got, message=publication[member]))
 
     def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
         """Collect the messages of an application to children of the nodes `pair`."""
@@ -343,7 +309,8 @@ class Emitter:
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
         message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])
         if came is None:
-            self.sent.append(Payloads.of(message, *ends, child))
+            zero = np.zeros(len(message), dtype=np.int64)
+            self.sent.append(Payloads(message, *ends, child, zero, zero))
             return
         message = np.where(which < 0, came.message[call], message)
         delay_us = came.delay_us[call]
@@ -357,15 +324,19 @@ class Emitter:
         row = children.find(scribe.edge(payloads.group, payloads.sender, payloads.node))
         still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
         payloads, row = payloads.take(still), row[still]
-        goes = ~self._of_messages(self._are_withheld, payloads)
+        goes = ~self._of_messages(
+            lambda publication, sent: _withholds(scribe, publication, sent.sender), payloads
+        )
         payloads, row = payloads.take(goes), row[goes]
         if not len(payloads):
             return
         times = np.maximum(self.messages.lengths[payloads.message], 1)
         times[payloads.sender == payloads.node] = 0
-        is_lost = self._of_messages(self._are_lost, payloads)
+        is_lost = self._of_messages(
+            lambda name, sent: scribe.are_lost(sent.group, name, sent.sender, sent.node), payloads
+        )
         arrives = scribe.is_alive(payloads.node) & ~is_lost
-        scribe.count(
+        scribe.count_between(
             self.kind,
             times.sum(),
             times[~arrives].sum(),
@@ -375,13 +346,7 @@ class Emitter:
         if self.kind == PAYLOAD:
             children.got_payload[row] = scribe.losses is None
             self._note_payloads(payloads, is_lost)
-        payloads = payloads if arrives.all() else payloads.take(np.flatnonzero(arrives))
-        away = ~scribe.is_own(payloads.node)
-        if not away.any():
-            send_payloads(scribe, self.kind, payloads)
-            return
-        send_payloads(scribe, self.kind, payloads.take(np.flatnonzero(~away)))
-        self._send_away(payloads.take(np.flatnonzero(away)))
+        self._send_contents(payloads if arrives.all() else payloads.take(np.flatnonzero(arrives)))
 
     def _sizes(self, payloads: Payloads, times: np.ndarray) -> np.ndarray:
         """Return the sizes (bytes) of the publications in messages that are sent `times` times."""
@@ -395,12 +360,12 @@ class Emitter:
         found[place] = sizes
         return found
 
-    def _send_away(self, payloads: Payloads) -> None:
-        """Send messages to nodes of other buckets."""
+    def _send_contents(self, payloads: Payloads) -> None:
+        """Send messages to live nodes, and their contents once to each bucket."""
         scribe, messages, of = self.scribe, self.messages, payloads.message
         own = messages.own_columns(of)
         origin = np.full(len(of), scribe.first)
-        send_payloads(scribe, f"{self.kind} {_AFAR}", payloads, origin=origin, **own)
+        send_payloads(scribe, self.kind, payloads, origin=origin, **own)
         to = bucket_of(scribe.bounds, payloads.node)
         _, first = np.unique(np.stack([to, of]), axis=1, return_index=True)
         inside = messages.contents(of[first])
@@ -413,12 +378,6 @@ class Emitter:
             number=inside["number"],
             publication=inside["publication"],
         )
-
-    def _are_lost(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
-        return self.scribe.are_lost(sent.group, publication, sent.sender, sent.node)
-
-    def _are_withheld(self, publication: np.ndarray, sent: Payloads) -> np.ndarray:
-        return _withholds(self.scribe, publication, sent.sender)
 
     def _of_messages(
         self, test: Callable[[np.ndarray, Payloads], np.ndarray], payloads: Payloads
@@ -449,7 +408,11 @@ class Emitter:
         joins = Joins(**columns)
         own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
         still = own | scribe.state.children.has(scribe.edge(joins.group, at, joins.source))
-        still &= _is_last(scribe, joins, at)
+        # of several JOINs of a source to a receiver, the last one counts
+        edge = scribe.edge(joins.group, at, joins.source)
+        last = np.zeros(len(edge), dtype=bool)
+        last[len(edge) - 1 - np.unique(edge[::-1], return_index=True)[1]] = True
+        still &= last
         self._call_join_handler(at[still], joins.take(still))
 
     def asked(self, came: Columns) -> None:
@@ -467,7 +430,7 @@ class Emitter:
         order = np.lexsort((joins.source, call))
         names = ("source", "number", "cause", "extra")
         table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-        calls = program.calls_of(scribe, pair, scribe.state.entries.find(pair))
+        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
         self._emit(pair, emitted)
         # a node sends one question, even if the application asks several
@@ -482,15 +445,6 @@ class Emitter:
         asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
         scribe.note(join.JOINS, **asks.to_columns())
         scribe.post(ASK, "JOIN", asks.source, parent[up], **asks.to_columns())
-
-
-def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Return True for each JOIN that is the last one of its source to its receiver."""
-    edge = scribe.edge(joins.group, at, joins.source)
-    _, last = np.unique(edge[::-1], return_index=True)
-    found = np.zeros(len(edge), dtype=bool)
-    found[len(edge) - 1 - last] = True
-    return found
 
 
 def _take_questions(scribe: Scribe) -> list[Columns]:
@@ -508,32 +462,28 @@ def _take_questions(scribe: Scribe) -> list[Columns]:
 # --- the programs that call joinHandler for new children, and that multicast publications
 
 
-class FinishTrees(program.RoundProgram):
+class FinishTrees(RoundProgram):
     """Call joinHandler for children added by the round's JOINs, and update replicas."""
 
     writes = ("entries", "children", "copies", "replicas", "values", "addresses", "questions")
     settled_writes = ()
+    handlers = (*root.REPLICATING, (sources.FATE, sources.hear_fates), (DROP, drop_children))
 
     @property
     def silent(self) -> bool:
         return self.round.settled
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        receive_replicas(scribe, inbox)
-        if sources.FATE in inbox:
-            sources.hear_fates(scribe, tables, inbox[sources.FATE])
-        if DROP in inbox:
-            drop_children(scribe, inbox[DROP])
         added = []
         if not superstep:
             sources.receive_publications(scribe, tables)
-            replicate_changed(scribe, tables)
+            root.replicate_changed(scribe, tables)
             added = _take_questions(scribe)
             added += [tables.pop(figures.ADDED)] if figures.ADDED in tables else []
             added += scribe.notes.pop(figures.ADDED, [])
         if scribe.best_effort or not (added or inbox):
             return
-        emitter = Emitter(scribe, tables, RETRANSMISSION)
+        emitter = Emitter(scribe, RETRANSMISSION)
         emitter.receive(inbox)
         if added:
             emitter.settle(concatenate(added))
@@ -542,33 +492,30 @@ class FinishTrees(program.RoundProgram):
         emitter.close()
 
 
-class Disseminate(program.RoundProgram):
+class Disseminate(RoundProgram):
     """Roots accept publications and multicast them down the trees, one hop per superstep."""
 
     writes = ("entries", "children", "copies", "values", "addresses")
     settled_writes = ()
+    handlers = ((sources.FATE, sources.hear_fates), (DROP, drop_children))
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if sources.FATE in inbox:
-            sources.hear_fates(scribe, tables, inbox[sources.FATE])
-        if DROP in inbox:
-            drop_children(scribe, inbox[DROP])
+        taken = None if superstep else sources.take_publications(scribe, tables)
         if scribe.best_effort:
-            self._disseminate(scribe, tables, inbox, superstep)
+            self._disseminate(scribe, taken, inbox, superstep)
             return
-        emitter = Emitter(scribe, tables, PAYLOAD)
-        if not superstep:
-            taken = sources.take_publications(scribe, tables)
+        emitter = Emitter(scribe, PAYLOAD)
+        if taken is not None:
             emitter.publish(taken["group"], taken["publication"], taken["root"])
         emitter.receive(inbox)
         emitter.close()
 
-    def _disseminate(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def _disseminate(
+        self, scribe: Scribe, taken: Columns | None, inbox: Inbox, superstep: int
+    ) -> None:
         """Play a superstep of best-effort delivery, which has no upcalls."""
-        if not superstep:
-            taken = sources.take_publications(scribe, tables)
-            root = taken["root"]
-            payloads = Payloads.of(taken["publication"], taken["group"], root, root)
+        if taken is not None:
+            payloads = Payloads.of(taken["publication"], taken["group"], taken["root"])
             if scribe.settled:  # payloads keep the hops and delay of the way to the root
                 payloads = replace(payloads, hops=taken["hops"], delay_us=taken["delay_us"])
         elif PAYLOAD in inbox:

@@ -11,13 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import NONE, Rows, distinct, index_sorted, offsets_of, turns
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.next_hop import RingDistances, distances
-from scribe_spark.systems.scribe.figures import ADDED, deliver_create, send_leave
-from scribe_spark.systems.scribe.program import CHANGED, RoundProgram, call_fault_handler
-from scribe_spark.systems.scribe.scribe import Joins, Scribe
+from scribe_spark.systems.scribe.figures import ADDED, deliver_create
+from scribe_spark.systems.scribe.scribe import (
+    CHANGED,
+    Joins,
+    RoundProgram,
+    Scribe,
+    call_fault_handler,
+    send_leave,
+)
 from scribe_spark.systems.scribe.state import Copies, cause
 
 #: Messages: a root's state; the acknowledgement of a replica; a replica that drops its copy.
@@ -80,12 +86,12 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
     scribe.tell(kind, to, **columns, length=lengths, numbers=numbers, **more)
 
 
-def receive_states(scribe: Scribe, states: SentStates) -> None:
+def receive_states(scribe: Scribe, came: Columns) -> None:
     """Store group states newer than the receiver's copy; of equal ones, the nearest sender's.
 
     A root that receives a newer state stays the root, takes over the state, and repairs its tree.
     """
-    copies = scribe.state.copies
+    copies, states = scribe.state.copies, SentStates.received(scribe, came)
     states = states.take(nearness_order(scribe, states.group, states.sender))
     for turn in turns(scribe.key(states.group, states.to)):
         one = states.take(turn)
@@ -162,38 +168,41 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
     return found[which]
 
 
-def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
-    """Store states of roots at leaves without a newer one; roots note the answers."""
-    copies = scribe.state.copies
-    if REPLICA in inbox:
-        states = SentStates.received(scribe, inbox[REPLICA])
-        # on a broken ring a group may have several roots: their states come one after the other
-        states = states.take(np.lexsort((states.sender, states.to, states.group)))
-        for turn in turns(scribe.key(states.group, states.to)):
-            one = states.take(turn)
-            pair = scribe.key(one.group, one.to)
-            row = copies.find(pair)
-            there = row >= 0
-            takes = ~scribe.is_root(one.group, one.to)
-            takes[there] &= ~_is_newer(_age(copies, row[there]), _age(one, there))
-            one = one.take(takes)
-            copies.put(pair[takes], **one.of_copies())
-            state = {name: getattr(one, name) for name in ("epoch", "version")}
-            scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
-    if TAKEN in inbox:
-        came = inbox[TAKEN]
-        edge = scribe.edge(came["group"], came[AT], came["leaf"])
-        state = {name: came[name] for name in ("epoch", "version")}
-        incarnation = scribe.state.incarnation[came["leaf"]]
-        scribe.state.replicas.put(edge, **state, incarnation=incarnation)
+def receive_replicas(scribe: Scribe, came: Columns) -> None:
+    """Store states of roots at leaves without a newer one, and answer the roots."""
+    copies, states = scribe.state.copies, SentStates.received(scribe, came)
+    # on a broken ring a group may have several roots: their states come one after the other
+    states = states.take(np.lexsort((states.sender, states.to, states.group)))
+    for turn in turns(scribe.key(states.group, states.to)):
+        one = states.take(turn)
+        pair = scribe.key(one.group, one.to)
+        row = copies.find(pair)
+        there = row >= 0
+        takes = ~scribe.is_root(one.group, one.to)
+        takes[there] &= ~_is_newer(_age(copies, row[there]), _age(one, there))
+        one = one.take(takes)
+        copies.put(pair[takes], **one.of_copies())
+        state = {name: getattr(one, name) for name in ("epoch", "version")}
+        scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
+
+
+def receive_taken(scribe: Scribe, came: Columns) -> None:
+    """Record at roots which leaves have acknowledged their states."""
+    edge = scribe.edge(came["group"], came[AT], came["leaf"])
+    state = {name: came[name] for name in ("epoch", "version")}
+    incarnation = scribe.state.incarnation[came["leaf"]]
+    scribe.state.replicas.put(edge, **state, incarnation=incarnation)
+
+
+#: The handlers of programs in which roots update replicas.
+REPLICATING = ((REPLICA, receive_replicas), (TAKEN, receive_taken))
 
 
 def replicate_changed(scribe: Scribe, tables: Tables) -> None:
     """Roots that are new, or whose state has changed, update their replicas."""
     parts = scribe.notes.pop(CHANGED, [])
     if CHANGED in tables:
-        parts = [tables[CHANGED], *parts]
-        del tables[CHANGED]
+        parts = [tables.pop(CHANGED), *parts]
     if parts:
         pair = distinct(np.concatenate([part["pair"] for part in parts]))
         replicate(scribe, pair[scribe.is_root(*scribe.split(pair))])
@@ -201,7 +210,7 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
     """Return True for rows of `Copies` whose root left the leaf set, or came back without state."""
-    copies, states = scribe.state.copies, scribe.states
+    copies, states = scribe.state.copies, scribe.known
     leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)
     return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
@@ -259,7 +268,7 @@ def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.nd
 def _leaves(
     scribe: Scribe, group: np.ndarray, node: np.ndarray
 ) -> tuple[np.ndarray, RingDistances]:
-    states = scribe.states
+    states = scribe.known
     leaves = states.distinct_leaves(node - states.first).astype(np.int64)
     leaves[leaves < 0] = NONE
     return leaves, _distances(scribe, group, leaves)
@@ -281,6 +290,11 @@ STATE = "state"
 PASSED_ON = "scribe passed on"
 
 
+def _hear_states(scribe: Scribe, came: Columns) -> None:
+    receive_states(scribe, {name: one for name, one in came.items() if name != "hands"})
+    become_root(scribe, distinct(scribe.key(came["group"], came[AT])[came["hands"]]))
+
+
 class HandOver(RoundProgram):
     """Let nodes with a group's state compare themselves with their leaf set (upcall newLeafs).
 
@@ -290,15 +304,9 @@ class HandOver(RoundProgram):
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if STATE in inbox:
-            came = dict(inbox[STATE])
-            hands = came.pop("hands")
-            states = SentStates.received(scribe, came)
-            receive_states(scribe, states)
-            become_root(scribe, distinct(scribe.key(states.group, states.to)[hands]))
-        if superstep:
-            return
+    handlers = ((STATE, _hear_states),)
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         copies = scribe.state.copies
         group, node = scribe.split(copies.key)
         root = scribe.is_root(group, node)
@@ -331,16 +339,15 @@ class Failover(RoundProgram):
 
     writes = ("entries", "children", "copies", "replicas", "values")
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if not superstep:
-            copies, entries = scribe.state.copies, scribe.state.entries
-            nearest = rank(scribe, *scribe.split(copies.key)) == 0
-            become_root(scribe, copies.key[nearest])
-            scribe.notes.pop(CHANGED, None)
-            if CHANGED in tables:
-                del tables[CHANGED]
-            replicate(scribe, entries.key[entries.root])
-        receive_replicas(scribe, inbox)
+    handlers = REPLICATING
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        copies, entries = scribe.state.copies, scribe.state.entries
+        nearest = rank(scribe, *scribe.split(copies.key)) == 0
+        become_root(scribe, copies.key[nearest])
+        scribe.notes.pop(CHANGED, None)
+        tables.pop(CHANGED, None)
+        replicate(scribe, entries.key[entries.root])
 
 
 def become_root(scribe: Scribe, pair: np.ndarray) -> None:

@@ -10,6 +10,7 @@ JSAC 2002, Section III; NGC 2001, Section 3; docs/rules.md, "Scribe in worlds".
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,62 +27,52 @@ from scribe_spark.systems.scribe.end_of_round import EndRound
 from scribe_spark.systems.scribe.heartbeat import LeaveTrees, Refresh
 from scribe_spark.systems.scribe.measures import FAILURES, CountRepairs, FindReached
 from scribe_spark.systems.scribe.multicast import OF_THE_LAST_ROUND, Disseminate, FinishTrees
-from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, RoundProgram, Scribe, send_leave
 from scribe_spark.systems.scribe.small_groups import collapse
-from scribe_spark.systems.scribe.state import NOTHING, Repairs, table_of
+from scribe_spark.systems.scribe.state import (
+    NOTHING,
+    ChildrenTable,
+    Copies,
+    Entries,
+    Repairs,
+    table_of,
+)
 
 #: Messages that serve the measures and are not counted: a root died; a parent died.
 _DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
 
 
 @dataclass(frozen=True)
-class PlayEvents(RoundProgram):
-    """Clear the tables of dead nodes, send goodbyes, mark members that join or quit."""
+class Gone:
+    """The rows of dead nodes in the tables of entries, of children and of group states."""
 
-    events: Events
-    group_events: GroupEvents
-    writes = (
-        *("entries", "children", "copies", "replicas", "values", "addresses", "unknown_members"),
-        *("kept", "got", "dead_roots", "repairs"),
-    )
-    settled_writes = ("entries",)
+    entries: Entries
+    children: ChildrenTable
+    copies: Copies
 
-    @property
-    def silent(self) -> bool:
-        return self.round.settled
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if _DEAD_ROOT in inbox:
-            came = inbox[_DEAD_ROOT]
-            scribe.state.dead_roots.put(came["pair"], died=scribe.number)
-        if _DEAD_PARENT in inbox:
-            _remember_repairs(scribe, inbox[_DEAD_PARENT])
-        if GOODBYE in inbox:
-            hear_goodbyes(scribe, inbox[GOODBYE])
-        if HANDED_ON in inbox:
-            root.receive_states(scribe, root.SentStates.received(scribe, inbox[HANDED_ON]))
-        if superstep:
-            return
-        _begin_round(scribe, tables)
-        # 1. dead nodes, and the children that they had
-        gone = figures.take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
-        self._measure(scribe, gone)
-        say_goodbye(scribe, gone, self.events.leave)
-        # 2. joins and quits
-        events = _own_events(scribe, self.group_events, inbox)
-        join_trees(scribe, *events.join)
-        entries = scribe.state.entries
-        entries.member[scribe.entry(*events.quit)] = False
+def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
+    """Remove all state of dead nodes, memberships included; return the rows that others need."""
+    state = scribe.state
+    if not len(nodes):
+        return Gone(Entries(), ChildrenTable(), Copies())
+    dead = np.zeros(state.size, dtype=bool)
+    dead[nodes] = True
 
-    def _measure(self, scribe: Scribe, gone: figures.Gone) -> None:
-        """Tell the children of dead nodes, and all buckets about dead roots, for measures."""
-        dead = scribe.state.dead_roots
-        dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
-        scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
-        group, node, child = scribe.ends(gone.children.key)
-        there = scribe.is_alive(child)
-        scribe.tell(_DEAD_PARENT, child[there], group=group[there], parent=node[there])
+    def taken(name: str) -> Any:
+        table = getattr(state, name)
+        node = table.key // state.size if name in ("children", "replicas") else table.key
+        which = dead[node % state.size]
+        gone = table.take(which)
+        table.keep(~which)
+        return gone
+
+    for name in ("addresses", "unknown_members", "replicas", "got"):
+        taken(name)
+    sources.forget_kept(scribe, dead)
+    if not scribe.best_effort:
+        scribe.application.nodes_died(nodes)
+    return Gone(*map(taken, ("entries", "children", "copies")))
 
 
 def _begin_round(scribe: Scribe, tables: Tables) -> None:
@@ -138,7 +129,7 @@ def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
 GOODBYE, HANDED_ON = "tree goodbye", "state handed on"
 
 
-def say_goodbye(scribe: Scribe, gone: figures.Gone, departing: np.ndarray) -> None:
+def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     """Departing nodes send a LEAVE to each parent and a goodbye to each child.
 
     `gone` has the state of all nodes that died in this round.  The departing nodes count as dead,
@@ -150,7 +141,7 @@ def say_goodbye(scribe: Scribe, gone: figures.Gone, departing: np.ndarray) -> No
     # 1. tell parents
     group, node = scribe.split(entries.key)
     up = saying[node] & (entries.parent >= 0)
-    figures.send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
+    send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
     # 2. tell children
     group, parent, child = scribe.ends(gone.children.key)
     told = saying[parent]
@@ -168,7 +159,7 @@ def hear_goodbyes(scribe: Scribe, came: Columns) -> None:
     figures.lose_parent(scribe, row, "parent left")
 
 
-def _hand_on(scribe: Scribe, gone: figures.Gone, rows: np.ndarray) -> None:
+def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
     """Send group states of departed roots (rows of `gone.copies`) to their nearest live leaves."""
     if not len(rows):
         return
@@ -182,12 +173,65 @@ def _hand_on(scribe: Scribe, gone: figures.Gone, rows: np.ndarray) -> None:
         asked = (leaves >= 0) & (np.arange(leaves.shape[1]) < (first + arrived)[:, None])
         return node[np.nonzero(asked)[0]], leaves[asked]
 
-    scribe.count("replica", lost + arrived.sum(), lost, between=between)
+    scribe.count_between("replica", lost + arrived.sum(), lost, between=between)
     rows, node, first = rows[arrived], node[arrived], first[arrived]
     to = leaves[arrived][np.arange(len(rows)), first]
     states = root.SentStates.of(scribe, gone.copies, rows, to)
     states = replace(states, root=node, incarnation=scribe.state.incarnation[node])
     root.tell_states(scribe, HANDED_ON, states)
+
+
+# --- the events of a round
+
+
+def _hear_dead_roots(scribe: Scribe, came: Columns) -> None:
+    scribe.state.dead_roots.put(came["pair"], died=scribe.number)
+
+
+@dataclass(frozen=True)
+class PlayEvents(RoundProgram):
+    """Clear the tables of dead nodes, send goodbyes, mark members that join or quit."""
+
+    events: Events
+    group_events: GroupEvents
+    writes = (
+        *("entries", "children", "copies", "replicas", "values", "addresses", "unknown_members"),
+        *("kept", "got", "dead_roots", "repairs"),
+    )
+    settled_writes = ("entries",)
+    handlers = (
+        (_DEAD_ROOT, _hear_dead_roots),
+        (_DEAD_PARENT, _remember_repairs),
+        (GOODBYE, hear_goodbyes),
+        (HANDED_ON, root.receive_states),
+    )
+
+    @property
+    def silent(self) -> bool:
+        return self.round.settled
+
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if superstep:
+            return
+        _begin_round(scribe, tables)
+        # 1. dead nodes, and the children that they had
+        gone = take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
+        self._measure(scribe, gone)
+        say_goodbye(scribe, gone, self.events.leave)
+        # 2. joins and quits
+        events = _own_events(scribe, self.group_events, inbox)
+        join_trees(scribe, *events.join)
+        entries = scribe.state.entries
+        entries.member[scribe.entry(*events.quit)] = False
+
+    def _measure(self, scribe: Scribe, gone: Gone) -> None:
+        """Tell the children of dead nodes, and all buckets about dead roots, for measures."""
+        dead = scribe.state.dead_roots
+        dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
+        scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
+        group, node, child = scribe.ends(gone.children.key)
+        there = scribe.is_alive(child)
+        scribe.tell(_DEAD_PARENT, child[there], group=group[there], parent=node[there])
 
 
 # --- the order of programs

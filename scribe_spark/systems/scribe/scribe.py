@@ -1,33 +1,56 @@
-"""The Scribe software of the nodes of a bucket: their state and the messages that they send."""
+"""The Scribe nodes of a bucket: their state, the messages that they send, and their programs.
+
+JSAC 2002, Sections III and III.B.2 (upcalls).
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from scribe_spark.bandwidth.setting import Parts
-from scribe_spark.core.arrays import Rows, codes, expand, search_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    codes,
+    distinct,
+    expand,
+    index_sorted,
+    search_sorted,
+    whole_numbers,
+)
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns, Inbox, Tables, packing, player, program
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.losses import Jitter, Losses, jitter_keys, publication_keys
-from scribe_spark.overlay.route import NextHop
-from scribe_spark.pastry.next_hop import Met, hop, randomised_hop
-from scribe_spark.pastry.route import count_hop, route_to_edge, unrouted
-from scribe_spark.pastry.states import States
+from scribe_spark.engine.packing import count_rows, take
+from scribe_spark.engine.player import Shared
+from scribe_spark.engine.program import AT, append
+from scribe_spark.overlay import NextHop
+from scribe_spark.pastry.next_hop import (
+    Met,
+    count_hop,
+    hop,
+    randomised_hop,
+    route_to_edge,
+    unrouted,
+)
+from scribe_spark.pastry.states import Nodes, States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
 from scribe_spark.rounds.player import Between, Environment, Sizes
-from scribe_spark.systems.scribe.state import NOTHING, ScribeState
-from scribe_spark.systems.scribe.upcalls import ScribeApplication
+from scribe_spark.systems.scribe.state import NOTHING, BucketState, ScribeState
+from scribe_spark.systems.scribe.upcalls import Calls, ScribeApplication
 from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.groups import TreesConfig
     from scribe_spark.config.scribe import ScribeConfig
+
 
 #: The table with counts of refused messages; its ``kind`` is an index of `REFUSED_KINDS`.
 REFUSED = "scribe refused"
@@ -94,7 +117,7 @@ class RoundOfGroups:
     groups: Groups
     rules: ScribeConfig
     trees: TreesConfig
-    incarnation: np.ndarray | player.Shared
+    incarnation: np.ndarray | Shared
     applications: Applications | None = None
     timed: bool = False
     lan_us: int = 0
@@ -104,7 +127,7 @@ class RoundOfGroups:
     roots: np.ndarray | None = None
     source: str = "root"
     nodes: int = 0
-    sizes: player.Shared | None = None
+    sizes: Shared | None = None
     parts: Parts = field(default_factory=Parts)
 
     @property
@@ -114,11 +137,10 @@ class RoundOfGroups:
         return found if isinstance(found, np.ndarray) else found["round"]
 
 
-class Scribe:
+class Scribe(Nodes):
     """The Scribe software of the nodes of a bucket, while they play a superstep.
 
-    `sent` has the messages of this superstep by kind, and `notes` the new rows of tables to which
-    programs only append.
+    `notes` has the new rows of tables to which programs only append.
     """
 
     def __init__(
@@ -129,29 +151,18 @@ class Scribe:
         tables: Tables,
         state: ScribeState,
     ) -> None:
-        self.environment, self.round, self.tables, self.state = environment, round, tables, state
-        self.first, self.last = map(int, environment.bounds[bucket : bucket + 2])
-        self.ring, self.bounds, self.seed = (
-            environment.facts.ring,
-            environment.bounds,
-            environment.seed,
-        )
-        self.is_alive, self.kernel = environment.is_alive, environment.kernel
+        super().__init__(environment, bucket, tables)
+        self.round, self.state, self.seed = round, state, environment.seed
         self.observer = None if round.settled else environment.observer
         self.number, self.groups, self.settled = round.number, round.groups, round.settled
         self.rules, self.trees, self.roots = round.rules, round.trees, round.roots
         self.limits, self.timed, self.lan_us = round.limits, round.timed, round.lan_us
-        self.sent: dict[str, list[Columns]] = {}
         self.notes: dict[str, list[Columns]] = {}
 
     @property
     def acknowledged(self) -> bool:
         """True if sources keep publications until a root has acknowledged them."""
         return not self.best_effort and self.application.acknowledged
-
-    def is_own(self, node: np.ndarray) -> np.ndarray:
-        """Return True for nodes (positions) that are in the bucket."""
-        return (node >= self.first) & (node < self.last)
 
     @property
     def best_effort(self) -> bool:
@@ -163,11 +174,6 @@ class Scribe:
         """The application of the bucket's nodes."""
         assert self.round.applications is not None
         return self.round.applications.of(self.tables)
-
-    @functools.cached_property
-    def states(self) -> States:
-        """The leaf sets and routing tables of the bucket's nodes."""
-        return States.of_tables(self.ring, self.first, self.tables)
 
     # ---- keys
 
@@ -226,7 +232,7 @@ class Scribe:
 
     def note(self, table: str, **columns: np.ndarray) -> None:
         """Append rows, given as columns, to a table of the bucket."""
-        if packing.count_rows(columns):
+        if count_rows(columns):
             self.notes.setdefault(table, []).append(columns)
 
     def refuse(self, kind: str, count: int | np.integer) -> None:
@@ -253,7 +259,7 @@ class Scribe:
         key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
         return self.losses.lost(key, sender, to)
 
-    def count(
+    def count_between(
         self,
         kind: str,
         messages: int | np.integer,
@@ -266,46 +272,27 @@ class Scribe:
         if self.observer is not None:
             self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
 
-    def send(
-        self,
-        kind: str,
-        sender: np.ndarray,
-        to: np.ndarray,
-        is_lost: np.ndarray | bool = False,
-        size: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Count a message of a kind to each node; return True for each that arrives."""
-        arrives = self.is_alive(to) & ~np.asarray(is_lost)
-        lost = arrives.size - np.count_nonzero(arrives)
-        sizes = None if size is None else lambda: size
-        self.count(kind, arrives.size, lost, between=lambda: (sender, to), sizes=sizes)
-        return arrives
-
-    def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
-        """Queue messages to live nodes `at`, uncounted; they arrive in the next superstep."""
-        if len(at):
-            self.sent.setdefault(kind, []).append({program.AT: at, **columns})
-
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
     ) -> np.ndarray:
         """Send messages of a kind, counted as `counted`; return True for each that arrives."""
         arrives = self.send(counted, sender, to)
-        columns = {program.AT: to, **columns}
+        columns = {AT: to, **columns}
         if not arrives.all():
-            columns = packing.take(columns, arrives)
-        self.tell(kind, columns.pop(program.AT), **columns)
+            columns = take(columns, arrives)
+        self.tell(kind, columns.pop(AT), **columns)
         return arrives
 
     def tell_all(self, kind: str, **columns: np.ndarray) -> None:
         """Send rows to every bucket, uncounted; only measures use this."""
-        rows = packing.count_rows(columns)
+        rows = count_rows(columns)
         for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
             self.tell(kind, np.full(rows, at), **columns)
 
-    def outbox(self) -> dict[str, Columns]:
-        """Return the queued messages."""
-        return {kind: packing.concatenate(parts) for kind, parts in self.sent.items()}
+    @functools.cached_property
+    def known(self) -> States:
+        """The leaf sets and routing tables of the bucket's nodes."""
+        return self.states()
 
     def hop(
         self, kind: str, at: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None
@@ -316,7 +303,7 @@ class Scribe:
         keys = self.groups.keys.take(group)
         if self.round.rule is not None:
             return self.round.rule(self.first, self.tables, at, keys.hi, keys.lo)
-        onward, met = hop(self.states, self.is_alive, at, keys)
+        onward, met = hop(self.known, self.is_alive, at, keys)
         self._count_hops(kind, at, onward, met, sizes)
         return onward
 
@@ -327,7 +314,7 @@ class Scribe:
         if not len(at):
             return at
         keys = self.groups.keys.take(group)
-        onward, met = randomised_hop(self.states, self.is_alive, at, keys, self.seed, *drawn_by)
+        onward, met = randomised_hop(self.known, self.is_alive, at, keys, self.seed, *drawn_by)
         self._count_hops(kind, at, onward, met)
         return onward
 
@@ -341,7 +328,7 @@ class Scribe:
     ) -> None:
         if self.observer is not None:
             self.observer.meet(self.tables, at[met.message], met.dead)
-        count_hop(functools.partial(self.count, kind), at, onward, met, sizes)
+        count_hop(functools.partial(self.count_between, kind), at, onward, met, sizes)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
@@ -388,38 +375,30 @@ class Routing:
     kind: str
     ends: str
 
+    def begin(self, scribe: Scribe, at: np.ndarray, **columns: np.ndarray) -> None:
+        """Start routing messages at nodes of the bucket, with the hops and delays so far."""
+        zero = np.zeros(len(at), dtype=np.int64)
+        began = {"hops": zero, "delay_us": zero}
+        self.receive(scribe, unrouted({**began, **columns, AT: at}))
 
-def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np.ndarray) -> None:
-    """Start routing messages at nodes of the bucket, with the hops and delays so far, if any."""
-    zero = np.zeros(len(at), dtype=np.int64)
-    began = {"hops": zero, "delay_us": zero}
-    _route(scribe, routing, unrouted({**began, **columns, program.AT: at}))
+    def receive(self, scribe: Scribe, moving: Columns) -> None:
+        """Route messages to their end, or to the edge of the bucket; store those that ended."""
+
+        def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+            at, sizes = messages[AT], messages.get("size")
+            onward = scribe.hop(self.kind, at, messages["group"], sizes)
+            goes = (onward >= 0) & (onward != at)
+            return onward, {**messages, **_ways(scribe, messages, onward, goes)}
+
+        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+        scribe.note(self.ends, **ended)
+        if leaving:
+            scribe.tell(self.kind, leaving.pop(AT), **leaving)
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
     """Return the messages after one more hop, to the nodes `to`."""
-    return {**messages, **_ways(scribe, messages, to), program.AT: to}
-
-
-def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
-    """Continue routing messages that arrived from other buckets."""
-    if routing.kind in inbox:
-        _route(scribe, routing, inbox[routing.kind])
-
-
-def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
-    """Route messages to their end, or to the edge of the bucket; store those that ended."""
-
-    def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
-        sizes = messages.get("size")
-        onward = scribe.hop(routing.kind, messages[program.AT], messages["group"], sizes)
-        goes = (onward >= 0) & (onward != messages[program.AT])
-        return onward, {**messages, **_ways(scribe, messages, onward, goes)}
-
-    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
-    scribe.note(routing.ends, **ended)
-    if leaving:
-        scribe.tell(routing.kind, leaving.pop(program.AT), **leaving)
+    return {**messages, **_ways(scribe, messages, to), AT: to}
 
 
 def _ways(
@@ -428,5 +407,150 @@ def _ways(
     """Return the hops and delays (us) of messages after those that `goes` marks moved to `to`."""
     delay_us = messages["delay_us"]
     if scribe.timed:
-        delay_us = delay_us + np.where(goes, scribe.delay(messages[program.AT], to), 0)
+        delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)
     return {"hops": messages["hops"] + goes, "delay_us": delay_us}
+
+
+# --- the programs of a round
+
+
+#: Functions that handle messages, by the kind of the messages.
+Handlers = tuple[tuple[str, Callable[[Scribe, Columns], None]], ...]
+
+
+@dataclass(frozen=True)
+class RoundProgram:
+    """The base class of the programs of a round.
+
+    `writes` are the parts of `ScribeState` that the program writes, `settled_writes` those in a
+    settled round if they differ.  `handlers` are the functions ``handle(scribe, came)`` of
+    kinds of messages, in the order of their calls.  All programs handle LEAVEs, too.
+    """
+
+    environment: Environment
+    round: RoundOfGroups
+    writes: ClassVar[tuple[str, ...]] = ()
+    settled_writes: ClassVar[tuple[str, ...] | None] = None
+    handlers: ClassVar[Handlers] = ()
+
+    @property
+    def silent(self) -> bool:
+        """True if the program is known to send nothing."""
+        return False
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.environment.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        round, writes, incarnation = self.round, self.writes, self.round.incarnations
+        if round.settled:
+            incarnation = np.broadcast_to(np.int64(NONE), round.groups.size)
+            writes = self.writes if self.settled_writes is None else self.settled_writes
+        state = BucketState(tables, writes, round.groups.size, incarnation, len(round.groups))
+        scribe = Scribe(self.environment, round, bucket, tables, state)
+        for kind, handle in ((LEAVE, deliver_leave), *self.handlers):
+            if kind in inbox:
+                handle(scribe, inbox[kind])
+        self.handle(scribe, tables, inbox, superstep)
+        state.put_back()
+        for name, parts in scribe.notes.items():
+            append(tables, name, *parts)
+        if "application" in vars(scribe) and round.applications is not None:
+            round.applications.put_back(scribe.application, tables)
+        return scribe.outbox()
+
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """Play a superstep after :attr:`handlers` were called."""
+        if not superstep:
+            self.begin(scribe, tables)
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        """Play superstep 0."""
+
+
+#: The message to the parent: ``group, source, number`` (the join number).
+LEAVE = "LEAVE"
+
+
+def send_leave(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray, parent: np.ndarray, number: np.ndarray
+) -> None:
+    """Send LEAVEs to parents, with the senders' join numbers."""
+    scribe.post(LEAVE, "LEAVE", node, parent, group=group, source=node, number=number)
+
+
+def deliver_leave(scribe: Scribe, came: Columns) -> None:
+    """Drop children that send a LEAVE (Figure 4, line 9) no older than their last JOIN."""
+    children = scribe.state.children
+    row = children.find(scribe.edge(came["group"], came[AT], came["source"]))
+    row, number = row[row >= 0], came["number"][row >= 0]
+    children.drop(row[children.number[row] <= number])  # (9) children - msg.source
+
+
+# --- upcalls
+
+
+#: The table of roots that are new or whose group state changed, and whose replicas are not updated
+#: yet: ``pair``, the key of (group, root).
+CHANGED = "scribe changed"
+
+
+def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
+    """Return what the application may see of tree nodes (rows of `Entries`), for an upcall."""
+    entries, children, copies = scribe.state.entries, scribe.state.children, scribe.state.copies
+    group, node = scribe.split(pair)
+    root = entries.root[row]
+    answered = (entries.parent[row] >= 0) & (entries.number[row] == scribe.number)
+    copy = copies.find(pair[root])
+    epoch = np.full(len(pair), -1)
+    epoch[root] = copies.epoch[copy]
+    here = {
+        "group": group,
+        "node": node,
+        "root": root,
+        "entered": entries.entered[row],
+        "joined": np.where(entries.member[row], entries.joined[row], -1),
+        "asked": np.where(answered, entries.extra[row], NOTHING),
+        "epoch": epoch,
+    }
+    call, edge = scribe.children_of(pair)
+    under = {"call": call, "child": children.key[edge] % scribe.state.size}
+    which, value = scribe.state.values.of(copies.value[copy])
+    kept = {"call": np.flatnonzero(root)[which], "value": value}
+    return Calls(scribe.number, here, under, kept)
+
+
+def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
+    """Call the upcall faultHandler for repair JOINs; return the JOINs with its data."""
+    if scribe.best_effort or not len(joins):
+        return joins
+    pair = scribe.key(joins.group, joins.source)
+    calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
+    table = {"number": joins.number, "cause": joins.cause}
+    return joins.with_extra(scribe.application.fault_handler(calls, table).astype(np.int64))
+
+
+def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
+    """Store new values of the application in the states at the roots ``pair[call]``."""
+    call = values["call"]
+    if not len(call):
+        return
+    order = np.argsort(call, kind="stable")
+    numbers = values["value"][order]
+    changed, first = np.unique(call[order], return_index=True)
+    copies = scribe.state.copies
+    row = copies.find(pair[changed])
+    lengths = np.diff(np.r_[first, len(numbers)])
+    copies.value[row] = scribe.state.values.add(lengths, numbers)
+    copies.version[row] += 1
+    scribe.note(CHANGED, pair=pair[changed])
+
+
+def keep_used_values(scribe: Scribe) -> None:
+    """Delete values of the application that no group state has; number the others from 0."""
+    value = scribe.state.copies.value
+    used = distinct(value[value >= 0])
+    if len(used) < len(scribe.state.values):
+        value[value >= 0] = index_sorted(used, value[value >= 0])
+        scribe.state.values.keep(used)

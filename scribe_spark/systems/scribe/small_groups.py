@@ -15,15 +15,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import NONE, distinct, index_in_run
-from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.core.arrays import NONE, distinct, index_in_run, whole_numbers
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.route import route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
-from scribe_spark.systems.scribe import figures, join, program, root, state
-from scribe_spark.systems.scribe.scribe import Joins, RoundOfGroups, Scribe
+from scribe_spark.systems.scribe import figures, join, root, state
+from scribe_spark.systems.scribe.scribe import (
+    Joins,
+    RoundOfGroups,
+    RoundProgram,
+    Scribe,
+    send_leave,
+)
 
 # --- collapse
 
@@ -42,25 +48,6 @@ def collapse(player: RoundPlayer, round: RoundOfGroups) -> None:
     ):
         if not player.play(Collapse(player.environment, round)):
             break
-
-
-class Collapse(join.JoinProgram):
-    """Let nodes that only forward to one child leave the tree, after the round's JOINs.
-
-    Each such node asks its parent once.  The parent agrees unless the parent has asked to leave,
-    too; so the nodes next to the root leave first.
-    """
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if not superstep:
-            _ask(scribe, tables)
-        if _MAY in inbox:
-            _permit(scribe, inbox[_MAY])
-        if _YES in inbox:
-            _leave(scribe, inbox[_YES])
-        if _LEAVES in inbox:
-            _join_above(scribe, inbox[_LEAVES])
 
 
 def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +91,7 @@ def _leave(scribe: Scribe, came: Columns) -> None:
     child = children.key[edge] % scribe.state.size
     entries.drop(row)
     children.drop(edge)
-    figures.send_leave(scribe, group, node, parent, number)
+    send_leave(scribe, group, node, parent, number)
     scribe.post(_LEAVES, "collapse", node, child, group=group, node=node, above=parent)
 
 
@@ -115,7 +102,25 @@ def _join_above(scribe: Scribe, came: Columns) -> None:
     figures.lose_parent(scribe, row, "collapse")
     joins = join.note_joins(scribe, row)
     scribe.send("JOIN", joins.source, above)
-    join.send_directly(scribe, joins, above)
+    join.send_on(scribe, join.sent_to(joins, above))
+
+
+class Collapse(join.JoinProgram):
+    """Let nodes that only forward to one child leave the tree, after the round's JOINs.
+
+    Each such node asks its parent once.  The parent agrees unless the parent has asked to leave,
+    too; so the nodes next to the root leave first.
+    """
+
+    handlers = (
+        *join.JoinProgram.handlers,
+        (_MAY, _permit),
+        (_YES, _leave),
+        (_LEAVES, _join_above),
+    )
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        _ask(scribe, tables)
 
 
 # --- lazy growth
@@ -160,31 +165,6 @@ def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
     return inside
 
 
-class DrawWaves(join.SendJoins):
-    """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
-
-    The order stands for that of users' joins, which no node knows: a node receives all joining
-    nodes and tells each its wave, uncounted.  New members that do not wait are in the order, as in
-    a run.
-    """
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if _JOINS in inbox:
-            _draw_waves(scribe, inbox[_JOINS])
-        if _WAVE in inbox:
-            came = inbox[_WAVE]
-            scribe.note(WAVES, pair=scribe.key(came["group"], came[AT]), wave=came["wave"])
-
-    def send(self, scribe: Scribe) -> None:
-        entries = scribe.state.entries
-        new = entries.member & (entries.joined == scribe.number)
-        new |= entries.waits(slice(None))
-        group, node = scribe.split(entries.key[new])
-        somewhere = group * scribe.state.size // len(scribe.groups)
-        scribe.tell(_JOINS, somewhere, group=group, node=node)
-
-
 def _draw_waves(scribe: Scribe, came: Columns) -> None:
     group, node = came["group"], came["node"]
     number = scribe.ring.node[node]
@@ -194,34 +174,27 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
     scribe.tell(_WAVE, node, group=group, wave=wave)
 
 
-@dataclass(frozen=True)
-class AskTree(program.RoundProgram):
-    """Route the JOINs of a wave to the first tree node of earlier waves' tree."""
+def _note_waves(scribe: Scribe, came: Columns) -> None:
+    scribe.note(WAVES, pair=scribe.key(came["group"], came[AT]), wave=came["wave"])
 
-    wave: int = 0
-    writes = ("entries",)
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if not superstep:
-            self._begin(scribe, tables)
-        if _JOIN in inbox:
-            _route(scribe, inbox[_JOIN])
+class DrawWaves(join.SendJoins):
+    """Draw the waves of a group's joining nodes: one node, then two, then four, and so on.
 
-    def _begin(self, scribe: Scribe, tables: Tables) -> None:
-        """Let nodes of this wave that still wait send JOINs."""
-        tables.pop(SENT, None)
-        waves = tables.pop(WAVES, None)
-        if waves is None:
-            return
-        now = waves["wave"] == self.wave
-        if not now.all():
-            tables[WAVES] = take(waves, np.flatnonzero(~now))
-        row = scribe.state.entries.find(np.sort(waves["pair"][now]))
-        joins = join.note_joins(scribe, row[scribe.state.entries.waits(row)])
-        scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
-        at, none = joins.source, np.zeros(len(joins), dtype=bool)
-        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, state.FAILED)}
-        _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
+    The order stands for that of users' joins, which no node knows: a node receives all joining
+    nodes and tells each its wave, uncounted.  New members that do not wait are in the order, as in
+    a run.
+    """
+
+    handlers = (*join.JoinProgram.handlers, (_JOINS, _draw_waves), (_WAVE, _note_waves))
+
+    def send(self, scribe: Scribe) -> None:
+        entries = scribe.state.entries
+        new = entries.member & (entries.joined == scribe.number)
+        new |= entries.waits(slice(None))
+        group, node = scribe.split(entries.key[new])
+        somewhere = group * scribe.state.size // len(scribe.groups)
+        scribe.tell(_JOINS, somewhere, group=group, node=node)
 
 
 def _route(scribe: Scribe, moving: Columns) -> None:
@@ -256,20 +229,30 @@ def _route(scribe: Scribe, moving: Columns) -> None:
         scribe.tell(_JOIN, leaving.pop(AT), **leaving)
 
 
-class TakeIn(join.JoinProgram):
-    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
+@dataclass(frozen=True)
+class AskTree(RoundProgram):
+    """Route the JOINs of a wave to the first tree node of earlier waves' tree."""
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        super().handle(scribe, tables, inbox, superstep)
-        if not superstep and ASKED in tables:
-            _answer(scribe, tables.pop(ASKED))
-        if _ADOPT in inbox:
-            sent = tables[SENT]["pair"] if SENT in tables else np.empty(0, dtype=np.int64)
-            _adopt(scribe, inbox[_ADOPT], sent)
-        if _OWN in inbox:
-            came = inbox[_OWN]
-            scribe.note(join.REPAIRING, node=came[AT][came["repairs"]])
-            figures.deliver_join(scribe, came[AT], Joins.from_columns(came))
+    wave: int = 0
+    writes = ("entries",)
+
+    handlers = ((_JOIN, _route),)
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        """Let nodes of this wave that still wait send JOINs."""
+        tables.pop(SENT, None)
+        waves = tables.pop(WAVES, None)
+        if waves is None:
+            return
+        now = waves["wave"] == self.wave
+        if not now.all():
+            tables[WAVES] = take(waves, np.flatnonzero(~now))
+        row = scribe.state.entries.find(np.sort(waves["pair"][now]))
+        joins = join.note_joins(scribe, row[scribe.state.entries.waits(row)])
+        scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
+        at, none = joins.source, np.zeros(len(joins), dtype=bool)
+        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, state.FAILED)}
+        _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
 
 
 def _answer(scribe: Scribe, asked: Columns) -> None:
@@ -294,8 +277,9 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     scribe.tell(_ADOPT, rest["before"], above=above, repairs=repairs, **columns)
 
 
-def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
-    """Let nodes adopt the children in `came`, and send a JOIN unless they have `sent` one."""
+def _adopt(scribe: Scribe, came: Columns) -> None:
+    """Let nodes adopt the children in `came`, and send a JOIN unless they have sent one."""
+    sent = scribe.tables[SENT]["pair"] if SENT in scribe.tables else whole_numbers()
     entries, number = scribe.state.entries, scribe.ring.node
     pair = scribe.key(came["group"], came[AT])
     order = np.lexsort((number[came["above"]], pair))
@@ -314,3 +298,18 @@ def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
     repairs = np.isin(asks, which[came["repairs"]])
     scribe.note(join.REPAIRING, node=sends.source[repairs])
     scribe.tell(_OWN, to, **sends.to_columns(), repairs=repairs)
+
+
+def _deliver_own(scribe: Scribe, came: Columns) -> None:
+    scribe.note(join.REPAIRING, node=came[AT][came["repairs"]])
+    figures.deliver_join(scribe, came[AT], Joins.from_columns(came))
+
+
+class TakeIn(join.JoinProgram):
+    """Tree nodes adopt sources up to their limit; previous nodes on the routes adopt the others."""
+
+    handlers = (*join.JoinProgram.handlers, (_ADOPT, _adopt), (_OWN, _deliver_own))
+
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
+        if ASKED in tables:
+            _answer(scribe, tables.pop(ASKED))

@@ -154,14 +154,12 @@ class Repairs(Rows):
 class StoredPublications(Rows):
     """Publications whose deadline has not passed.
 
-    The id of a publication is that of `publication_ids` (`rounds.group_events`); its fate is an
-    index of `sources.FATES`; `first_copies` counts the members that received it, and `duplicates`
-    the duplicate deliveries to members.
+    The id of a publication is that of `publication_ids` (`rounds.group_events`); `first_copies`
+    counts the members that received it, and `duplicates` the duplicate deliveries to members.
     """
 
     group: np.ndarray = field(default_factory=whole_numbers)
     publication: np.ndarray = field(default_factory=whole_numbers)
-    fate: np.ndarray = field(default_factory=codes)
     first_copies: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 

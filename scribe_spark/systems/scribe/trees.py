@@ -22,14 +22,15 @@ from scribe_spark.core import arrays
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables, in_task, packing, program
+from scribe_spark.engine import Columns, Outbox, Tables, in_task
 from scribe_spark.engine.buckets import Names, arrow_schema, read_view
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import Player, play_in_turn, tables_called
+from scribe_spark.engine.program import AT
 from scribe_spark.multicast import DELIVERIES, EDGES, FAILURES, failure_sums
-from scribe_spark.overlay import Overlay
-from scribe_spark.overlay.route import NextHop
+from scribe_spark.overlay import NextHop, Overlay
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.group_events import JOINING, GroupEvents, Groups, Publishing
@@ -40,10 +41,9 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.systems.scribe import bottleneck, figures, state, upcalls
 from scribe_spark.systems.scribe import multicast as payloads
 from scribe_spark.systems.scribe.anycast import Anycast, Anycasts, play_anycasts
-from scribe_spark.systems.scribe.program import RoundProgram
 from scribe_spark.systems.scribe.root import MADE, become_root
 from scribe_spark.systems.scribe.round import PlayEvents, growing, join_trees, publishing
-from scribe_spark.systems.scribe.scribe import RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, RoundProgram, Scribe
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 SYSTEM = "scribe"
@@ -121,7 +121,7 @@ class Trees:
         made, wanted = self.engine.gather(MADE).get(MADE), arrow_schema(_CREATED_ROWS)
         if made is None:
             return wanted.empty_table()
-        creator, root = made["creator"], made[program.AT]
+        creator, root = made["creator"], made[AT]
         direct_us = np.where(creator == root, 0, self._delays(creator, root))
         columns = {**made, "source": creator, "node": root, "direct_us": direct_us}
         return pa.Table.from_batches([self.names.batch(columns, wanted)])
@@ -196,7 +196,7 @@ class Trees:
         """Return the JOINs of the bottleneck remover: `multicast.EDGES` and ``probes``."""
 
         def made(some: Columns) -> Columns:
-            return {**some, "parent": some[program.AT]}
+            return {**some, "parent": some[AT]}
 
         return self._view(bottleneck.EXTRA_JOINS, bottleneck.EXTRA_JOINS_COLUMNS, made)
 
@@ -304,31 +304,42 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     return trees
 
 
+def _plant_roots(scribe: Scribe, came: Columns) -> None:
+    group, root = came["group"], came[AT]
+    figures.deliver_create(scribe, group, root, creator=root)
+    become_root(scribe, scribe.key(group, root))
+
+
+def _plant_parents(scribe: Scribe, came: Columns) -> None:
+    entries, pair = scribe.state.entries, scribe.key(came["group"], came[AT])
+    new = arrays.distinct(pair)
+    entries.enter(new[~entries.has(new)], scribe.number, "own")
+    entries.parent[entries.find(pair)] = came["parent"]
+
+
+def _plant_members(scribe: Scribe, came: Columns) -> None:
+    join_trees(scribe, came["group"], came[AT])
+
+
+def _plant_children(scribe: Scribe, came: Columns) -> None:
+    edge = arrays.distinct(scribe.edge(came["group"], came[AT], came["child"]))
+    now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
+    scribe.state.children.insert(edge, **now)
+
+
 class Plant(RoundProgram):
     """A program that stores received parents, children and group states in the tables."""
 
     writes = ("entries", "children", "copies")
+    handlers = (
+        (_ROOT, _plant_roots),
+        (_CHILD, _plant_parents),
+        (JOINING, _plant_members),
+        (_PARENT, _plant_children),
+    )
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        """Write the tables; nothing is sent."""
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         entries = scribe.state.entries
-        if _ROOT in inbox:
-            group, root = inbox[_ROOT]["group"], inbox[_ROOT][program.AT]
-            figures.deliver_create(scribe, group, root, creator=root)
-            become_root(scribe, scribe.key(group, root))
-        if _CHILD in inbox:
-            below = inbox[_CHILD]
-            pair = scribe.key(below["group"], below[program.AT])
-            new = arrays.distinct(pair)
-            entries.enter(new[~entries.has(new)], scribe.number, "own")
-            entries.parent[entries.find(pair)] = below["parent"]
-        if JOINING in inbox:
-            join_trees(scribe, inbox[JOINING]["group"], inbox[JOINING][program.AT])
-        if _PARENT in inbox:
-            above = inbox[_PARENT]
-            edge = scribe.edge(above["group"], above[program.AT], above["child"])
-            now = {"number": scribe.number, "refreshed": scribe.number, "got_payload": False}
-            scribe.state.children.insert(arrays.distinct(edge), **now)
         entries.number[:], entries.heard[:], entries.tried[:] = scribe.number, scribe.number, True
 
 
@@ -358,7 +369,7 @@ def _read_deliveries(trees: Trees, engine: OnSpark, source: np.ndarray) -> Batch
     """Return the deliveries in an engine's tables, without those to groups' sources."""
 
     def members(some: Columns) -> Columns:
-        return packing.take(some, some["node"] != source[some["group"]])
+        return take(some, some["node"] != source[some["group"]])
 
     names = engine.tables.called(tables_called([payloads.DELIVERIES]).pattern)
     rows = engine.tables.batches(*names or [payloads.DELIVERIES])
@@ -423,7 +434,7 @@ def _positions_of_roots(engine: Player, groups: int) -> np.ndarray:
     """Return the root's position of each group, NONE for a group that nobody has created."""
     roots = np.full(groups, arrays.NONE, dtype=np.int64)
     if made := engine.gather(MADE).get(MADE):
-        roots[made["group"]] = made[program.AT]
+        roots[made["group"]] = made[AT]
     return roots
 
 

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE, index_sorted
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Inbox, Tables
+from scribe_spark.engine import Tables
 from scribe_spark.overlay import Overlay
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.blocks import materialise, release
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.systems.scribe import bottleneck, small_groups
 from scribe_spark.systems.scribe.end_of_round import OVERLOADED
-from scribe_spark.systems.scribe.program import RoundProgram
-from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, Scribe
+from scribe_spark.systems.scribe.groups import limits_by_number
+from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram, Scribe
 from scribe_spark.systems.scribe.state import cause
 from scribe_spark.systems.scribe.trees import Trees
 from scribe_spark.underlay.protocol import Underlay
@@ -118,10 +117,9 @@ def timed_edges(frame: DataFrame, underlay: Underlay) -> DataFrame:
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
     """Let overloaded nodes drop children, which join siblings, until no node can drop any more."""
-    with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
-        trees = _begin(context, "bottleneck remover", limits)
-        trees.play(bottleneck.remove_bottlenecks, "drops")
-        overloaded = _count_overloaded(trees)
+    trees = _begin(context, "bottleneck remover", _limits(context))
+    trees.play(bottleneck.remove_bottlenecks, "drops")
+    overloaded = _count_overloaded(trees)
     if overloaded:
         context.progress.note(
             f"bottleneck remover: {overloaded:,} nodes keep more children than their limit; each "
@@ -139,11 +137,9 @@ def collapse(context: VariantContext) -> Variant:
 
 def grow_lazily(context: VariantContext) -> Variant:
     """Let members join in waves; nodes on the route of a JOIN do not enter the tree."""
-    with SharedLimits.shared(context.rules.limit, context.capacities) as limits:
-        trees = _begin(context, "lazy growth", limits)
-        trees.play(grow_anew, "JOINs")
-        overloaded = _count_overloaded(trees)
-    return Variant(trees.edges(), overloaded=overloaded, trees=trees)
+    trees = _begin(context, "lazy growth", _limits(context))
+    trees.play(grow_anew, "JOINs")
+    return Variant(trees.edges(), overloaded=_count_overloaded(trees), trees=trees)
 
 
 def grow_anew(player: RoundPlayer, round: RoundOfGroups) -> None:
@@ -157,7 +153,7 @@ class LeaveRoots(RoundProgram):
 
     writes = ("entries", "children")
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         entries, children = scribe.state.entries, scribe.state.children
         entries.keep(entries.member | entries.root)
         entries.parent[:], entries.cause[:] = NONE, cause("own")
@@ -167,7 +163,7 @@ class LeaveRoots(RoundProgram):
 class CountOverloaded(RoundProgram):
     """Record the nodes with more children than their limit."""
 
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+    def begin(self, scribe: Scribe, tables: Tables) -> None:
         scribe.note(OVERLOADED, node=bottleneck.overloaded(scribe))
 
 
@@ -182,37 +178,13 @@ def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None
     return trees.fork(f"{name}, ", round, seed=context.seed)
 
 
+def _limits(context: VariantContext) -> ChildLimits:
+    given = context.capacities
+    return ChildLimits(context.rules.limit, None if given is None else limits_by_number(given))
+
+
 def _count_overloaded(trees: Trees) -> int:
     """Return the number of nodes with more children than their limit."""
     player = trees.player
     player.play(CountOverloaded(player.environment, trees.round))
     return len(player.take(OVERLOADED).get(OVERLOADED, {}).get("node", ()))
-
-
-@dataclass(frozen=True)
-class SharedLimits(ChildLimits):
-    """Limits in arrays that tasks map into memory: node numbers, ascending, and their limits."""
-
-    names: tuple[str, ...] = ()
-
-    @classmethod
-    def shared(cls, limit: int, capacities: DataFrame | None) -> SharedLimits:
-        """Return the limits of a run, as a context manager that deletes their arrays at its end."""
-        names = tuple[str, ...]()
-        if capacities is not None:
-            own = capacities.select("node", "limit").toArrow().sort_by("node")
-            arrays = {name: own.column(name).to_numpy() for name in own.column_names}
-            names = tuple(distribute_arrays(capacities.sparkSession, **arrays))
-        return cls(limit, names=names)
-
-    def __enter__(self) -> SharedLimits:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        discard_arrays(*self.names)
-
-    def of(self, number: np.ndarray) -> np.ndarray:
-        if not self.names:
-            return super().of(number)
-        known, limit = map(open_array, self.names)
-        return limit[index_sorted(known, number)]

@@ -536,5 +536,5 @@ def publications(run: Bayeux) -> list[PublicationResult]:
             ]
             delivered, is_due = dict.fromkeys(had, seen.round), deadline <= run.seen[-1].round
             copies = seen.first_copies[name], seen.duplicates[name]
-            results.append(account(name, "sent", seen.round, is_due, members, delivered, copies))
+            results.append(account(name, seen.round, is_due, members, delivered, copies))
     return results

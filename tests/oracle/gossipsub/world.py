@@ -389,5 +389,5 @@ def publications(topic: LiveTopic, seen: list[Snapshot]) -> list[PublicationResu
         delivered[name[2]] = first
         copies = sum(s.first_copies[name] for s in rounds), sum(s.duplicates[name] for s in rounds)
         members, is_due = [snapshot.members for snapshot in rounds], deadline <= seen[-1].round
-        results.append(account(name, "sent", first, is_due, members, delivered, copies))
+        results.append(account(name, first, is_due, members, delivered, copies))
     return results

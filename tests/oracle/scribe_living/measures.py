@@ -36,13 +36,8 @@ def publications(run: Run) -> list[PublicationResult]:
         )
         members = [one.members.get(group, ()) for one in rounds]
         is_due = deadline <= max(seen)
-        results.append(account(publication, fate, first, is_due, members, delivered, copies))
+        results.append(account(publication, first, is_due, members, delivered, copies))
     return results
-
-
-def joins_by_cause(snapshot: Snapshot) -> dict[str, int]:
-    """JOINs that nodes sent in a round, those of new forwarders counted apart."""
-    return dict(sorted(Counter(cause for _, _, cause in snapshot.joins).items()))
 
 
 def late_deliveries(snapshot: Snapshot) -> dict[int, int]:

@@ -5,8 +5,6 @@ l/2 nearest nodes, each cell the nearest node that it is offered.  In a living o
 a leaf set may differ in length and contain dead nodes.  Every offer is made to both sides; a side
 never takes over a leaf of the other side.
 
-References
-----------
 JSAC 2002, Section II: "among such nodes, the one closest to the present node (according to a scalar
 proximity metric) is chosen".
 """
@@ -187,10 +185,15 @@ def take_cells(
     result has the shape (n,).
     """
     changed = np.zeros(len(states.own), dtype=bool)
+    flat, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     for start in range(0, len(index), _CELLS_AT_ONCE):
         part = slice(start, start + _CELLS_AT_ONCE)
-        where = None if cell is None else cell[part]
-        _take(states, kernel, index[part], position[part].astype(np.int64), where, changed)
+        to, offered = index[part], position[part].astype(np.int64)
+        other = np.flatnonzero(offered != states.own[to])
+        to, offered = to[other], offered[other]
+        where = cells_of(states, states.own[to], offered) if cell is None else cell[part][other]
+        slot = to * width + where
+        changed[_take_nearer(states, kernel, slot, offered, flat[slot])] = True
     return changed
 
 
@@ -225,22 +228,6 @@ def take_rows(states: States, kernel: Kernel, row: np.ndarray, entries: np.ndarr
         slot, offer = slot.reshape(-1)[new], offer.reshape(-1)[new].astype(np.int64)
         _take_nearer(states, kernel, slot, offer, present.reshape(-1)[new])
         start = end
-
-
-def _take(
-    states: States,
-    kernel: Kernel,
-    index: np.ndarray,
-    position: np.ndarray,
-    cell: np.ndarray | None,
-    changed: np.ndarray,
-) -> None:
-    other = np.flatnonzero(position != states.own[index])
-    index, position = index[other], position[other]
-    cell = cells_of(states, states.own[index], position) if cell is None else cell[other]
-    slot = index * (states.cells.shape[1] * states.cells.shape[2]) + cell
-    present = states.cells.reshape(-1)[slot]
-    changed[_take_nearer(states, kernel, slot, position, present)] = True
 
 
 def _take_nearer(

@@ -3,8 +3,6 @@
 All nodes of a wave see the overlay as it was before the wave.  With one node per wave, this is the
 sequential protocol of the papers; larger waves need fewer supersteps.
 
-References
-----------
 JSAC 2002, Section II.B: "a nearby Pastry node A (according to the proximity metric)".
 """
 
@@ -21,10 +19,9 @@ import numpy as np
 
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.player import Shared
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, NodeProgram
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, MessageProgram, Nodes
 from scribe_spark.rounds.player import Environment
 from scribe_spark.underlay.protocol import Kernel
 
@@ -84,7 +81,7 @@ class Wave:
 
 
 @dataclass(frozen=True)
-class WaveProgram(NodeProgram):
+class WaveProgram(MessageProgram):
     """A program that plays a step of the arrival of a wave."""
 
     wave: Wave
@@ -97,15 +94,8 @@ class WaveProgram(NodeProgram):
         return self.wave.arrived(len(self.environment.facts.ring))
 
     def live(self, bucket: int) -> np.ndarray:
-        if self.environment.lives is not None:
-            return super().live(bucket)
         first, last = np.searchsorted(self.everybody, self.bounds[bucket : bucket + 2])
         return self.everybody[first:last]
-
-    def mine(self, bucket: int) -> np.ndarray:
-        """Return the places in the wave's arrays of the wave's nodes in a bucket."""
-        first, last = np.searchsorted(self.wave.arriving, self.bounds[bucket : bucket + 2])
-        return np.arange(first, last)
 
     @functools.cached_property
     def place(self) -> np.ndarray:
@@ -114,14 +104,16 @@ class WaveProgram(NodeProgram):
         place[self.wave.arriving] = self.wave.order
         return place
 
+    def arriving(self, nodes: Nodes) -> np.ndarray:
+        """Return the wave's nodes in the bucket."""
+        return self.wave.arriving[nodes.own(self.wave.arriving)]
 
-def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
-    """Clear the tables of the wave's nodes, which may have been alive before."""
-    arriving = program.wave.arriving[program.mine(bucket)]
-    states = program.states(bucket, tables)
-    index = arriving - states.first
+
+def forget(nodes: Nodes, arriving: np.ndarray) -> None:
+    """Clear the tables of arriving nodes, which may have been alive before."""
+    states, index = nodes.states(), arriving - nodes.first
     if (states.leaves[index] >= 0).any() or (states.cells[index] >= 0).any():
-        states = program.states(bucket, tables, LEAVES, CELLS)
+        states = nodes.states(LEAVES, CELLS)
         states.leaves[index], states.cells[index] = NONE, NONE
 
 
@@ -202,88 +194,41 @@ def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
     """Return each node's contact, or the start of its search: positions; -1 in wave 0."""
-    if contact in ("random", "discovered"):
-        return random_contacts(wave, drawn)
-    preference = -rank if contact == "latest" else np.arange(len(known))
-    return _nearest_contacts(known, wave, preference, kernel)
+    found, live = np.empty(len(known), dtype=np.int64), np.zeros(len(known), dtype=bool)
+    order = np.argsort(wave, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(wave[order])) + 1):
+        before = np.flatnonzero(live)
+        found[members] = _contacts(contact, known, before, rank, members, drawn[members], kernel)
+        live[members] = True
+    return found
 
 
 def contacts_in_round(environment: Environment, arriving: np.ndarray, number: int) -> np.ndarray:
     """Return the contact (a position) of each node that arrives in a round; -1: none is alive."""
-    known, lives, contact = environment.facts.ring, environment.in_round, environment.rules.contact
-    live = lives.live()
+    known, lives, rule = environment.facts.ring, environment.in_round, environment.rules.contact
+    bits = draws.stream_at(environment.seed, "contact", number, known.node[arriving])
+    of_live = lives.live(), lives.entered
+    return _contacts(rule, known, *of_live, arriving, bits, environment.kernel)
+
+
+def _contacts(
+    contact: str,
+    known: Ring,
+    live: np.ndarray,
+    entered: np.ndarray,
+    arriving: np.ndarray,
+    drawn: np.ndarray,
+    kernel: Kernel,
+) -> np.ndarray:
+    """Return the `live` node that each arriving node asks; -1 if there is none."""
     if not len(live):
         return np.full(len(arriving), -1)
-    if contact in ("nearest", "latest"):
-        if contact == "latest":
-            live = live[np.argsort(-lives.entered[live], kind="stable")]
-        # (positions ascend with nodeIds, so ties go to the smallest nodeId)
-        return nearest_nodes(known, live, known.router[arriving], environment.kernel)
-    bits = draws.stream_at(environment.seed, "contact", number, known.node[arriving])
-    return live[(bits % np.uint64(len(live))).astype(np.int64)]
-
-
-def _nearest_contacts(
-    known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
-) -> np.ndarray:
-    """Return the nearest live node of each node; ties go to the smallest `preference`."""
-    if not kernel.has_links:
-        return _nearest_of_earlier(known, wave, preference, kernel)
-    routers, of = np.unique(known.router, return_inverse=True)
-    contact = np.full(len(known), -1, dtype=np.int64)
-    nearest, delay_us = np.zeros(len(routers), dtype=np.int64), None
-    for members in _nodes_of_waves(wave):
-        if delay_us is not None:
-            contact[members] = nearest[of[members]]
-        arrived = members[np.argsort(preference[members])]
-        found = nearest_nodes(known, arrived, routers, kernel)
-        found_us = kernel.delays(routers, known.router[found])
-        if delay_us is None:
-            nearest, delay_us = found, found_us
-            continue
-        preferred = preference[found] < preference[nearest]
-        better = (found_us < delay_us) | ((found_us == delay_us) & preferred)
-        nearest[better], delay_us[better] = found[better], found_us[better]
-    return contact
-
-
-def _nearest_of_earlier(
-    known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
-) -> np.ndarray:
-    """Return the result of `_nearest_contacts`, wave by wave, if no two nodes share a router."""
-    contact = np.full(len(known), -1, dtype=np.int64)
-    preferred = np.argsort(preference)
-    for members in _nodes_of_waves(wave):
-        live = preferred[wave[preferred] < wave[members[0]]]
-        if len(live):
-            ends = known.router[members], known.router[live]
-            contact[members] = live[kernel.nearest(*ends, np.array([0]))[:, 0]]
-    return contact
-
-
-def nearest_nodes(
-    known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
-) -> np.ndarray:
-    """Return the first of the `members` (positions) that are nearest to each router (an index)."""
-    # of the nodes on one router, only the first can be the result
-    _, first = np.unique(known.router[members], return_index=True)
-    first = members[np.sort(first)]
-    return first[kernel.nearest(routers, known.router[first], np.array([0]))[:, 0]]
-
-
-def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the live node that the random bits `drawn` of each arriving node choose."""
-    contact = np.full(len(wave), -1, dtype=np.int64)
-    live = np.zeros(len(wave), dtype=bool)
-    for members in _nodes_of_waves(wave):
-        present = np.flatnonzero(live)
-        if len(present):
-            contact[members] = present[(drawn[members] % np.uint64(len(present))).astype(np.int64)]
-        live[members] = True
-    return contact
-
-
-def _nodes_of_waves(wave: np.ndarray) -> list[np.ndarray]:
-    """Return the positions of the nodes of each wave, ascending."""
-    order = np.argsort(wave, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(wave[order])) + 1)
+    if contact in ("random", "discovered"):
+        return live[(drawn % np.uint64(len(live))).astype(np.int64)]
+    # the first of equally near nodes counts: the smallest nodeId, or the last arrival
+    if contact == "latest":
+        live = live[np.argsort(-entered[live], kind="stable")]
+    asking, of = np.unique(known.router[arriving], return_inverse=True)
+    _, first = np.unique(known.router[live], return_index=True)
+    first = live[np.sort(first)]
+    return first[kernel.nearest(asking, known.router[first], np.array([0]))[:, 0]][of]
