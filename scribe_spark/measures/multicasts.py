@@ -27,6 +27,7 @@ from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, SilentProgram, append
@@ -48,7 +49,7 @@ from scribe_spark.measures.parts import (
     numbers_of_values,
     rows_of_parts,
 )
-from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
+from scribe_spark.measures.within import WEIGHT, Asked, Nodes
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
@@ -341,9 +342,9 @@ class MulticastMeasures:
     def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> latency.BySystem:
         """Return the latencies of a system, by system and unit."""
         found = {
-            (of.name, unit): latency.Latencies.of(rows, taken[_COUNTS_IN[unit]])
+            (of.name, unit): latency.Latencies.of(rows, taken[_LATENCIES[latency.COUNTS, unit]])
             for unit in latency.UNITS
-            if (rows := taken.get(_LATENCIES_IN[unit], {}))
+            if (rows := taken.get(_LATENCIES[latency.PUBLICATIONS, unit], {}))
         }
         for latencies in found.values():
             rows = latencies.publications
@@ -415,11 +416,14 @@ class MulticastMeasures:
 _COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
 _IN_TREES = "delays in trees"
 _BEYOND = "parts beyond"
-_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in latency.UNITS}
-_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in latency.UNITS}
+_LATENCIES = {
+    (kind, unit): f"latencies in {unit}: {kind}"
+    for kind in (latency.PUBLICATIONS, latency.COUNTS)
+    for unit in latency.UNITS
+}
 MULTICASTS_MEASURED = (
     *(_COUNTED, _DELAYS, _IN_TREES, _RATIOS, _BEYOND),
-    *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
+    *_LATENCIES.values(),
 )
 
 #: The names of counts: the duplicates of nodes with a first copy, and the copies that reach the
@@ -539,12 +543,12 @@ class MeasureMulticasts(NodeProgram):
                 latencies[latency.IN_HOPS] = found.hops * latency.THOUSANDTHS
             start = multicasts.start[found.of]
             if asked is not None:
-                ends = (lambda: ring.router[found.node]), (lambda: ring.router[start])
-                latencies |= asked.of_deliveries(found.delay_us, number, *ends)
-            sent[_LATENCY] = {AT: start, "of": found.of, **latencies}
+                nodes, source = self._nodes(found.node), self._nodes(start)
+                latencies |= asked.of_deliveries(found.delay_us, nodes, source)
+            sent[_LATENCY] = {AT: start, "group": found.of, **latencies}
         expected = np.bincount(mine.expected[0])
         if len(of := np.flatnonzero(expected)):
-            due = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
+            due = {AT: multicasts.start[of], "group": of, "expected": expected[of]}
             if asked is not None and asked.weights is not None:
                 weights = asked.weights.of(ring.node[mine.expected[1]])
                 due[WEIGHT] = arrays.sums_at(mine.expected[0], weights, len(expected))[of]
@@ -568,29 +572,16 @@ class MeasureMulticasts(NodeProgram):
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
-        groups, expected = latency.add_expected(due["of"], due["expected"])
-        none, asked = arrays.whole_numbers(), self.measured.asked
-        for unit in latency.UNITS if self.of.by_hops else (latency.MS,):
-            of, values = came.get("of", none), came.get(unit, none)
-            rows = of, values, groups, expected
-            questions: tuple[Any, ...] = ()
-            if asked is not None and unit == latency.MS:
-                names = WEIGHT, REPLY, NODE
-                nothing = {} if came else dict.fromkeys(names, none)
-                more = {name: came[name] for name in names if name in came} or nothing
-                questions = asked, more, self._due(asked, due, groups)
-            append(tables, _LATENCIES_IN[unit], latency.publication_latencies(*rows, *questions))
-            append(tables, _COUNTS_IN[unit], latency.count_values(values))
+        due, asked = latency.add_expected(due), self.measured.asked
+        if asked is not None:
+            due |= asked.of_sources(self._nodes(self.of.multicasts.start[due["group"]]))
+        units = latency.UNITS if self.of.by_hops else (latency.MS,)
+        for kind, unit, rows in latency.measured_latencies(came, due, units, asked):
+            append(tables, _LATENCIES[kind, unit], rows)
 
-    def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read."""
-        found = dict[str, np.ndarray]()
-        if WEIGHT in due:
-            _, found[WEIGHT] = latency.add_expected(due["of"], due[WEIGHT])
-        if asked.replies is not None:
-            ring, start = self.environment.facts.ring, self.of.multicasts.start[of]
-            found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
-        return found
+    def _nodes(self, position: np.ndarray) -> Nodes:
+        ring = self.environment.facts.ring
+        return Nodes(ring.node[position], lambda: ring.router[position])
 
     def _send_receipts(self, mine: InBucket, of_parts: bool = False) -> Columns:
         """Return the numbers of copies by receiver, as messages; those of parts with lost ones."""
@@ -605,7 +596,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
         """Count the parts of publications that nodes got beyond those that they need."""
-        place, copies = latency.add_expected(came["place"], came["copies"])
+        place, copies = _added(came)
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
         row = arrays.find_sorted(has, place)
@@ -616,7 +607,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts."""
-        place, copies = latency.add_expected(came["place"], came["copies"])
+        place, copies = _added(came)
         multicasts = self.of.multicasts
         of, node = arrays.divided(place, len(self.environment.facts.ring))
         at_start = node == multicasts.root[of]
@@ -666,6 +657,12 @@ class MeasureMulticasts(NodeProgram):
         of_nodes = stress.count_children(group, node - first, entries, last - first)
         for name, of_node in of_nodes.items():
             counts.add(name + of, of_node[of_node > 0])
+
+
+def _added(came: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of copies, ascending, and the number of copies at each."""
+    added = add_rows("copies", came, "place")
+    return added["place"], added["copies"]
 
 
 # --- the sums over all buckets

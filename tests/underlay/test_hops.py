@@ -1,6 +1,6 @@
 """Searches by hops, against plain Python and against the underlay that looks routes up."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -52,42 +52,28 @@ def test_delay(spark, both):
     assert rows(ours) == rows(theirs)
 
 
-def test_link_packets(both):
-    a, b = (both[0].kernel.index(np.array(drawn_routers(both[0], 3000, seed))) for seed in (3, 4))
-    packets = np.random.default_rng(6).integers(1, 5, len(a))
+def test_packets_on_links(both):
+    """Of routes, and of the merged routes of trees, against ways along predecessors."""
+    drawn = [both[0].kernel.index(np.array(drawn_routers(both[0], 900, seed))) for seed in (3, 4)]
+    tree = np.random.default_rng(7).integers(0, 40, 900) * 5
+    a, b, packets = drawn[0][tree], drawn[1], tree % 4 + 1  # a source a tree, some the same
     _, pred, _ = both[1].kernel.open()
-    expected: Counter = Counter()
-    for source, here, number in zip(a.tolist(), b.tolist(), packets.tolist(), strict=True):
+    expected, merged = Counter(), defaultdict(set)
+    for of, source, here, number in zip(*(c.tolist() for c in (tree, a, b, packets)), strict=True):
         while here != source:
             before = int(pred[source, here])
             expected[before, here] += number
+            merged[before, here].add(of)
             here = before
-    for one in both:
-        sender, receiver, found = one.kernel.link_packets(a, b, packets)
-        assert dict(zip(zip(sender, receiver, strict=True), found, strict=True)) == expected
-        assert [len(part) for part in one.kernel.link_packets(a[:0], b[:0], packets[:0])] == [0] * 3
-
-
-def test_merged_packets(both):
-    kernel = both[0].kernel
-    tree = np.random.default_rng(7).integers(0, 40, 900) * 5
-    b = kernel.index(np.array(drawn_routers(both[0], len(tree), 8)))
-    a = kernel.index(np.array(drawn_routers(both[0], 200, 9)))[
-        tree
-    ]  # a source a tree, some the same
-    _, pred, _ = both[1].kernel.open()
-    expected: dict[tuple[int, int], set[int]] = {}
-    for of, source, here in zip(tree.tolist(), a.tolist(), b.tolist(), strict=True):
-        while here != source:
-            before = int(pred[source, here])
-            expected.setdefault((before, here), set()).add(of)
-            here = before
-    assert max(map(len, expected.values())) > 5
-    for one in both:
-        sender, receiver, found = one.kernel.merged_packets(tree, a, b)
-        links = zip(sender, receiver, strict=True)
-        assert dict(zip(links, found, strict=True)) == {k: len(v) for k, v in expected.items()}
-        assert [len(part) for part in one.kernel.merged_packets(tree[:0], a[:0], b[:0])] == [0] * 3
+    assert max(map(len, merged.values())) > 5
+    for kernel in (one.kernel for one in both):
+        for ask, given, wanted in (
+            (kernel.link_packets, (a, b, packets), expected),
+            (kernel.merged_packets, (tree, a, b), {k: len(v) for k, v in merged.items()}),
+        ):
+            sender, receiver, found = ask(*given)
+            assert dict(zip(zip(sender, receiver, strict=True), found, strict=True)) == wanted
+            assert [len(part) for part in ask(*(one[:0] for one in given))] == [0] * 3
 
 
 def alike(one: worlds.World) -> worlds.World:
