@@ -84,9 +84,9 @@ def test_refused_rows_and_columns(monkeypatch):
         RunConfig(topology=(VERTICES, EDGES))
 
 
-def test_texts_as_ids_are_refused_with_a_way_out():
+def test_texts_as_ids_are_refused():
     named = pd.DataFrame({"src": ["7", "b"], "dst": ["1", "c"], "delay_ms": 1.0})
     for pair in ((None, named), (VERTICES.assign(id=["a", "b", "c"]), EDGES)):
-        with pytest.raises(InputError, match=r"must be a whole number: row .*number the vertices"):
+        with pytest.raises(InputError, match="must be a whole number: row "):
             load(RunConfig(topology=pair))
     assert len(load(RunConfig(topology=(None, named.iloc[:1]))).vertices) == 2

@@ -142,21 +142,22 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
     return {name: value / THOUSANDTHS for name, value in found.items() if value is not None}
 
 
+def percentile(times: np.ndarray, q: int) -> float | None:
+    """Return percentile q of times, in ms or hops; NEVER is later than all others, and None."""
+    known, rank = np.sort(times[times != NEVER]), int(rank_of(q, len(times)))
+    return int(known[rank - 1]) / THOUSANDTHS if 0 < rank <= len(known) else None
+
+
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Return percentiles over publications of the times to reach shares of members, in ms or hops.
 
-    A publication that never reaches a share counts as later than all others.  Percentiles at such
-    publications are left out.
+    Percentiles at publications that never reach a share are left out.
     """
-    found = {}
-    for x in COVERAGES:
-        times = publications[f"t{x}"]
-        known = np.sort(times[times != NEVER])
-        for name, q in OVER_PUBLICATIONS.items():
-            rank = int(rank_of(q, len(times)))
-            if 0 < rank <= len(known):
-                found[f"{x}.{name}"] = int(known[rank - 1]) / THOUSANDTHS
-    return found
+    found = {
+        f"{x}.{name}": percentile(publications[f"t{x}"], q)
+        for x, (name, q) in product(COVERAGES, OVER_PUBLICATIONS.items())
+    }
+    return {name: time for name, time in found.items() if time is not None}
 
 
 def count_values(values: np.ndarray) -> dict[str, np.ndarray]:
@@ -344,7 +345,9 @@ def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pydict({"group": group, "parent": parent})
 
 
-def _value(unit: str, of: Callable[[Latencies], float | None]) -> measure.Value:
+def number_of_latencies(unit: str, of: Callable[[Latencies], float | None]) -> measure.Value:
+    """Return the function of a metric: a number of a system's latencies in a unit."""
+
     def value(found: measure.Found, system: str) -> float | None:
         latencies = found.collected.get("latency", {}).get((system, unit))
         return None if latencies is None else of(latencies)
@@ -376,7 +379,7 @@ def _metrics_in(unit: str, systems: Callable[[System], bool]) -> Iterator[measur
         )
         rows[f"{x}.{name}"] = f"{time}_{x}.{name}", text
     for key, (name, text) in rows.items():
-        value = _value(unit, partial(_number, key))
+        value = number_of_latencies(unit, partial(_number, key))
         yield measure.Metric(name, unit, None, text, value, systems)
 
 
@@ -393,7 +396,7 @@ LATENCY_MEASURE = measure.Measure(
     metrics=(
         measure.Metric(
             *("reached", "of members", None, _REACHED),
-            *(_value(MS, lambda latencies: latencies.reached), measure.every_system),
+            *(number_of_latencies(MS, lambda latencies: latencies.reached), measure.every_system),
         ),
         *_metrics_in(MS, measure.every_system),
         *_metrics_in(IN_HOPS, lambda system: system.may_go_by_hops),

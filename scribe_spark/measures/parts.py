@@ -33,10 +33,10 @@ from scribe_spark.measures.distributions import COUNTED, count_values_of, read_h
 from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
 from scribe_spark.measures.measure import (
     PUBLICATION,
-    SCHEDULE,
     Measure,
     RunTables,
     collected_metrics,
+    publications_of,
     with_publication,
 )
 from scribe_spark.measures.message_bytes import NODE_BYTES
@@ -232,13 +232,10 @@ def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
     def add(batch: pa.RecordBatch) -> dict[str, Any]:
         columns = {name: batch.column(name) for name in batch.schema.names}
         node = batch.column("node").to_numpy()
-        return columns | {one.by: _named(one, one.of_nodes(node)) for one in parts}
+        named = {one.by: pa.array(one.names).take(pa.array(one.of_nodes(node))) for one in parts}
+        return columns | named
 
     return table.each(add, StructType([*table.schema.fields, *more]))
-
-
-def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
-    return pa.array(parts.names).take(pa.array(index))
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> dict[str, Counted]:
@@ -298,15 +295,13 @@ _KEYS = ("by", "part", "system", "measure")
 def latencies_by_part(counted: Mapping[str, Counted], parts: tuple[NodeParts, ...]) -> pa.Table:
     """Count deliveries by class or region, and by latency rounded up to whole ms."""
     rows = []
-    for system, of in counted.items():
-        for one in parts:
-            for index, part in enumerate(one.names):
-                delays = of.histogram(_name("delay_ms", one, index))
-                whole = add_counts(np.ceil(delays.values / MICROSECONDS), delays.counts)
-                added = zip(whole.values, whole.counts, strict=True)
-                rows += [(one.by, part, system, value, count) for value, count in added]
-    table = pd.DataFrame(sorted(rows), columns=schemas.PART_LATENCIES.names)
-    return schemas.arrow_table(table, schemas.PART_LATENCIES)
+    for (system, of), one in product(counted.items(), parts):
+        for index, part in enumerate(one.names):
+            delays = of.histogram(_name("delay_ms", one, index))
+            whole = add_counts(np.ceil(delays.values / MICROSECONDS), delays.counts)
+            added = zip(whole.values, whole.counts, strict=True)
+            rows += [(one.by, part, system, value, count) for value, count in added]
+    return schemas.arrow_table(sorted(rows), schemas.PART_LATENCIES)
 
 
 # --- trees
@@ -321,16 +316,15 @@ _BILLIONTH = 1e-9
 def trees_of_publications(run: RunTables) -> dict[str, np.ndarray]:
     """Return the tree of each publication, for each system whose groups have several trees."""
     systems = [system for system in run.systems if system.several_trees]
-    if not systems or SCHEDULE not in run:
+    published = publications_of(run)
+    if not systems or published is None:
         return {}
-    rows = run.collect(SCHEDULE, [PUBLICATION, "group", "node"]).sort_by(PUBLICATION)
-    group, source = (rows.column(name).to_numpy() for name in ("group", "node"))
-    among = {"node": np.unique(source).tolist()}
+    among = {"node": np.unique(published.source).tolist()}
     nodes = run.collect("nodes", ["node", "id_hi", "id_lo"], among).sort_by("node")
     node, *id = (nodes.column(name).to_numpy() for name in ("node", "id_hi", "id_lo"))
     hi, lo = (half.view(np.uint64) for half in id)
-    place = np.argsort(np.lexsort((lo, hi)))[index_sorted(node, source)]  # in the order of nodeIds
-    ends = np.unique(group, return_inverse=True)[1], place
+    place = np.argsort(np.lexsort((lo, hi)))[index_sorted(node, published.source)]
+    ends = np.unique(published.group, return_inverse=True)[1], place  # in the order of nodeIds
     return {one.name: live_system(one, run.config).trees_of(0, *ends) for one in systems}
 
 
@@ -344,10 +338,10 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
     """
     assert run.underlay is not None
     assert run.config is not None
-    schedule = run.collect(SCHEDULE, [PUBLICATION, "group"]).sort_by(PUBLICATION)
-    group, every = schedule.column("group").to_numpy(), dict[str, np.ndarray]()
+    published, every = publications_of(run), dict[str, np.ndarray]()
+    assert published is not None
     for system, tree in trees.items():
-        _, first = np.unique(np.column_stack([group, tree]), axis=0, return_index=True)
+        _, first = np.unique(np.column_stack([published.group, tree]), axis=0, return_index=True)
         every[system] = np.full(len(tree), -1)
         every[system][first] = tree[first]
     named = {
@@ -366,18 +360,17 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
     values["link_stress"] = values_in(link_stress(counted), "packets")
     counted_values = [of.then(count_values_of(measure), COUNTED) for measure, of in values.items()]
     found = read_histograms(Batches.union(counted_values).to_arrow().to_pandas())
-    compared = compare_with_base(deliveries, list(named), run.buckets) if is_whole else ({}, {})
-    sums, ratios = compared
+    systems = list(named) if is_whole else []
+    sums, ratios = compare_with_base(deliveries, systems, run.buckets) if systems else ({}, {})
     for name, of_groups in sums.items():
         ratio = {**ratios_of_groups(of_groups), "rdp": ratios[name] * _BILLIONTH}
         found |= {(name, measure): Histogram.of(of) for measure, of in ratio.items()}
-    measured = [
-        dict(zip(("system", "tree"), named[name], strict=True))
-        | {"measure": measure, **numbers_of_values(values)}
-        for (name, measure), values in found.items()
-    ]
-    rows = sorted(measured, key=lambda row: (row["system"], row["tree"], row["measure"]))
-    return arrow_table(rows, BY_TREE)
+    rows = []
+    for (name, measure), numbers in found.items():
+        system, tree = named[name]
+        key = {"system": system, "tree": tree, "measure": measure}
+        rows.append(key | numbers_of_values(numbers))
+    return arrow_table(sorted(rows, key=itemgetter("system", "tree", "measure")), BY_TREE)
 
 
 def _by_tree(table: Batches, trees: Mapping[str, np.ndarray], of: str) -> Batches:

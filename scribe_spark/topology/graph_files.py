@@ -23,13 +23,12 @@ import html
 import io
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 import numpy as np
 import pandas as pd
-from pandas.io.common import get_handle
 from pyspark.sql import SparkSession
 
 from scribe_spark.config.given_graph import MOST_ROWS
@@ -63,20 +62,25 @@ _ROW = (
 #: A line that is no row and not empty.
 _NO_ROW = re.compile(rb"(?m)^(?!" + _ROW + rb"$)[^\n]*[^\s][^\n]*")
 
-_START = 2**16  # bytes
-
 
 def edge_list(path: str) -> Graph:
     """Return the graph of a local list of links, with or without a header."""
-    start = _start(path)
-    first = next((line for line in start.split(b"\n") if line.strip()), b"")
+    try:
+        folder = local_path(path).is_dir()
+        data = b"" if folder else without_comments(read_packed(local_path(path)))
+    except Exception:  # the reader of tables reports the error
+        data = b""
+    first = next((line for line in io.BytesIO(data) if line.strip()), b"")
     if _BARE.fullmatch(first):
-        return _bare_list(path)
-    if is_matrix(start):
+        return _bare_list(path, data)
+    if is_matrix(data[:_START]):
         remedy = f"is a matrix of latencies between regions; give --regions {listed([path])}"
         raise InputError(FIELD, path, remedy)
     edges = read_table(path, FIELD, EDGE_COLUMNS, optional=OPTIONAL)
     return graph_of_links(None, edges, path)
+
+
+_START = 2**16  # bytes
 
 
 def remote_edge_list(url: str, spark: SparkSession) -> Graph:
@@ -85,30 +89,15 @@ def remote_edge_list(url: str, spark: SparkSession) -> Graph:
     return graph_of_links(None, edges, url)
 
 
-def _start(path: str) -> bytes:
-    """Return the first lines of a text without comments; nothing for a folder or a broken file."""
-    if local_path(path).is_dir():
-        return b""
-    try:
-        with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
-            start: Any = opened.handle.read(_START)
-            while len(start) < 2**24 and not without_comments(start).strip():  # long comments
-                more: Any = opened.handle.read(_START)
-                if not more:
-                    return b""
-                start += more
-    except Exception:  # the reader of tables reports the error
-        return b""
-    return without_comments(start)
-
-
-def _bare_list(path: str) -> Graph:
-    try:
-        data = without_comments(read_packed(local_path(path)))
-    except Exception as error:  # each compression has its own errors
-        raise InputError(FIELD, path, f"cannot be read ({one_line(error)})") from None
+def _bare_list(path: str, data: bytes) -> Graph:
     if (line := _NO_ROW.search(data)) is not None:
-        raise InputError(FIELD, path, _fault(data, line))
+        text, number = line[0].decode("utf-8", "replace"), data.count(b"\n", 0, line.start()) + 1
+        remedy = (
+            f"line {number} must be two whole numbers, and perhaps a relationship (-1, 0, 1 or 2), "
+            f"not {shown(text.strip(), 60)}; for delays or weights, give a table with the header "
+            "src,dst,delay_ms,weight"
+        )
+        raise InputError(FIELD, path, remedy)
     separator = "|" if b"|" in data else r"\s+"
     try:
         rows = pd.read_csv(
@@ -122,28 +111,14 @@ def _bare_list(path: str) -> Graph:
     ends = rows.to_numpy()
     loops = ends[:, 0] == ends[:, 1]
     links = pd.DataFrame(np.unique(np.sort(ends[~loops], axis=1), axis=0), columns=["src", "dst"])
-    links = links.assign(delay_ms=HOP_MS, weight=1.0)
-    graph = graph_of_links(None, links, path)
     notes = [f"the list has no delays: each link takes {HOP_MS:g} ms, both ways"]
     if loops.any():
         notes.append(f"self-loops are left out: {int(loops.sum()):,}")
     first = re.search(rb"(?m)" + _ROW + rb"$", data)
     if first is not None and first["more"]:
         notes.append("what stands beside the two ends of a link (a relationship) is ignored")
-    return Graph(graph.vertices, graph.edges, path, notes=tuple(notes))
-
-
-def _fault(data: bytes, line: re.Match[bytes]) -> str:
-    """Return what is wrong with a line of a list, and the remedy, in words."""
-    text = shown(line[0].decode("utf-8", "replace").strip(), 60)
-    number = data.count(b"\n", 0, line.start()) + 1
-    if not _BARE.fullmatch(line[0]):
-        return f"line {number} must be two whole numbers, not {text}"
-    return (
-        f"line {number}: {text} has more than two routers and a relationship (-1, 0, 1 or 2); for "
-        "delays or weights, give a table with the header src,dst,delay_ms,weight; otherwise leave "
-        "the column out"
-    )
+    links = links.assign(delay_ms=HOP_MS, weight=1.0)
+    return graph_of_links(None, links, path, notes=tuple(notes))
 
 
 # --- GML and GraphML

@@ -316,10 +316,8 @@ def test_distributions_of_groups_and_delays(tables, spark, expected):
     assert found["scribe.depth.mean"] == pytest.approx(fmean(depths))
     assert found["scribe.depth.max"] == max(depths)
     assert found["groups.size.sum"] == sum(largest_first)
-    assert (found["groups.size.max"], found["groups.size.min"]) == (
-        largest_first[0],
-        largest_first[-1],
-    )
+    ends = found["groups.size.max"], found["groups.size.min"]
+    assert ends == (largest_first[0], largest_first[-1])
 
 
 def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expected):

@@ -252,21 +252,16 @@ def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_tables_and_metrics_of_a_run(spark, buckets: int) -> None:
     """The job of a run: IP multicast says whom a publication expects; two systems, one by hops."""
-    found, expected = next(
-        (found, expected) for found, expected in map(drawn, SEEDS) if sum(expected.values()) > 200
-    )
+    found, expected = next(case for case in map(drawn, SEEDS) if sum(case[1].values()) > 200)
     rng = random.Random(buckets)
     hops = {group: [rng.randint(1, 9) for _ in values] for group, values in found.items()}
-    rows = [
-        ("scribe", group, node, hop, value / 1000)
-        for group, values in found.items()
-        for node, (value, hop) in enumerate(zip(values, hops[group], strict=True))
-    ]
     base = {group: [rng.randint(1, 90_000) for _ in range(n)] for group, n in expected.items()}
-    rows += [
-        ("ip_multicast", group, node, 1, value / 1000)
-        for group, values in base.items()
-        for node, value in enumerate(values)
+    one = {group: [1] * n for group, n in expected.items()}
+    rows = [
+        (system, group, node, hop, value / 1000)
+        for system, came, by in (("scribe", found, hops), ("ip_multicast", base, one))
+        for group, values in came.items()
+        for node, (value, hop) in enumerate(zip(values, by[group], strict=True))
     ]
     rng.shuffle(rows)
     table = spark.createDataFrame(rows, schemas.DELIVERIES).repartition(4, "node")
@@ -287,9 +282,8 @@ def test_tables_and_metrics_of_a_run(spark, buckets: int) -> None:
     wanted = []
     for (system, unit), values in given.items():
         for group in sorted(expected):
-            numbers = oracle.latencies(values[group]) | oracle.coverage(
-                values[group], expected[group]
-            )
+            numbers = oracle.latencies(values[group])
+            numbers |= oracle.coverage(values[group], expected[group])
             thousandths = [None if number is None else number / 1000 for number in numbers.values()]
             sizes = [expected[group], len(values[group])]
             wanted.append((system, group, 0, unit, *sizes, *thousandths))
@@ -372,9 +366,7 @@ def case():
             node + shift: None if above is None else (above[0] + shift, above[1])
             for node, above in up.items()
         }
-        edges += [
-            (g, p + shift, c + shift, pr + shift, cr + shift, d) for g, p, c, pr, cr, d in some
-        ]
+        edges += [(g, *(end + shift for end in ends), d) for g, *ends, d in some]
         chosen = [node for node in up if rng.random() < 0.7]
         if len(up) > 1:
             members += [(group, node) for node in chosen]

@@ -206,7 +206,7 @@ def test_a_hopeless_probability_is_refused(field):
         transit_size=30, stubs_per_transit=3, gtitm_quirk=False, **{field: 1e-4}
     )
     with pytest.raises(
-        InputError, match=f"{field} = 0.0001: practically never gives a connected .*raise it to"
+        InputError, match=f"{field} = 0.0001: practically never gives a connected .*raise it, or"
     ) as error:
         generate(params, 1)
     assert "\n" not in str(error.value)

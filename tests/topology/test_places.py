@@ -12,7 +12,6 @@ from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.manifest import input_digests
 from scribe_spark.experiments.plan import settings_of
-from scribe_spark.measures.parts import node_parts
 from scribe_spark.pastry.overlay import router_index
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.regions import SHIPPED, region_network
@@ -20,7 +19,6 @@ from scribe_spark.topology.registry import load
 
 LONG = "from,to,ms\na,a,2\na,b,30\nb,b,4\n"
 SQUARE = "ms,a,b\na,2,30\nb,30,4\n"
-PAIRS = [("a", "a", 2), ("a", "b", 30), ("b", "b", 4)]
 
 
 def written(folder: Path, text: str, name: str = "m.csv") -> str:
@@ -72,16 +70,8 @@ def test_each_form_gives_delays_one_way(tmp_path, text, there, back):
         ("rtt_ms", "round-trip", "round-trip", 15),
     ],
 )
-@pytest.mark.parametrize("form", ["long", "square", "object", "rows"])
-def test_the_record_says_which_latencies_were_used(tmp_path, form, name, given, used, ms):
-    rows = [{"from": one, "to": other, name: of} for one, other, of in PAIRS]
-    text = {
-        "long": LONG.replace("ms", name),
-        "square": SQUARE.replace("ms", name),
-        "object": json.dumps({"regions": ["a", "b"], name: [[2, 30], [30, 4]]}),
-        "rows": json.dumps(rows),
-    }[form]
-    config = RunConfig(regions=written(tmp_path, text), region_latency=given)
+def test_the_record_says_which_latencies_were_used(tmp_path, name, given, used, ms):
+    config = RunConfig(regions=written(tmp_path, LONG.replace("ms", name)), region_latency=given)
     assert region_network(config.topology, seed=1).edges["delay_ms"].tolist() == [ms, ms]
     resolved, defaults = settings_of(config)
     assert (resolved["region_latency"], defaults["region_latency"]) == (used, None)
@@ -258,19 +248,6 @@ def test_nodes_are_at_their_routers(spark, given):
         found = rates(NodeClasses.of(config), np.arange(5), simulation.graph.hosts.places)
         assert found.up.tolist() == [10**9, 10**9, 10**7, 10**9, 10**7]
     assert "node_routers" in input_digests(RunConfig(**given))
-
-
-def test_nodes_of_a_table_have_the_regions_of_their_routers(tmp_path):
-    matrix, hosts = tmp_path / "regions.csv", tmp_path / "hosts.csv"
-    matrix.write_text("from,to,ms\na,a,5\na,b,40\nb,a,40\nb,b,5\n")
-    drawn = load(RunConfig(nodes=6, regions=str(matrix), groups=1))
-    of_router = dict(zip(drawn.vertices["id"], drawn.hosts.region, strict=True))
-    chosen = [min(r for r, region in of_router.items() if region == one) for one in (1, 0) * 3]
-    rows = [f"{node},{router}" for node, router in enumerate(chosen)]
-    hosts.write_text("\n".join(["node,router", *rows, ""]))
-    config = RunConfig(nodes=6, regions=str(matrix), node_routers=str(hosts), groups=1)
-    (parts,) = node_parts(config, load(config).hosts)
-    assert parts.of_nodes(np.arange(6)).tolist() == [1, 0] * 3
 
 
 @pytest.mark.parametrize(

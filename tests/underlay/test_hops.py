@@ -17,7 +17,6 @@ from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
-from scribe_spark.underlay.paths import merged_links, path_links
 
 LAN_US = 700
 
@@ -146,7 +145,7 @@ def test_a_network_that_neither_can_is_refused(spark):
 
 
 def test_searches_equal_the_routes_of_the_oracle():
-    """Hops, links of routes and of merged routes, and the nearest of some routers."""
+    """Hops, and the nearest of some routers."""
     for one in map(alike, worlds.worlds()[::2]):
         rng, routers = np.random.default_rng(one.case.seed), len(one.case.routers)
         ends = np.array(list(one.case.links), dtype=np.int64).reshape(-1, 2).T
@@ -155,27 +154,12 @@ def test_searches_equal_the_routes_of_the_oracle():
         pairs = list(zip(a.tolist(), b.tolist(), strict=True))
         delays = [one.routes.delay[s][t] for s, t in pairs]
         assert (hops.hops(graph, a, b) * 3000).tolist() == delays
-        for rows, search in hops.searches(graph, a):
-            row, link = path_links(search.last_link, a[rows], b[rows])
-            found = zip(rows[row].tolist(), names(graph, link), strict=True)
-            paths = {at: one.routes.path_links(*pairs[at]) for at in rows.tolist()}
-            each = [(at, pair) for at, path in paths.items() for pair in path]
-            assert sorted(found) == sorted(each)
-            merged = {(pairs[at][0], pair) for at, pair in each}
-            link = merged_links(search.last_link, routers, a[rows], a[rows], b[rows])
-            assert sorted(names(graph, link)) == sorted(pair for _, pair in merged)
         candidates, starts = rng.integers(0, routers, 12), np.array([0, 3, 4])
         found = hops.nearest(graph, np.arange(routers), candidates, starts)
         for query in range(routers):
             away = np.array([one.routes.delay[query][to] for to in candidates.tolist()])
             first = [int(some.argmin()) for some in np.split(away, starts[1:])]
             assert (found[query] - starts).tolist() == first
-
-
-def names(graph: HopGraph, link: np.ndarray) -> list[tuple[int, int]]:
-    """Links as pairs of routers."""
-    ends = (graph.index[end[link]].tolist() for end in (graph.sender, graph.receiver))
-    return list(zip(*ends, strict=True))
 
 
 def test_a_line_of_several_words():

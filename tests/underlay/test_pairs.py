@@ -9,8 +9,6 @@ from scribe_spark.core import draws
 from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.losses import jitter_keys, late_us
-from scribe_spark.engine.packing import concatenate
-from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.arrivals import waves
 from scribe_spark.underlay import pairs
 from scribe_spark.underlay.pairs import PairKernel, delays_of_bits
@@ -78,25 +76,6 @@ def ring(count: int) -> Ring:
     hi, lo = (np.sort(draws.bits_np(3, half, np.arange(count))) for half in ("hi", "lo"))
     node = np.random.default_rng(4).permutation(count)
     return Ring(hi, lo, node, node)
-
-
-def test_perfect_tables_do_not_depend_on_buckets(monkeypatch):
-    """Also where nodes do not compare all candidates: 128 of the 187 with a first digit."""
-    monkeypatch.setattr(pairs, "MOST_CANDIDATES", 128)
-    whole, of = ring(3000), kernel()
-    assert of.all_pairs_limit <= 128
-    every = perfect_tables.nearest_entries(whole, 0, of, 4)
-    parts = list(perfect_tables.prefixes(whole, np.array([0, 3000]), 0, 4))
-    rows = concatenate(
-        perfect_tables.summarise_bucket(p, a, whole.take(slice(a, z)), of, 3000, False)
-        for p, a, z in parts
-    )
-    summaries = perfect_tables.Summaries.of(rows, 3000, 4, 1)
-    for part in parts:
-        states = perfect_tables.known_of_prefixes(whole, [part], summaries, of, 4, 16)
-        theirs = every[: states.cells.shape[1], part[1] : part[2]].transpose(1, 0, 2)
-        assert (states.cells == theirs).all()
-    assert perfect_tables.bucket_digits(4, 10**6, 10**6, 10**3) == 1
 
 
 # --- jitter
