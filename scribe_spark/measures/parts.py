@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import index_sorted, sums_at
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.units import MICROSECONDS
@@ -94,13 +94,26 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 
 
 def count_in_parts(
-    counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
+    counts: Counts,
+    parts: Iterable[NodeParts],
+    name: str,
+    nodes: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> None:
-    """Add to `counts` the `values` of things that belong to nodes, for each class or region."""
+    """Add to `counts` the `values` of things that belong to nodes, for each class or region.
+
+    With `weights`, the weights of things with each value are added instead of their number.
+    """
     for one in parts:
         part = one.of_nodes(nodes)
         for index in range(len(one.names)):
-            counts.add(_name(name, one, index), values[part == index])
+            some = part == index
+            if weights is None:
+                counts.add(_name(name, one, index), values[some])
+            else:
+                sums = add_counts(values[some], weights[some])
+                counts.add_counts(_name(name, one, index), sums.values, sums.counts)
 
 
 def rows_of_parts(
@@ -122,10 +135,8 @@ def rows_of_parts(
     return rows
 
 
-#: The counts of receivers, and of their weights, by the first deadline that they keep.
-_KEPT, _EXPECTED, _KEPT_WEIGHT, _EXPECTED_WEIGHT = (
-    *("kept deadlines", "expected", "weight of kept deadlines", "expected weight"),
-)
+#: The counts of receivers by the first deadline that they keep, and the end of those of weights.
+_KEPT, _EXPECTED, _WEIGHT = "kept deadlines", "expected", ".weight"
 
 
 def count_coverage(
@@ -143,13 +154,12 @@ def count_coverage(
     if not asked.config.deadline:
         return
     kept = np.searchsorted(asked.config.deadlines_us, latency)
-    for one in parts:
-        of = expected, np.zeros_like(expected), _EXPECTED, _EXPECTED_WEIGHT
-        for nodes, values, name, weight_name in (of, (reached, kept, _KEPT, _KEPT_WEIGHT)):
-            count_in_parts(counts, (one,), name, nodes, values)
-            if asked.weights is not None:
-                for index, place, weight in _weights_at(one, asked, nodes, values):
-                    counts.add_counts(_name(weight_name, one, index), place, weight)
+    of = (_EXPECTED, expected, np.zeros_like(expected)), (_KEPT, reached, kept)
+    for name, nodes, values in of:
+        count_in_parts(counts, parts, name, nodes, values)
+        if asked.weights is not None:
+            weights = asked.weights.of(nodes)
+            count_in_parts(counts, parts, name + _WEIGHT, nodes, values, weights)
 
 
 def coverage_rows_of_parts(
@@ -161,46 +171,18 @@ def coverage_rows_of_parts(
 ) -> list[dict[str, Any]]:
     """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`."""
     rows, due = [], counted if expected is None else expected
-    kinds = (counted, _KEPT), (due, _EXPECTED), (counted, _KEPT_WEIGHT), (due, _EXPECTED_WEIGHT)
-    for one in parts:
-        for index, part in enumerate(one.names):
-            found = (of.by_value(_name(name, one, index)) for of, name in kinds)
-            key = {"by": one.by, "part": part, "system": system}
-            rows += [key | row for row in _shares(asked, *found)]
+    ends = ("",) if asked.weights is None else ("", _WEIGHT)
+    every = ((one, index, part) for one in parts for index, part in enumerate(one.names))
+    for one, index, part in every:
+        whole = {end: due.total(_name(_EXPECTED + end, one, index)) for end in ends}
+        kept = {end: counted.by_value(_name(_KEPT + end, one, index)) for end in ends}
+        key = {"by": one.by, "part": part, "system": system, "count": whole[""]}
+        for (at, deadline), end in product(enumerate(asked.config.deadline), ends):
+            within = sum(many for first, many in kept[end].items() if first <= at)
+            if whole[end]:
+                share = {"measure": f"within_{deadline}{end}", "mean": within / whole[end]}
+                rows.append(key | share)
     return rows
-
-
-def _weights_at(
-    parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield the index of each class or region, deadlines (indices), and the weight at each."""
-    assert asked.weights is not None
-    places = len(asked.config.deadline) + 1
-    place = parts.of_nodes(nodes) * places + at
-    sums = sums_at(place, asked.weights.of(nodes), len(parts.names) * places)
-    for index, of_part in enumerate(sums.reshape(-1, places)):
-        known = np.flatnonzero(of_part)
-        yield index, known, of_part[known]
-
-
-def _shares(
-    asked: Asked,
-    kept: Mapping[int, int],
-    expected: Mapping[int, int],
-    kept_weight: Mapping[int, int],
-    expected_weight: Mapping[int, int],
-) -> Iterator[dict[str, Any]]:
-    """Yield, for each deadline, the measure, the number of receivers, and the share within it."""
-    count = sum(expected.values())
-    ends = {"": (kept, count)}
-    if asked.weights is not None:
-        ends[".weight"] = kept_weight, sum(expected_weight.values())
-    for index, deadline in enumerate(asked.config.deadline):
-        for end, (by_deadline, whole) in ends.items():
-            within = sum(many for at, many in by_deadline.items() if at <= index)
-            if whole:
-                name = f"within_{deadline}{end}"
-                yield {"measure": name, "count": count, "mean": within / whole}
 
 
 def _name(measure: str, parts: NodeParts, index: int) -> str:
