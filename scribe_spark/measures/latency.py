@@ -10,7 +10,7 @@ receives a row for each publication and the counts of latencies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -63,7 +63,7 @@ def rank_of(q: int, n: Any) -> Any:
 
 
 def publication_latencies(
-    came: Columns, due: Columns, unit: str = "ms", asked: Asked | None = None
+    came: Columns, due: Columns, unit: str = MS, asked: Asked | None = None
 ) -> dict[str, np.ndarray]:
     """Return statistics of each publication, sorted by group: int64 columns.
 
@@ -113,21 +113,17 @@ PUBLICATIONS, COUNTS = "publications", "counts"
 
 
 def measured_latencies(
-    came: Columns | None, due: Columns, units: Iterable[str], asked: Asked | None = None
+    came: Columns | None, due: Columns, units: Sequence[str], asked: Asked | None = None
 ) -> Iterator[tuple[str, str, Columns]]:
     """Yield the latencies of publications: the kind of table, the unit, and rows.
 
     `came` has a column for each unit, ``group`` and `Asked.of_deliveries` of all deliveries; `due`
     the sums of :func:`add_expected` and `Asked.of_sources` of all publications.
     """
-    units = tuple(units)
     came = came or dict.fromkeys(("group", *units, WEIGHT, REPLY, NODE), whole_numbers())
     for unit in units:
-        yield (
-            PUBLICATIONS,
-            unit,
-            publication_latencies(came, due, unit, asked if unit == MS else None),
-        )
+        rows = publication_latencies(came, due, unit, asked if unit == MS else None)
+        yield PUBLICATIONS, unit, rows
         yield COUNTS, unit, count_values(came[unit])
 
 
@@ -301,8 +297,8 @@ def _collect(run: measure.RunTables) -> dict[tuple[str, str], Latencies]:
     asked, systems = run.asked, [system.name for system in run.systems]
     columns = measure.with_publication(run, *LATENCY_COLUMNS, *(() if asked is None else ("node",)))
     deliveries = run.batches("deliveries", columns)
-    more = run.buckets, asked, _sources_of(run)
-    found = collect_latencies(deliveries, systems, by_hops, *more)
+    of = by_hops, run.buckets, asked, _sources_of(run)
+    found = collect_latencies(deliveries, systems, *of)
     if asked is None or not asked.several:
         return found
     published = measure.publications_of(run)

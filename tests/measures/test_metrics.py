@@ -1,7 +1,7 @@
 """The registry of measures, and numbers of delays, latencies and routes against plain Python."""
 
 import random
-from collections import defaultdict
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -327,17 +327,6 @@ def paired(members: pa.Table, edges: pa.Table, seed: int) -> list[tuple[int, int
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-def random_tree(group: int, rng: random.Random) -> tuple[list[tuple], dict]:
-    """Edges of a tree of some nodes; node -> (parent, delay)."""
-    nodes = rng.sample(range(100), rng.randint(1, 12))
-    edges, up = [], {nodes[0]: None}
-    for place, node in enumerate(nodes[1:], 1):
-        parent, delay = rng.choice(nodes[:place]), rng.randint(1, 50)
-        up[node] = parent, delay
-        edges.append((group, parent, node, 1000 + parent, 1000 + node, delay))
-    return edges, up
-
-
 def travelled(up: dict, a: int, b: int) -> int:
     """By both, to the first node that is on both ways to the root."""
 
@@ -356,41 +345,32 @@ def travelled(up: dict, a: int, b: int) -> int:
 
 @pytest.fixture(scope="module")
 def case():
-    rng = random.Random(7)
-    edges, members, ups = [], [], {}
+    """Members, trees of groups whose nodes are their own, and node -> (parent, delay)."""
+    rng, edges, members, up = random.Random(7), [], [], {}
     for group in range(40):
-        # node numbers, and so routers, of a group are its own: pairs tell their group
-        some, up = random_tree(group, rng)
-        shift = 200 * group
-        up = {
-            node + shift: None if above is None else (above[0] + shift, above[1])
-            for node, above in up.items()
-        }
-        edges += [(g, *(end + shift for end in ends), d) for g, *ends, d in some]
-        chosen = [node for node in up if rng.random() < 0.7]
-        if len(up) > 1:
-            members += [(group, node) for node in chosen]
-        ups[group] = up
-    return table(members, MEMBERS), table(edges, EDGES), ups
+        nodes = [200 * group + node for node in rng.sample(range(100), rng.randint(1, 12))]
+        up[nodes[0]] = None
+        for place, node in enumerate(nodes[1:], 1):
+            up[node] = parent, delay = rng.choice(nodes[:place]), rng.randint(1, 50)
+            edges.append((group, parent, node, 1000 + parent, 1000 + node, delay))
+        if len(nodes) > 1:
+            members += [(group, node) for node in nodes if rng.random() < 0.7]
+    return table(members, MEMBERS), table(edges, EDGES), up
 
 
 def test_pairs_meet_where_their_ways_to_the_root_do(case):
-    members, edges, ups = case
-    pairs = paired(members, edges, seed=1)
-    of = defaultdict(list)
-    for row in members.to_pylist():
-        of[row["group"]].append(row["node"])
-    found = defaultdict(list)
-    for a_router, b_router, travelled_us in pairs:
+    members, edges, up = case
+    found = []
+    for a_router, b_router, travelled_us in paired(members, edges, seed=1):
         a, b = a_router - 1000, b_router - 1000
-        group = a // 200
-        assert travelled_us == travelled(ups[group], a, b)
-        found[group] += [a, b]
-    for group, nodes in of.items():
-        assert len(found[group]) == len(nodes) // 2 * 2
-        assert len(set(found[group])) == len(found[group])
-        assert set(found[group]) <= set(nodes)
-    assert sum(map(len, found.values())) > 100
+        assert a // 200 == b // 200
+        assert travelled_us == travelled(up, a, b)
+        found += [a, b]
+    assert len(found) == len(set(found)) > 100
+    assert set(found) <= set(members.column("node").to_pylist())
+    of = Counter(members.column("group").to_pylist())
+    pairs = Counter(node // 200 for node in found)
+    assert pairs == {group: n // 2 * 2 for group, n in of.items() if n > 1}
 
 
 def test_members_that_are_not_in_the_tree_are_left_out(case):
