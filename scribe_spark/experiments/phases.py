@@ -23,7 +23,7 @@ from scribe_spark.experiments.publishing import schedule_rows
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import Scope
 from scribe_spark.experiments.system_rows import check_rows
-from scribe_spark.measures.copies import control_messages, kept_links, payload_bytes, payload_copies
+from scribe_spark.measures.copies import control_messages, kept_links, payload_copies
 from scribe_spark.measures.coverage import tables_of_run
 from scribe_spark.measures.delay import compare_with_base, group_delay
 from scribe_spark.measures.latency import (
@@ -152,9 +152,10 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         sizes = run.collect("groups", ["group", "size"])
         yield {"group_delay": group_delay(latencies, sizes, of_members, schedule)}
         if simulation.config.bandwidth.has_sizes:
-            if scheduled:
-                bytes_of_links = count_stress(payload_bytes(run), underlay, run.buckets)
-                yield {"link_bytes": link_bytes(scope.computed(bytes_of_links))}
+            if schedule is not None:
+                sent = payload_copies(run, schedule.size)
+                sent = scope.computed(count_stress(sent, underlay, run.buckets))
+                yield {"link_bytes": link_bytes(sent)}
             yield {"bytes": node_bytes(run, kept_stress if scheduled else None)}
         if parts := simulation.node_parts:
             split = count_by_part(run, parts)
@@ -187,7 +188,6 @@ def _run_tables(simulation: Simulation) -> RunTables:
         seed=config.seed,
         config=config,
         buckets=bucket_count(simulation.spark, config.overlay.nodes),
-        saved=simulation.saved,
         asked=simulation.asked,
     )
 

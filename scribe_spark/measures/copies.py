@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,13 +18,12 @@ from pyspark.sql import functions as F
 
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.histogram import Histogram, add_counts
-from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows, send
+from scribe_spark.engine.exchange import add_rows, count_in_buckets, distinct_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures import distributions, latency, measure, stress
 from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.rounds.declaration import IP, MESH, System
-from scribe_spark.runtime.batches import Batches, by_text
-from scribe_spark.schemas import ROWS
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import find_system
 
 #: The section of the paper that compares Scribe with other systems.
@@ -34,32 +34,26 @@ _EDGE_ENDS = ("parent", "child", "parent_router", "child_router")
 _EDGES = f"system string, merged boolean, {EDGES}"
 _OF_PAYLOAD = {"kind": [PAYLOAD]}
 
+#: ``packets(batch)`` are the packets of each row.
+_Packets = Callable[[pa.RecordBatch], Any]
 
-def payload_copies(run: measure.RunTables) -> Batches:
+
+def payload_copies(run: measure.RunTables, sizes: np.ndarray | None = None) -> Batches:
     """Return all copies of publications that nodes send to nodes: `stress.EDGE_COLUMNS`.
 
-    In a run with a schedule, the column ``group`` contains the publication.
+    In a run with a schedule, the column ``group`` contains the publication.  With `sizes` of
+    publications, the column ``packets`` has the size of each copy in bytes.
     """
-    if measure.SCHEDULE in run:
-        return _scheduled_copies(run)
-    edges = run.batches("tree_edges", stress.EDGE_COLUMNS)
+    message = measure.PUBLICATION if run.scheduled else "group"
+    merged = [system.name for system in run.systems if system.family == IP and run.scheduled]
+    edges = None if run.scheduled else run.batches("tree_edges", stress.EDGE_COLUMNS)
     if "copies" not in run:
+        assert edges is not None  # a schedule has copies
         return edges
-    copies = run.batches("copies", ["system", "group", "kind", *_ENDS], _OF_PAYLOAD)
-    return Batches.union([edges, _as_edges(copies)])
-
-
-def payload_bytes(run: measure.RunTables) -> Batches:
-    """Return the copies of a run with a schedule, with their size in bytes as ``packets``."""
-    published = measure.publications_of(run)
-    assert published is not None
-    return _scheduled_copies(run, published.size)
-
-
-def _scheduled_copies(run: measure.RunTables, size: np.ndarray | None = None) -> Batches:
-    merged = [system.name for system in run.systems if system.family == IP]
-    copies = run.batches("copies", ["system", "kind", measure.PUBLICATION, *_ENDS], _OF_PAYLOAD)
-    return _as_edges(copies, size, measure.PUBLICATION, merged)
+    copies = run.batches("copies", ["system", "kind", message, *_ENDS], _OF_PAYLOAD)
+    packets = None if sizes is None else lambda batch: sizes[batch.column(message).to_numpy()]
+    made = _as_edges(copies, packets, message, merged)
+    return made if edges is None else Batches.union([edges, made])
 
 
 def kept_links(run: measure.RunTables) -> Batches:
@@ -78,15 +72,16 @@ def control_messages(run: measure.RunTables) -> Batches | None:
 
     The number of messages is the column ``packets``; the result is None without any.
     """
+    tables: dict[str, tuple[list[str], _Packets]] = {
+        "control": (["messages"], lambda batch: batch.column("messages")),
+        "copies": ([], lambda batch: np.ones(len(batch), dtype=np.int64)),
+    }
     sent = []
-    # control packets are counted by link and node, not by group
-    if "control" in run:
-        messages = run.batches("control", ["system", "messages", *_ENDS])
-        sent.append(_as_edges(messages, "messages", None))
-    if "copies" in run:
-        copies = run.batches("copies", ["system", "kind", *_ENDS])
-        others = copies.then(_without_payload, copies.schema)
-        sent.append(_as_edges(others, 1, None))
+    for name, (more, packets) in tables.items():
+        if name in run:
+            rows = run.batches(name, ["system", "kind", *more, *_ENDS])
+            # control packets are counted by link and node, not by group
+            sent.append(_as_edges(rows.then(_without_payload, rows.schema), packets, None))
     return Batches.union(sent) if sent else None
 
 
@@ -97,31 +92,25 @@ def _without_payload(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def _as_edges(
     copies: Batches,
-    packets: str | int | np.ndarray | None = None,
+    packets: _Packets | None = None,
     message: str | None = "group",
     merged: Sequence[str] = (),
 ) -> Batches:
     """Return copies as `stress.EDGE_COLUMNS`; routers duplicate the packets of systems `merged`.
 
-    `message` is the column that becomes the group.  `packets` is the number of packets of each row,
-    the name of the column with it, or the numbers by message.
+    `message` is the column that becomes the group.
     """
 
-    def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        system, zeros = batch.column("system"), np.zeros(len(batch), dtype=np.int64)
+    def edges(batch: pa.RecordBatch) -> dict[str, Any]:
+        system = batch.column("system")
+        zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
         columns = {
             "system": system,
             "merged": pc.is_in(system, pa.array(merged, pa.string())),
-            "group": pa.array(zeros) if message is None else batch.column(message),
+            "group": zeros if message is None else batch.column(message),
             **{edge: batch.column(end) for edge, end in zip(_EDGE_ENDS, _ENDS, strict=True)},
         }
-        if isinstance(packets, str):
-            columns["packets"] = batch.column(packets)
-        elif isinstance(packets, np.ndarray):
-            columns["packets"] = pa.array(packets[batch.column(message).to_numpy()])
-        elif packets is not None:
-            columns["packets"] = pa.array(zeros + packets)
-        return columns
+        return columns if packets is None else {**columns, "packets": packets(batch)}
 
     return copies.each(edges, _EDGES if packets is None else f"{_EDGES}, packets bigint")
 
@@ -144,7 +133,6 @@ def _collect_duplicates(run: measure.RunTables) -> dict[str, dict[str, float | N
     """Count the copies that reach each node of each group."""
     if "copies" not in run:
         return {}
-    message = measure.PUBLICATION if measure.SCHEDULE in run else "group"
 
     def count(added: Columns) -> Columns:
         late = added["copies"] - added["first"]
@@ -152,6 +140,7 @@ def _collect_duplicates(run: measure.RunTables) -> dict[str, dict[str, float | N
         return {"first": first, "value": value, "count": nodes}
 
     found = {}
+    message = measure.PUBLICATION if run.scheduled else "group"
     for system, of in _count_by_receiver(run, message, count).items():
         sent = int((of["count"] * (of["first"] + of["value"])).sum())
         receipts = take(of, of["first"] > 0)
@@ -171,15 +160,13 @@ def _count_by_receiver(
     """
 
     def copies(batch: pa.RecordBatch) -> Columns:
-        payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
-        names = (message, "receiver", "first")
-        of, node, first = (payload.column(name).cast(pa.int64()).to_numpy() for name in names)
-        columns = {"publication": publication_of(of), "receiver": node, "first": first}
-        return columns | {"copies": np.ones(len(payload), dtype=np.int64)}
+        rows = distributions.numbers_in(batch, message, "receiver", "first")
+        rows["publication"] = publication_of(rows.pop(message))
+        return rows | {"copies": np.ones(len(batch), dtype=np.int64)}
 
-    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"])
-    keys, values = ("publication", "receiver"), ("first", "copies")
-    return _count_sums(rows, copies, keys, values, run.buckets, count)
+    rows = run.batches("copies", ["system", message, "receiver", "kind", "first"], _OF_PAYLOAD)
+    sums = ("publication", "receiver"), ("first", "copies")
+    return _count_sums(rows, copies, *sums, run.buckets, count)
 
 
 def _count_sums(
@@ -196,16 +183,16 @@ def _count_sums(
     a node, and the result has the rows of all buckets.
     """
 
-    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
+    def add(system: str, batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, Columns]]:
+        if len(batch):
             added = add_rows(values, columns(batch), *keys)
-            yield from send(buckets, system, added[keys[-1]], added)
+            yield system, added[keys[-1]], added
 
     def of_systems(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         for system, sums in come.items():
             yield system, count(add_rows(values, sums, *keys))
 
-    return count_in_buckets(rows.then(add, ROWS), buckets, of_systems)
+    return count_in_buckets(distributions.spread(rows, buckets, add), buckets, of_systems)
 
 
 _AFTER_FIRST = "the duplicates that reach a node after its first copy of a message"
@@ -303,15 +290,15 @@ def _by_node(run: measure.RunTables, table: str, node: str, value: str) -> pd.Da
     def columns(batch: pa.RecordBatch) -> Columns:
         return {"node": batch.column(node).to_numpy(), "value": batch.column(value).to_numpy()}
 
+    def count(sums: Columns) -> Columns:
+        return latency.count_values(sums["value"])
+
     entries, rows = run.batches(table, ["system", node, value]), []
-    counted = _count_sums(
-        *(entries, columns, ("node",), ("value",), run.buckets),
-        lambda sums: latency.count_values(sums["value"]),
-    )
-    for system, of_nodes in counted.items():
-        all_nodes = add_counts(of_nodes["value"], of_nodes["count"]).with_zeros(run.nodes)
-        every = zip(all_nodes.values, all_nodes.counts, strict=True)
-        rows += [(system, value, nodes) for value, nodes in every if nodes]
+    counted = _count_sums(entries, columns, ("node",), ("value",), run.buckets, count)
+    for system, of in counted.items():
+        every = add_counts(of["value"], of["count"]).with_zeros(run.nodes)
+        pairs = zip(every.values, every.counts, strict=True)
+        rows += [(system, value, nodes) for value, nodes in pairs if nodes]
     found = pd.DataFrame(rows, columns=["system", "value", "count"])
     return found.astype({"value": float, "count": int})
 
@@ -346,11 +333,9 @@ STATE = measure.Measure(
         ),
     ),
     metrics=distributions.histogram_metrics(
-        "state",
-        _SECTION,
+        *("state", _SECTION),
         "entries that a node stores for all groups, over all nodes (in trees: children)",
-        measure.keeps_children,
-        distributions.statistics("entries", "mean", "max"),
+        *(measure.keeps_children, distributions.statistics("entries", "mean", "max")),
         _or_tree("state", "children_entries", lambda system: system.family != MESH),
     ),
 )
@@ -371,16 +356,12 @@ def _collect_mesh(run: measure.RunTables) -> dict[str, dict[str, float]]:
     if "system_state" not in run or not any(map(_has_mesh, run.systems)):
         return {}
 
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, rows in by_text(batches, "system"):
-            counted = {"links": [pc.sum(rows.column("entries")).as_py()], "places": [len(rows)]}
-            yield pa.RecordBatch.from_pydict({"system": [system], **counted})
-
-    columns = ["system", "kind", "entries"]
-    links = run.batches("system_state", columns, {"kind": [_MESH_LINKS]})
-    counts = links.then(count, "system string, links bigint, places bigint").to_arrow()
-    sums = counts.to_pandas().groupby("system").sum()
-    return {str(one): {_MEAN_MESH: row["links"] / row["places"]} for one, row in sums.iterrows()}
+    rows = run.batches("system_state", ["system", "kind", "entries"], {"kind": [_MESH_LINKS]})
+    counts = distributions.values_in(rows, "entries").then(
+        distributions.count_values_of(_MESH_LINKS), distributions.COUNTED
+    )
+    found = distributions.read_histograms(counts.to_arrow().to_pandas())
+    return {system: {_MEAN_MESH: links.mean() or 0.0} for (system, _), links in found.items()}
 
 
 _MEAN_MESH = f"{_MESH_LINKS}.mean"
@@ -399,7 +380,9 @@ MESH_LINKS = measure.Measure(
 
 
 _CONTROL_STRESS = _or_tree("control_stress", "link_stress", _joins_by_edges)
-
+_JOINING = "control messages that a node receives while members join, over all nodes"
+_ON_LINKS = "control packets on a directed link, while members join"
+_ALL = "Packets of control messages on all links together, while members join."
 
 CONTROL = measure.Measure(
     "control",
@@ -413,28 +396,17 @@ CONTROL = measure.Measure(
     ),
     metrics=(
         *distributions.histogram_metrics(
-            "join_messages",
-            _SECTION,
-            "control messages that a node receives while members join, over all nodes",
-            _sends_control,
+            *("join_messages", _SECTION, _JOINING, _sends_control),
             distributions.statistics("messages", "mean", "max"),
             _or_tree("join_messages", "children_entries", _joins_by_edges),
         ),
         *distributions.histogram_metrics(
-            "control_stress",
-            _SECTION,
-            "control packets on a directed link, while members join",
-            _sends_control,
-            stress.PACKET_NUMBERS,
-            _CONTROL_STRESS,
+            *("control_stress", _SECTION, _ON_LINKS, _sends_control),
+            *(stress.PACKET_NUMBERS, _CONTROL_STRESS),
         ),
         measure.Metric(
-            "control_packets",
-            "packets",
-            _SECTION,
-            "Packets of control messages on all links together, while members join.",
-            distributions.number_of(_CONTROL_STRESS, lambda packets, _: packets.sum),
-            _sends_control,
+            *("control_packets", "packets", _SECTION, _ALL),
+            *(stress.sum_of(_CONTROL_STRESS), _sends_control),
         ),
     ),
 )

@@ -22,10 +22,12 @@ from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import Columns
 from scribe_spark.measures.latency import (
     GROUP_OF,
-    LATENCY_MEASURE,
     MS,
     THOUSANDTHS,
     BySystem,
+    Latencies,
+    number_of_latencies,
+    percentile,
     rank_of,
 )
 from scribe_spark.measures.measure import Found, Measure, Metric, ScheduledMessages, every_system
@@ -51,25 +53,18 @@ def is_of_coverage(metric: str) -> bool:
 # --- metrics
 
 
-def _rows_of(found: Found, system: str) -> Columns | None:
-    """Return statistics of a system's publications (`publication_latencies`); None without any."""
-    latencies = found.collected.get(LATENCY_MEASURE.name, {}).get((system, MS))
-    rows = None if latencies is None else latencies.publications
-    return rows if rows is not None and len(rows["expected"]) else None
-
-
-#: A number of the rows of a system's publications.
+#: A number of the rows of a system's publications (`publication_latencies`).
 _Number = Callable[[Columns], float | None]
 
 
 def _of_rows(number: _Number) -> Callable[[Found, str], float | None]:
     """Return the function of a metric: a number of the rows of a system's publications."""
 
-    def value(found: Found, system: str) -> float | None:
-        rows = _rows_of(found, system)
-        return None if rows is None else number(rows)
+    def of(latencies: Latencies) -> float | None:
+        rows = latencies.publications
+        return number(rows) if len(rows["expected"]) else None
 
-    return value
+    return number_of_latencies(MS, of)
 
 
 def _share(within: str, expected: str, rows: Columns) -> float | None:
@@ -92,9 +87,7 @@ def _share_of_each(
 
 def _time(column: str, q: int, rows: Columns) -> float | None:
     """Return percentile q of the times in a column; None if that publication never has it."""
-    times = rows[column][rows[column] != NOBODY]
-    known, rank = np.sort(times[times != NEVER]), int(rank_of(q, len(times)))
-    return int(known[rank - 1]) / THOUSANDTHS if 0 < rank <= len(known) else None
+    return percentile(rows[column][rows[column] != NOBODY], q)
 
 
 def _never(column: str, rows: Columns) -> float:

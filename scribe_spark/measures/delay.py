@@ -10,7 +10,7 @@ JSAC 2002, Section IV.B (Figure 7), Section III (depth).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,14 +20,19 @@ from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.core.errors import RunError
 from scribe_spark.core.keys import common_keys
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine.exchange import count_in_buckets, send
+from scribe_spark.engine.exchange import count_in_buckets
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures import measure
-from scribe_spark.measures.distributions import column_of, histogram_metrics, statistics
+from scribe_spark.measures.distributions import (
+    column_of,
+    histogram_metrics,
+    spread,
+    statistics,
+)
 from scribe_spark.measures.latency import MS, BySystem
 from scribe_spark.measures.overlay import group_of_rank_1, sizes_of_groups
-from scribe_spark.runtime.batches import Batches, Table, by_text
-from scribe_spark.schemas import GROUP_DELAY, ROWS, arrow_table
+from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.schemas import GROUP_DELAY, arrow_table
 from scribe_spark.systems.registry import baseline
 
 #: For each bound, the share of the members with a smaller RDP is reported.
@@ -72,27 +77,21 @@ def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
 
 def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
     """Return mean, median and the shares below :data:`RDP_BOUNDS` of ratios in units of 1e-9."""
-    found = {"mean": _sum(ratio) / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
-    below = {
-        name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
-        for name, bound in RDP_BOUNDS.items()
-    }
-    return {name: float(value) for name, value in (found | below).items()}
-
-
-def _sum(numbers: np.ndarray) -> float:
-    """Return the sum of int64 numbers, which may not fit into int64."""
-    high, low = np.divmod(numbers, 2**32)
-    return float(int(high.sum()) * 2**32 + int(low.sum()))
+    high, low = np.divmod(ratio, 2**32)  # the sum may not fit into int64
+    total = float(int(high.sum()) * 2**32 + int(low.sum()))
+    found = {"rdp.mean": total / len(ratio) / 1e9, "rdp.median": float(np.median(ratio)) / 1e9}
+    for name, bound in RDP_BOUNDS.items():
+        found[f"rdp.{name}"] = np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
+    return found
 
 
 def penalties(sums: Columns, ratio: np.ndarray) -> dict[str, float]:
-    """Return RAD, RMD, and mean, median and shares of RDP, of a single group, by name.
+    """Return the metrics of a single group: RAD, RMD, and mean, median and shares of RDP.
 
     `sums` has one row of :func:`delay_sums`; `ratio` are the members' RDPs (:func:`rdp_ratios`).
     """
-    of_group = ratios_of_groups(sums)
-    return {name: float(of) for name, (of,) in of_group.items()} | ratio_numbers(ratio)
+    of_group = {f"{name}.largest": of.item() for name, of in ratios_of_groups(sums).items()}
+    return of_group | ratio_numbers(ratio)
 
 
 # --- the deliveries of a run
@@ -162,12 +161,11 @@ def compare_with_base(
     base, columns = baseline().name, _columns(deliveries)
     keys, wanted = columns[1:-1], {*systems, base}
 
-    def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            if system in wanted:
-                rows = {name: batch.column(name).to_numpy() for name in columns[1:]}
-                rows["delay_us"] = np.rint(rows.pop("delay_ms") * MICROSECONDS).astype(np.int64)
-                yield from send(buckets, system, rows["node"], rows)
+    def rows_of(system: str, batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, Columns]]:
+        if system in wanted:
+            rows = {name: batch.column(name).to_numpy() for name in columns[1:]}
+            rows["delay_us"] = np.rint(rows.pop("delay_ms") * MICROSECONDS).astype(np.int64)
+            yield system, rows["node"], rows
 
     def compare(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         for system in sorted({*systems} & come.keys()) if base in come else ():
@@ -177,7 +175,7 @@ def compare_with_base(
             if with_ratios:
                 yield _RATIOS + system, {"ratio": rdp_ratios(*delays)}
 
-    sent = Batches.of(deliveries, columns).then(spread, ROWS)
+    sent = spread(Batches.of(deliveries, columns), buckets, rows_of)
     found = count_in_buckets(sent, buckets, compare)
     there = [system for system in systems if len(found.get(_SUMS + system, {}).get("group", ()))]
     ratios = {system: found[_RATIOS + system]["ratio"] for system in there if with_ratios}
@@ -210,57 +208,37 @@ def _collect(run: measure.RunTables) -> dict[str, dict[str, float]]:
     return group_penalties(deliveries, largest, forwarding, run.buckets)
 
 
-def _of_largest(
-    name: str, unit: str, figure: str, definition: str, found_as: str
-) -> measure.Metric:
-    """Return a metric of the largest group: the result `found_as` of :func:`_collect`."""
-    return measure.Metric(
-        name, unit, figure, definition, measure.collected("delay", found_as), measure.forwards
-    )
+def _metrics() -> Iterator[measure.Metric]:
+    numbers, forwards = statistics("x", "median", "max"), measure.forwards
+    of = (("rad", "mean delay of its members"), ("rmd", "greatest delay of a member"))
+    for name, delay in of:
+        ratio = f"({delay} / that by IP multicast)"
+        what = f"{name.upper()} of a group {ratio}, over the groups"
+        yield from histogram_metrics(name, "7", what, forwards, numbers)
+        what = f"{name.upper()} of the largest group {ratio}: the median is of small groups."
+        yield from measure.collected_metrics(
+            "delay", "7", {f"{name}.largest": ("x", what)}, forwards
+        )
+    what = "RDP (delay / delay by IP multicast) over the members of the largest group."
+    rdp = {"rdp.mean": ("x", f"Mean {what}"), "rdp.median": ("x", f"Median {what}")}
+    for name, bound in RDP_BOUNDS.items():
+        rdp[f"rdp.{name}"] = ("of members", f"Share below {bound} of the {what}")
+    yield from measure.collected_metrics("delay", "IV.B", rdp, forwards)
+    what = "number of hops from the root to a member, over all members of all groups"
+    yield from histogram_metrics("depth", "III", what, forwards, statistics("hops", "mean", "max"))
 
-
-def _ratio_metrics(name: str, delay: str) -> tuple[measure.Metric, ...]:
-    """Return the metrics of RAD or RMD, the ratio of members' mean or greatest delays."""
-    ratio = f"{delay} / that by IP multicast"
-    of_groups = f"{name.upper()} of a group ({ratio}), over the groups"
-    of_largest = f"{name.upper()} of the largest group ({ratio}): the median is of small groups."
-    return (
-        *histogram_metrics(
-            name, "7", of_groups, measure.forwards, statistics("x", "median", "max")
-        ),
-        _of_largest(f"{name}.largest", "x", "7", of_largest, name),
-    )
-
-
-_RDP_METRICS = {
-    "mean": ("x", "Mean"),
-    "median": ("x", "Median"),
-    **{name: ("of members", f"Share below {bound} of the") for name, bound in RDP_BOUNDS.items()},
-}
-_RDP = "RDP (delay / delay by IP multicast) over the members of the largest group"
 
 DELAY = measure.Measure(
     "delay",
     collect=_collect,
     early=True,
-    distributions=(
-        measure.Distribution("rad", "7", column_of("group_delay", "rad", measure.forwards)),
-        measure.Distribution("rmd", "7", column_of("group_delay", "rmd", measure.forwards)),
-        measure.Distribution("depth", "III", column_of("deliveries", "hops", measure.forwards)),
+    distributions=tuple(
+        measure.Distribution(name, figure, column_of(table, column, measure.forwards))
+        for name, figure, table, column in (
+            ("rad", "7", "group_delay", "rad"),
+            ("rmd", "7", "group_delay", "rmd"),
+            ("depth", "III", "deliveries", "hops"),
+        )
     ),
-    metrics=(
-        *_ratio_metrics("rad", "mean delay of its members"),
-        *_ratio_metrics("rmd", "greatest delay of a member"),
-        *(
-            _of_largest(f"rdp.{name}", unit, "IV.B", f"{words} {_RDP}.", name)
-            for name, (unit, words) in _RDP_METRICS.items()
-        ),
-        *histogram_metrics(
-            "depth",
-            "III",
-            "number of hops from the root to a member, over all members of all groups",
-            measure.forwards,
-            statistics("hops", "mean", "max"),
-        ),
-    ),
+    metrics=tuple(_metrics()),
 )

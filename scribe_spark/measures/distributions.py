@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
+from scribe_spark.engine.exchange import send
+from scribe_spark.engine.packing import Columns
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size, Value
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
+from scribe_spark.schemas import ROWS
 from scribe_spark.systems.registry import System
 
 #: The columns of counted values.
@@ -26,6 +29,26 @@ ALL_SYSTEMS = "all"
 
 #: The columns of the table `distributions`, in order.
 _COLUMNS = ["figure", "system", "measure", "value", "count"]
+
+
+#: ``of(system, batch)`` yields a name, the numbers of buckets of rows (modulo B), and columns.
+RowsOf = Callable[[str, pa.RecordBatch], Iterable[tuple[str, np.ndarray, Columns]]]
+
+
+def spread(table: Batches, buckets: int, of: RowsOf) -> Batches:
+    """Return `schemas.ROWS` that send rows of systems to buckets, for `engine.exchange`."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            for name, number, columns in of(system, batch):
+                yield from send(buckets, name, number, columns)
+
+    return table.then(run, ROWS)
+
+
+def numbers_in(batch: pa.RecordBatch, *names: str) -> dict[str, np.ndarray]:
+    """Return columns of whole numbers as int64 arrays, by name."""
+    return {name: batch.column(name).cast(pa.int64()).to_numpy() for name in names}
 
 
 def column_of(
@@ -61,9 +84,8 @@ def count_values_of(measure: str) -> BatchKernel:
         for system, batch in by_text(batches, "system"):
             values = batch.column("value").to_numpy(zero_copy_only=False)
             value, count = np.unique(values, return_counts=True)
-            names = [pa.repeat(pa.scalar(text), len(value)) for text in (system, measure)]
-            columns = [*names, pa.array(value), pa.array(count)]
-            yield pa.RecordBatch.from_arrays(columns, names=["system", "measure", "value", "count"])
+            named = {"system": [system] * len(value), "measure": [measure] * len(value)}
+            yield pa.RecordBatch.from_pydict({**named, "value": value, "count": count})
 
     return run
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -93,17 +92,20 @@ def _packets(run: measure.RunTables) -> Batches | None:
     return distributions.values_in(Batches.of(joining, ["system", "packets"]), "packets")
 
 
-_OVERLOADED = {
-    "overloaded": ("nodes", "Nodes that have more children than their limit at the end.")
-}
-_JOINS = {
-    "extra_joins": ("messages", "JOINs of dropped children: to siblings, and after refusals."),
-    "probes_per_join": ("probes", "Probes / (JOINs of members and of dropped children)."),
-}
-_NOTES = {
-    "overloaded": "have more children than their limit",
-    "extra_joins": "JOINs to siblings, and those that a refusal led to",
-    "probes_per_join": "probes / (JOINs of members and of dropped children)",
+#: Metric -> unit, definition, note, and the systems that have it.
+_JOINS: dict[str, tuple[str, str, str, Callable[[System], bool]]] = {
+    "overloaded": (
+        *("nodes", "Nodes that have more children than their limit at the end."),
+        *("have more children than their limit", lambda system: system.limited),
+    ),
+    "extra_joins": (
+        *("messages", "JOINs of dropped children: to siblings, and after refusals."),
+        *("JOINs to siblings, and those that a refusal led to", sends_more_joins),
+    ),
+    "probes_per_join": (
+        *("probes", "Probes / (JOINs of members and of dropped children)."),
+        *("probes / (JOINs of members and of dropped children)", sends_more_joins),
+    ),
 }
 
 JOINING = measure.Measure(
@@ -113,13 +115,10 @@ JOINING = measure.Measure(
     distributions=(measure.Distribution("join_stress", "IV.E", _packets),),
     metrics=(
         *(
-            replace(metric, note=_NOTES[metric.name])
-            for metric in (
-                *measure.collected_metrics(
-                    "joining", "IV.E", _OVERLOADED, lambda system: system.limited
-                ),
-                *measure.collected_metrics("joining", "IV.E", _JOINS, sends_more_joins),
+            measure.Metric(
+                *(name, unit, "IV.E", text, measure.collected("joining", name), systems, note)
             )
+            for name, (unit, text, note, systems) in _JOINS.items()
         ),
         *distributions.histogram_metrics(
             *("join_stress", "IV.E", "packets on a directed link, when every member joins"),

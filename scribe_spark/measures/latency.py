@@ -10,25 +10,27 @@ receives a row for each publication and the counts of latencies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import DoubleType
 
-from scribe_spark.core.arrays import sums_at, whole_numbers
+from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.keys import order_of
-from scribe_spark.engine.exchange import count_in_buckets, send
+from scribe_spark.engine.exchange import add_rows, count_in_buckets
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures import measure
-from scribe_spark.measures.within import DOWN, NEVER, NODE, REPLY, WEIGHT, Asked, Sources
+from scribe_spark.measures.distributions import spread
+from scribe_spark.measures.within import NEVER, NODE, REPLY, WEIGHT, Asked, Nodes, nobody
 from scribe_spark.multicast import HOPS
-from scribe_spark.runtime.batches import Batches, by_text
-from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, ROWS, joined_columns
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, joined_columns
 from scribe_spark.systems.registry import System, baseline
 
 #: The percentiles of deliveries: name -> q.
@@ -61,26 +63,21 @@ def rank_of(q: int, n: Any) -> Any:
 
 
 def publication_latencies(
-    group: np.ndarray,
-    latency: np.ndarray,
-    groups: np.ndarray,
-    expected: np.ndarray,
-    asked: Asked | None = None,
-    came: Columns | None = None,
-    due: Columns | None = None,
+    came: Columns, due: Columns, unit: str = MS, asked: Asked | None = None
 ) -> dict[str, np.ndarray]:
     """Return statistics of each publication, sorted by group: int64 columns.
 
-    `group` and `latency` have a row for each delivery, in any order; `groups` (ascending) have
-    `expected` receivers.  The columns are ``group, expected, reached, total, mean, p50, p90, p95,
-    p99, max, t50, t90, t95, t99, t100``, with times in thousandths; ``total`` is the sum of the
-    latencies, and ``mean`` is rounded to the nearest integer.  ``tX`` is the time until X % of the
-    expected receivers have the publication, or `NEVER`.  With questions (`asked`), there are also
-    the columns of `Asked.columns`, from further columns of deliveries (`came`) and groups (`due`).
+    `came` has the ``group`` and latency (in a column `unit`) of each delivery, in any order; `due`
+    the groups, ascending, with their ``expected`` receivers.  The result has the columns ``group,
+    expected, reached, total, mean, p50, p90, p95, p99, max, t50, t90, t95, t99, t100``, with times
+    in thousandths; ``total`` is the sum of the latencies, and ``mean`` is rounded to the nearest
+    integer.  ``tX`` is the time until X % of the expected receivers have the publication, or
+    `NEVER`.  With questions (`asked`), there are also the columns of `Asked.columns`, from further
+    columns of `came` and `due`.
     """
-    order = order_of(group, latency)
-    group, latency = group[order], latency[order]
-    first, end = (np.searchsorted(group, groups, side) for side in ("left", "right"))
+    came = take(came, order_of(came["group"], came[unit]))
+    latency, groups, expected = came[unit], due["group"], due["expected"]
+    first, end = (np.searchsorted(came["group"], groups, side) for side in ("left", "right"))
     reached = end - first
     sums = np.r_[0, np.cumsum(latency)]
 
@@ -91,10 +88,7 @@ def publication_latencies(
         return found
 
     total, some = sums[end] - sums[first], np.maximum(reached, 1)
-    answers = dict[str, np.ndarray]()
-    if asked is not None:
-        more = take(came or {}, order)
-        answers = asked.columns(latency, first, end, more, {"expected": expected, **(due or {})})
+    answers = {} if asked is None else asked.columns(latency, first, end, came, due)
     return {
         "group": groups,
         "expected": expected,
@@ -108,10 +102,29 @@ def publication_latencies(
     }
 
 
-def add_expected(group: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct groups, ascending, and the sum of `expected` for each."""
-    groups, which = np.unique(group, return_inverse=True)
-    return groups, sums_at(which, expected, len(groups))
+def add_expected(due: Columns) -> dict[str, np.ndarray]:
+    """Return the sums of the columns of expected receivers for each group, ascending."""
+    values = tuple(name for name in due if name in ("expected", WEIGHT))
+    return add_rows(values, due, "group")
+
+
+#: The kinds of tables of latencies: statistics of publications, and counts of deliveries.
+PUBLICATIONS, COUNTS = "publications", "counts"
+
+
+def measured_latencies(
+    came: Columns | None, due: Columns, units: Sequence[str], asked: Asked | None = None
+) -> Iterator[tuple[str, str, Columns]]:
+    """Yield the latencies of publications: the kind of table, the unit, and rows.
+
+    `came` has a column for each unit, ``group`` and `Asked.of_deliveries` of all deliveries; `due`
+    the sums of :func:`add_expected` and `Asked.of_sources` of all publications.
+    """
+    came = came or dict.fromkeys(("group", *units, WEIGHT, REPLY, NODE), whole_numbers())
+    for unit in units:
+        rows = publication_latencies(came, due, unit, asked if unit == MS else None)
+        yield PUBLICATIONS, unit, rows
+        yield COUNTS, unit, count_values(came[unit])
 
 
 def latency_numbers(latencies: Histogram) -> dict[str, float]:
@@ -125,21 +138,22 @@ def latency_numbers(latencies: Histogram) -> dict[str, float]:
     return {name: value / THOUSANDTHS for name, value in found.items() if value is not None}
 
 
+def percentile(times: np.ndarray, q: int) -> float | None:
+    """Return percentile q of times, in ms or hops; NEVER is later than all others, and None."""
+    known, rank = np.sort(times[times != NEVER]), int(rank_of(q, len(times)))
+    return int(known[rank - 1]) / THOUSANDTHS if 0 < rank <= len(known) else None
+
+
 def coverage_numbers(publications: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Return percentiles over publications of the times to reach shares of members, in ms or hops.
 
-    A publication that never reaches a share counts as later than all others.  Percentiles at such
-    publications are left out.
+    Percentiles at publications that never reach a share are left out.
     """
-    found = {}
-    for x in COVERAGES:
-        times = publications[f"t{x}"]
-        known = np.sort(times[times != NEVER])
-        for name, q in OVER_PUBLICATIONS.items():
-            rank = int(rank_of(q, len(times)))
-            if 0 < rank <= len(known):
-                found[f"{x}.{name}"] = int(known[rank - 1]) / THOUSANDTHS
-    return found
+    found = {
+        f"{x}.{name}": percentile(publications[f"t{x}"], q)
+        for x, (name, q) in product(COVERAGES, OVER_PUBLICATIONS.items())
+    }
+    return {name: time for name, time in found.items() if time is not None}
 
 
 def count_values(values: np.ndarray) -> dict[str, np.ndarray]:
@@ -179,10 +193,6 @@ class Latencies:
 #: The columns of `deliveries` that are needed for latencies.
 LATENCY_COLUMNS = ["system", "group", "hops", "delay_ms"]
 
-#: The prefixes of the tables that buckets return; system and unit follow.
-_PUBLICATIONS, _COUNTS = "publications", "counts"
-
-
 #: The latencies of each (system, unit).
 BySystem = Mapping[tuple[str, str], Latencies]
 
@@ -193,7 +203,7 @@ def collect_latencies(
     by_hops: Iterable[str] = (),
     buckets: int = 1,
     asked: Asked | None = None,
-    sources: Sources | None = None,
+    sources: Callable[[np.ndarray], Nodes] = nobody,
 ) -> dict[tuple[str, str], Latencies]:
     """Collect the latencies of systems; those of `by_hops` also in hops.
 
@@ -202,81 +212,39 @@ def collect_latencies(
     ``publication``, the column ``group`` of the result contains publications.
     """
     message = measure.PUBLICATION if measure.PUBLICATION in deliveries.schema.names else "group"
-    base, counted_in_hops = _name(baseline().name, MS), frozenset(by_hops)
-    names = [_name(system, MS) for system in systems]
-    names += [_name(system, IN_HOPS) for system in counted_in_hops]
+    in_hops, base = frozenset(by_hops), baseline().name
 
-    def spread(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            group = batch.column(message).to_numpy()
-            in_ms = np.rint(batch.column("delay_ms").to_numpy() * THOUSANDTHS).astype(np.int64)
-            columns = {"group": group, "latency": in_ms}
-            if asked is not None:
-                node = batch.column("node").to_numpy()
-                columns |= _of_deliveries(asked, sources, group, in_ms, node)
-            yield from send(buckets, _name(system, MS), group, columns)
-            if system in counted_in_hops:
-                hops = batch.column("hops").to_numpy().astype(np.int64) * THOUSANDTHS
-                columns = {"group": group, "latency": hops}
-                yield from send(buckets, _name(system, IN_HOPS), group, columns)
+    def rows_of(system: str, batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray, Columns]]:
+        group, delay_ms = (batch.column(name).to_numpy() for name in (message, "delay_ms"))
+        rows = {"group": group, MS: np.rint(delay_ms * THOUSANDTHS).astype(np.int64)}
+        if system in in_hops:
+            rows |= {IN_HOPS: batch.column("hops").to_numpy().astype(np.int64) * THOUSANDTHS}
+        if asked is not None:
+            node = batch.column("node").to_numpy()
+            rows |= asked.of_deliveries(rows[MS], asked.nodes(node), sources(group))
+        yield system, group, rows
 
-    more = (WEIGHT, REPLY, NODE) if asked is not None else ()
-    nothing = dict.fromkeys(("group", "latency", *more), whole_numbers())
-
-    def sort(came: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
-        if base not in came:
+    def measured(come: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+        if base not in come:
             return
-        groups, expected = np.unique(came[base]["group"], return_counts=True)
-        due = _of_publications(came[base], groups, sources, asked)
-        for name in names:
-            columns = dict(came.get(name, nothing))
-            group, latency = columns.pop("group"), columns.pop("latency")
-            of = (asked, columns, due) if name.endswith(f" {MS}") else ()
-            rows = publication_latencies(group, latency, groups, expected, *of)
-            yield f"{_PUBLICATIONS} {name}", rows
-            yield f"{_COUNTS} {name}", count_values(latency)
+        of = come[base]
+        due = {"group": of["group"], "expected": np.ones_like(of["group"])}
+        due = add_expected(due | ({WEIGHT: of[WEIGHT]} if WEIGHT in of else {}))
+        if asked is not None:
+            due |= asked.of_sources(sources(due["group"]))
+        for system in systems:
+            units = UNITS if system in in_hops else (MS,)
+            for kind, unit, rows in measured_latencies(come.get(system), due, units, asked):
+                yield f"{kind} {system} {unit}", rows
 
-    tables = count_in_buckets(deliveries.then(spread, ROWS), buckets, sort)
-    found = {}
+    tables = count_in_buckets(spread(deliveries, buckets, rows_of), buckets, measured)
+    found, none = {}, count_values(whole_numbers())
     for name, rows in tables.items():
         kind, system, unit = name.split(" ")
-        if kind == _PUBLICATIONS:
-            nobody = {"value": whole_numbers(), "count": whole_numbers()}
-            counts = tables.get(f"{_COUNTS} {system} {unit}", nobody)
+        if kind == PUBLICATIONS:
+            counts = tables.get(f"{COUNTS} {system} {unit}", none)
             found[system, unit] = Latencies.of(take(rows, np.argsort(rows["group"])), counts)
     return found
-
-
-def _of_deliveries(
-    asked: Asked,
-    sources: Sources | None,
-    publication: np.ndarray,
-    latency: np.ndarray,
-    node: np.ndarray,
-) -> Columns:
-    """Return weight, node and time of the reply of each delivery, as far as `asked` needs these."""
-    if sources is None or asked.replies is None or asked.replies.router_of is None:
-        return asked.of_deliveries(latency, node, whole_numbers, whole_numbers)
-    source, router_of = sources.of(publication), asked.replies.router_of
-    return asked.of_deliveries(latency, node, partial(router_of, node), partial(router_of, source))
-
-
-def _of_publications(
-    expected: Columns, groups: np.ndarray, sources: Sources | None, asked: Asked | None
-) -> Columns:
-    """Return the columns of publications that questions about coverage need."""
-    due = dict[str, np.ndarray]()
-    if WEIGHT in expected:
-        _, due[WEIGHT] = add_expected(expected["group"], expected[WEIGHT])
-    replies = None if asked is None else asked.replies
-    if replies is not None and replies.router_of is not None and sources is not None:
-        source = sources.of(groups)
-        due[DOWN] = replies.down_us(source, replies.router_of(source))
-    return due
-
-
-def _name(system: str, unit: str) -> str:
-    return f"{system} {unit}"
 
 
 def systems_below_all(found: BySystem) -> list[str]:
@@ -328,30 +296,38 @@ def _collect(run: measure.RunTables) -> dict[tuple[str, str], Latencies]:
     ]
     asked, systems = run.asked, [system.name for system in run.systems]
     columns = measure.with_publication(run, *LATENCY_COLUMNS, *(() if asked is None else ("node",)))
-    sources = _sources(run) if asked is not None and asked.replies is not None else None
     deliveries = run.batches("deliveries", columns)
-    found = collect_latencies(deliveries, systems, by_hops, run.buckets, asked, sources)
+    of = by_hops, run.buckets, asked, _sources_of(run)
+    found = collect_latencies(deliveries, systems, *of)
     if asked is None or not asked.several:
         return found
     published = measure.publications_of(run)
-    assert published is not None
+    assert published is not None  # `several` needs a schedule
     for of in found.values():
         of.publications[GROUP_OF] = published.group[of.publications["group"]]
     return found
 
 
-def _sources(run: measure.RunTables) -> Sources:
-    """Return the sources of publications: by the schedule, or the roots of IP multicast's trees."""
-    if measure.SCHEDULE in run:
-        rows = run.collect(measure.SCHEDULE, [measure.PUBLICATION, "node"]).sort_by(
-            measure.PUBLICATION
-        )
-        return Sources(rows.column(measure.PUBLICATION).to_numpy(), rows.column("node").to_numpy())
-    tops = run.batches("tree_edges", ["system", "group", "parent"])
-    tops = tops.among("system", [baseline().name]).then(_distinct_tops, _TOPS)
-    found = tops.to_arrow()
-    group, first = np.unique(found.column("group").to_numpy(), return_index=True)
-    return Sources(group, found.column("parent").to_numpy()[first])
+def _sources_of(run: measure.RunTables) -> Callable[[np.ndarray], Nodes]:
+    """Return the function that returns the sources of publications, if answers are asked for.
+
+    They are those of the schedule, or the roots of IP multicast's trees.
+    """
+    if run.asked is None or run.asked.replies is None:
+        return nobody
+    if (published := measure.publications_of(run)) is not None:
+        message, source = np.arange(len(published.source)), published.source
+    else:
+        tops = run.batches("tree_edges", ["system", "group", "parent"])
+        tops = tops.among("system", [baseline().name]).then(_distinct_tops, _TOPS)
+        found = tops.to_arrow()
+        message, first = np.unique(found.column("group").to_numpy(), return_index=True)
+        source = found.column("parent").to_numpy()[first]
+    return partial(_sources, run.asked, message, source)
+
+
+def _sources(asked: Asked, message: np.ndarray, source: np.ndarray, of: np.ndarray) -> Nodes:
+    return asked.nodes(source[index_sorted(message, of)])
 
 
 _TOPS = "`group` bigint, parent bigint"
@@ -365,75 +341,59 @@ def _distinct_tops(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pydict({"group": group, "parent": parent})
 
 
-def _number(unit: str, name: str) -> Callable[[measure.Found, str], float | None]:
+def number_of_latencies(unit: str, of: Callable[[Latencies], float | None]) -> measure.Value:
+    """Return the function of a metric: a number of a system's latencies in a unit."""
+
     def value(found: measure.Found, system: str) -> float | None:
         latencies = found.collected.get("latency", {}).get((system, unit))
-        return None if latencies is None else latencies.numbers.get(name)
+        return None if latencies is None else of(latencies)
 
     return value
 
 
-def _reached(found: measure.Found, system: str) -> float | None:
-    latencies = found.collected.get("latency", {}).get((system, MS))
-    return None if latencies is None else latencies.reached
-
-
-_REACHED = measure.Metric(
-    "reached",
-    "of members",
-    None,
-    "Share of the members except sources that get the message, over all publications.",
-    _reached,
-    measure.every_system,
-)
-
-#: The words of definitions for each statistic over all deliveries.
+#: The words of definitions for each statistic over all deliveries, and over publications.
 _OVER_DELIVERIES = {
     "mean": "Mean",
     **{name: f"The {q}th percentile (nearest rank) of the" for name, q in ARRIVED.items()},
     "max": "Maximum",
 }
-
 _WORDS = {"median": "Median", "p95": "The 95th percentile"}
 
 
-def _metrics_in(unit: str, systems: Callable[[System], bool]) -> tuple[measure.Metric, ...]:
-    """Return the metrics of latencies in one unit."""
+def _metrics_in(unit: str, systems: Callable[[System], bool]) -> Iterator[measure.Metric]:
+    """Yield the metrics of latencies in one unit."""
     latency, time = latency_names(unit)
     what = "hops from the source" if unit == IN_HOPS else "time from the publication"
-    of = [
-        measure.Metric(
-            f"{latency}.{name}",
-            unit,
-            None,
-            f"{words} {what} to a first copy, over all deliveries.",
-            _number(unit, name),
-            systems,
-        )
+    rows = {
+        name: (f"{latency}.{name}", f"{words} {what} to a first copy, over all deliveries.")
         for name, words in _OVER_DELIVERIES.items()
-    ]
-    of += [
-        measure.Metric(
-            f"{time}_{x}.{name}",
-            unit,
-            None,
+    }
+    for x, (name, words) in product(COVERAGES, _WORDS.items()):
+        text = (
             f"{words} (nearest rank), over publications, of the {what} until {x} % of the members "
-            "except the source have it; absent if never.",
-            _number(unit, f"{x}.{name}"),
-            systems,
+            "except the source have it; absent if never."
         )
-        for x in COVERAGES
-        for name, words in ((name, _WORDS[name]) for name in OVER_PUBLICATIONS)
-    ]
-    return tuple(of)
+        rows[f"{x}.{name}"] = f"{time}_{x}.{name}", text
+    for key, (name, text) in rows.items():
+        value = number_of_latencies(unit, partial(_number, key))
+        yield measure.Metric(name, unit, None, text, value, systems)
 
+
+def _number(name: str, latencies: Latencies) -> float | None:
+    return latencies.numbers.get(name)
+
+
+_REACHED = "Share of the members except sources that get the message, over all publications."
 
 LATENCY_MEASURE = measure.Measure(
     "latency",
     collect=_collect,
     early=True,
     metrics=(
-        _REACHED,
+        measure.Metric(
+            *("reached", "of members", None, _REACHED),
+            *(number_of_latencies(MS, lambda latencies: latencies.reached), measure.every_system),
+        ),
         *_metrics_in(MS, measure.every_system),
         *_metrics_in(IN_HOPS, lambda system: system.may_go_by_hops),
     ),

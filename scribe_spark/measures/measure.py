@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.rounds.declaration import IP, MESH, TREE, System
 
@@ -55,27 +56,16 @@ class Size:
         return self.existing_links <= self.paper_slots
 
 
-class ReadsTables(Protocol):
-    """The interface of objects that read written tables: in tasks, or into the driver."""
-
-    def batches(
-        self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]
-    ) -> Batches: ...
-
-    def collect(
-        self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]]
-    ) -> pa.Table: ...
-
-
 @dataclass(frozen=True)
 class RunTables:
     """The saved tables of a run with its size and systems; measures read them.
 
     Attributes
     ----------
-    tables : mapping of str to DataFrame
-        Tables by name (see `schemas`).  ``extra_joins`` and ``overloaded`` exist only in runs with
-        variants; ``copies``, ``system_state`` and ``control`` only with systems that report them.
+    tables : SavedTables
+        Tables by name (see `schemas`), which kernels and the driver read without Spark's SQL where
+        that is possible.  ``extra_joins`` and ``overloaded`` exist only in runs with variants;
+        ``copies``, ``system_state`` and ``control`` only with systems that report them.
     systems : tuple of System
         The multicast systems of the run.
     nodes : int
@@ -90,14 +80,11 @@ class RunTables:
         The config of the run, which may affect systems.
     buckets : int
         The number of buckets in which kernels count.
-    saved : SavedTables, optional
-        The same tables in the folder of the run, which kernels and the driver read without Spark's
-        SQL where that is possible.
     asked : Asked, optional
         The questions about coverage.
     """
 
-    tables: Mapping[str, DataFrame]
+    tables: Any
     systems: tuple[System, ...]
     nodes: int
     b: int
@@ -105,7 +92,6 @@ class RunTables:
     seed: int = 0
     config: RunConfig | None = None
     buckets: int = 1
-    saved: ReadsTables | None = None
     asked: Asked | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -114,25 +100,22 @@ class RunTables:
     def __contains__(self, name: str) -> bool:
         return name in self.tables
 
+    @property
+    def scheduled(self) -> bool:
+        """True in a run with a schedule, whose tables have the column :data:`PUBLICATION`."""
+        return SCHEDULE in self
+
     def batches(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
     ) -> Batches:
         """Return columns of a table, for kernels; `among` (column -> values) selects rows."""
-        from scribe_spark.runtime.batches import Batches
-
-        if self.saved is not None:
-            return self.saved.batches(name, columns, among or {})
-        return Batches.of(self[name], columns, among or {})
+        return self.tables.batches(name, columns, among or {})
 
     def collect(
         self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
     ) -> pa.Table:
         """Return columns of a small table, or of a few rows, on the driver."""
-        from scribe_spark.runtime.batches import rows_of
-
-        if self.saved is not None:
-            return self.saved.collect(name, columns, among or {})
-        return rows_of(self[name], columns, among or {})
+        return self.tables.collect(name, columns, among or {})
 
 
 @dataclass(frozen=True)
@@ -316,19 +299,21 @@ PUBLICATION = "publication"
 class ScheduledMessages:
     """The publications of a schedule: arrays by the number of the publication."""
 
-    #: int64: the group of each publication, and its size in bytes.
+    #: int64: the group of each publication, its size in bytes, and the number of its source.
     group: np.ndarray
     size: np.ndarray
+    source: np.ndarray = field(default_factory=whole_numbers)
 
 
 def publications_of(run: RunTables) -> ScheduledMessages | None:
     """Return the publications of a run with a schedule, None for other runs."""
-    if SCHEDULE not in run:
+    if not run.scheduled:
         return None
-    rows = run[SCHEDULE].select(PUBLICATION, "group", "bytes").toArrow().sort_by(PUBLICATION)
-    return ScheduledMessages(*(rows.column(name).to_numpy() for name in ("group", "bytes")))
+    columns = "group", "bytes", "node"
+    rows = run.collect(SCHEDULE, (PUBLICATION, *columns)).sort_by(PUBLICATION)
+    return ScheduledMessages(*(rows.column(name).to_numpy() for name in columns))
 
 
 def with_publication(run: RunTables, *columns: str) -> list[str]:
     """Return the names of columns and, in a run with a schedule, that of publications."""
-    return [*columns, PUBLICATION] if SCHEDULE in run else list(columns)
+    return [*columns, PUBLICATION] if run.scheduled else list(columns)

@@ -11,7 +11,7 @@ ControlPrune, ControlIDontWant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 
 from scribe_spark import schemas
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.exchange import add_rows, play_lazily, send
+from scribe_spark.engine.exchange import add_rows, play_lazily
 from scribe_spark.measures import distributions
 from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
-from scribe_spark.measures.stress import NEIGHBOURS, rows_of_counts
+from scribe_spark.measures.stress import NEIGHBOURS, rows_of_counts, spread_nodes
 from scribe_spark.multicast import PAYLOAD
-from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
-from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, ROWS
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
 
 #: The section of the paper that compares Scribe with other systems.
 _SECTION = "V"
@@ -70,11 +70,11 @@ def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
     bitmap = -(-config.parts_sent // 8) if named else 0
     # in these systems, a JOIN was sent in the opposite direction on each tree edge
     joined = {one.name: config.control_bytes for one in run.systems if one.joins_by_edges}
-    nodes = run.batches("nodes", ["node"])
-    counted = [nodes.then(_zeros_of([one.name for one in run.systems], buckets), ROWS)]
+    nodes, systems = run.batches("nodes", ["node"]), [one.name for one in run.systems]
+    counted = [spread_nodes(nodes, buckets, systems, **dict.fromkeys(NODE_BYTES, 0))]
 
     def add(table: Batches, count: _Count) -> None:
-        counted.append(table.then(_spread(count, buckets), ROWS))
+        counted.append(distributions.spread(table, buckets, partial(_rows_of, count)))
 
     ends = ["system", "kind", "src", "dst"]
     if kept is None:
@@ -127,33 +127,15 @@ def _of_messages(
         yield sent.column(end).to_numpy(), {way: taken}
 
 
-def _zeros_of(systems: Sequence[str], buckets: int) -> BatchKernel:
-    """Return the kernel that sends zeros of each node and system to the node's bucket."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            node = batch.column("node").to_numpy()
-            for system in systems:
-                yield from send(buckets, system, node // NEIGHBOURS, _all_counts(node, {}))
-
-    return run
-
-
-def _spread(count: _Count, buckets: int) -> BatchKernel:
-    """Return the kernel that sends the bytes of nodes to their buckets."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for system, batch in by_text(batches, "system"):
-            for node, counts in count(system, batch):
-                if len(node):
-                    added = add_rows(tuple(NODE_BYTES), _all_counts(node, counts), "node")
-                    yield from send(buckets, system, added["node"] // NEIGHBOURS, added)
-
-    return run
-
-
-def _all_counts(node: np.ndarray, counts: Columns) -> Columns:
-    return {"node": node, **dict.fromkeys(NODE_BYTES, np.zeros(len(node), np.int64)), **counts}
+def _rows_of(
+    count: _Count, system: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, np.ndarray, Columns]]:
+    """Yield the bytes of nodes, as rows that are sent to their buckets."""
+    for node, counts in count(system, batch):
+        if len(node):
+            zeros = dict.fromkeys(NODE_BYTES, np.zeros_like(node))
+            added = add_rows(tuple(NODE_BYTES), {"node": node, **zeros, **counts}, "node")
+            yield system, added["node"] // NEIGHBOURS, added
 
 
 _BYTES = "bytes"
@@ -189,6 +171,7 @@ _OF_CORE = {
     ),
     "max": distributions.Statistic("B", "Greatest {what}.", lambda carried, _: carried.max),
 }
+_CORE_BYTES = "payload bytes of a directed core link, over all of them"
 
 #: The metrics of bytes of nodes, of runs and of rounds.
 NODE_BYTE_METRICS = tuple(
@@ -213,11 +196,7 @@ BYTES = Measure(
     metrics=(
         *NODE_BYTE_METRICS,
         *distributions.histogram_metrics(
-            "core_bytes",
-            _SECTION,
-            "payload bytes of a directed core link, over all of them",
-            every_system,
-            _OF_CORE,
+            *("core_bytes", _SECTION, _CORE_BYTES, every_system, _OF_CORE)
         ),
     ),
 )

@@ -27,6 +27,7 @@ from scribe_spark.core.histogram import Histogram
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.exchange import add_rows, distinct_rows
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, SilentProgram, append
@@ -48,7 +49,7 @@ from scribe_spark.measures.parts import (
     numbers_of_values,
     rows_of_parts,
 )
-from scribe_spark.measures.within import DOWN, NODE, REPLY, WEIGHT, Asked
+from scribe_spark.measures.within import WEIGHT, Asked, Nodes
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
@@ -221,11 +222,9 @@ class InBucket:
         """The copies of a round, or with a schedule each link once: ``group, sender, to``."""
         if not self.of.multicasts.are_scheduled:
             return self.copies
-        columns = [self.copies[name] for name in ("group", "sender", "to")]
-        order = np.lexsort(columns[::-1])
-        columns = [column[order] for column in columns]
-        first = arrays.run_starts(*columns)
-        return dict(zip(("group", "sender", "to"), (c[first] for c in columns), strict=True))
+        names = "group", "sender", "to"
+        _, columns, _ = distinct_rows(*(self.copies[name] for name in names))
+        return dict(zip(names, columns, strict=True))
 
     def by_place(self, copies: Columns, end: str, of: str = "group") -> Columns:
         """Return the number of copies by group (or `of`) and node `end`, as messages."""
@@ -328,10 +327,9 @@ class MulticastMeasures:
             collected[latency.LATENCY_MEASURE.name] = self.latencies(taken, of)
         systems = (of.name, *of.beside)
         if "link_stress" in self.names and len(of.multicasts):
-            on_links = {name: counted.histogram(stress.packets_of(name)) for name in systems}
-            histograms |= {
-                (name, stress.LINK_STRESS.name): found for name, found in on_links.items()
-            }
+            for name in systems:
+                on_links = counted.histogram(stress.packets_of(name))
+                histograms[name, stress.LINK_STRESS.name] = on_links
         found = Found(size, histograms=histograms, collected=collected)
         for system in systems:
             of_system = metric_values(metrics, found, system)
@@ -341,9 +339,9 @@ class MulticastMeasures:
     def latencies(self, taken: Mapping[str, Columns], of: SystemTables) -> latency.BySystem:
         """Return the latencies of a system, by system and unit."""
         found = {
-            (of.name, unit): latency.Latencies.of(rows, taken[_COUNTS_IN[unit]])
+            (of.name, unit): latency.Latencies.of(rows, taken[_LATENCIES[latency.COUNTS, unit]])
             for unit in latency.UNITS
-            if (rows := taken.get(_LATENCIES_IN[unit], {}))
+            if (rows := taken.get(_LATENCIES[latency.PUBLICATIONS, unit], {}))
         }
         for latencies in found.values():
             rows = latencies.publications
@@ -358,35 +356,31 @@ class MulticastMeasures:
         counted = Counted(taken.get(_COUNTED, {}))
         units = {"delay_ms": MICROSECONDS, "hops": 1}
         rows = rows_of_parts(counted, (*self.parts, *of.trees), of.name, units)
-        for tree, found in self._of_trees(taken, counted, of).items():
-            key = {"by": "tree", "part": str(tree), "system": of.name}
-            rows += [
-                {**key, "measure": name, **numbers_of_values(values)}
-                for name, values in found.items()
-                if values
-            ]
+        for (tree, name), values in self._of_trees(taken, counted, of).items():
+            key = {"by": "tree", "part": str(tree), "system": of.name, "measure": name}
+            rows += [key | numbers_of_values(values)] if values else []
         if self.asked is not None:
             rows += coverage_rows_of_parts(counted, self.parts, of.name, self.asked)
         return rows
 
     def _of_trees(
         self, taken: Mapping[str, Columns], counted: Counted, of: SystemTables
-    ) -> dict[int, dict[str, Histogram]]:
+    ) -> dict[tuple[int, str], Histogram]:
         """Return RAD, RMD, node stress and link stress of each tree, by tree and measure."""
-        found, nodes = dict[int, dict[str, Histogram]](), counted.total(_LIVE)
+        found, nodes, sums = dict[tuple[int, str], Histogram](), counted.total(_LIVE), {}
+        if _IN_TREES in taken:
+            sums = delay.add_delays(taken[_IN_TREES])
+            in_tree = sums["group"] % len(of.trees[0].names)
         for tree, _ in of.in_trees(arrays.whole_numbers()):
-            name = f"{of.name}{_IN_TREE}{tree}"
-            found[tree] = {stress.LINK_STRESS.name: counted.histogram(stress.packets_of(name))}
+            on_links = stress.packets_of(f"{of.name}{_IN_TREE}{tree}")
+            found[tree, stress.LINK_STRESS.name] = counted.histogram(on_links)
             if "node_stress" in self.names:
                 for one in stress.CHILDREN:
                     values = counted.histogram(f"{one}{_IN_TREE}{tree}")
-                    found[tree][one] = values.with_zeros(nodes)
-        if _IN_TREES in taken:
-            sums = delay.add_delays(taken[_IN_TREES])
-            in_tree = sums["group"] % (1 + max(found))
-            for name, ratios in delay.ratios_of_groups(sums).items():
-                for tree in arrays.distinct(in_tree).tolist():
-                    found[tree][name] = Histogram.of(ratios[in_tree == tree])
+                    found[tree, one] = values.with_zeros(nodes)
+            if sums:
+                ratios = delay.ratios_of_groups(take(sums, in_tree == tree))
+                found |= {(tree, name): Histogram.of(ratio) for name, ratio in ratios.items()}
         return found
 
     def coverage_tables(
@@ -415,11 +409,14 @@ class MulticastMeasures:
 _COUNTED, _DELAYS, _RATIOS = "measured multicasts", "delays of multicasts", "ratios of delays"
 _IN_TREES = "delays in trees"
 _BEYOND = "parts beyond"
-_LATENCIES_IN = {unit: f"latencies in {unit}" for unit in latency.UNITS}
-_COUNTS_IN = {unit: f"counts of latencies in {unit}" for unit in latency.UNITS}
+_LATENCIES = {
+    (kind, unit): f"latencies in {unit}: {kind}"
+    for kind in (latency.PUBLICATIONS, latency.COUNTS)
+    for unit in latency.UNITS
+}
 MULTICASTS_MEASURED = (
     *(_COUNTED, _DELAYS, _IN_TREES, _RATIOS, _BEYOND),
-    *(*_LATENCIES_IN.values(), *_COUNTS_IN.values()),
+    *_LATENCIES.values(),
 )
 
 #: The names of counts: the duplicates of nodes with a first copy, and the copies that reach the
@@ -475,24 +472,18 @@ class MeasureMulticasts(NodeProgram):
         counts, names, outbox = Counts(), self.measured.names, dict[str, Columns]()
         packets = stress.PacketsOnLinks(self.environment.kernel, self.bounds)
         mine = self.of.in_bucket(tables, len(self.environment.facts.ring))
-        if not superstep and "node_stress" in names:
-            outbox[_SENT] = self._count_nodes(bucket, mine, counts)
-            outbox[_CAME] = self._send_receipts(mine)
-            for tree, some in self.of.in_trees(mine.copies["of"]):
-                sent = mine.by_place(take(mine.copies, some), "sender")
-                outbox[f"{_SENT}{_IN_TREE}{tree}"] = sent
-        if not superstep and "bytes" in names and self.of.parts.sent > 1:
-            outbox[_PARTS_SENT] = self._send_receipts(mine, of_parts=True)
-        if not superstep and len(self.of.multicasts):
-            if "delay" in names:
+        if not superstep:
+            if "node_stress" in names:
+                outbox |= self._count_nodes(bucket, mine, counts)
+            if "bytes" in names and self.of.parts.sent > 1:
+                outbox[_PARTS_SENT] = self._send_receipts(mine, of_parts=True)
+            if "delay" in names and len(self.of.multicasts):
                 outbox |= self._count_delays(mine, counts)
-            if "link_stress" in names:
+            if "link_stress" in names and len(self.of.multicasts):
                 self._put_on_links(mine, packets)
-        if _SENT in inbox:
-            self._count_children(bucket, inbox[_SENT]["place"], inbox[_SENT]["copies"], counts)
-        for kind in sorted(kind for kind in inbox if kind.startswith(_SENT + _IN_TREE)):
-            sent, of = inbox[kind], kind.removeprefix(_SENT)
-            self._count_children(bucket, sent["place"], sent["copies"], counts, of)
+        for kind, came in inbox.items():
+            if kind.startswith(_SENT):
+                self._count_children(bucket, came, counts, kind.removeprefix(_SENT))
         if _CAME in inbox:
             self._count_duplicates(inbox[_CAME], counts)
         if _PARTS_SENT in inbox:
@@ -539,12 +530,12 @@ class MeasureMulticasts(NodeProgram):
                 latencies[latency.IN_HOPS] = found.hops * latency.THOUSANDTHS
             start = multicasts.start[found.of]
             if asked is not None:
-                ends = (lambda: ring.router[found.node]), (lambda: ring.router[start])
-                latencies |= asked.of_deliveries(found.delay_us, number, *ends)
-            sent[_LATENCY] = {AT: start, "of": found.of, **latencies}
+                nodes, source = self._nodes(found.node), self._nodes(start)
+                latencies |= asked.of_deliveries(found.delay_us, nodes, source)
+            sent[_LATENCY] = {AT: start, "group": found.of, **latencies}
         expected = np.bincount(mine.expected[0])
         if len(of := np.flatnonzero(expected)):
-            due = {AT: multicasts.start[of], "of": of, "expected": expected[of]}
+            due = {AT: multicasts.start[of], "group": of, "expected": expected[of]}
             if asked is not None and asked.weights is not None:
                 weights = asked.weights.of(ring.node[mine.expected[1]])
                 due[WEIGHT] = arrays.sums_at(mine.expected[0], weights, len(expected))[of]
@@ -568,35 +559,22 @@ class MeasureMulticasts(NodeProgram):
 
     def _note_latencies(self, tables: Tables, due: Columns, came: Columns) -> None:
         """Record the latencies of the multicasts that start in the bucket."""
-        groups, expected = latency.add_expected(due["of"], due["expected"])
-        none, asked = arrays.whole_numbers(), self.measured.asked
-        for unit in latency.UNITS if self.of.by_hops else (latency.MS,):
-            of, values = came.get("of", none), came.get(unit, none)
-            rows = of, values, groups, expected
-            questions: tuple[Any, ...] = ()
-            if asked is not None and unit == latency.MS:
-                names = WEIGHT, REPLY, NODE
-                nothing = {} if came else dict.fromkeys(names, none)
-                more = {name: came[name] for name in names if name in came} or nothing
-                questions = asked, more, self._due(asked, due, groups)
-            append(tables, _LATENCIES_IN[unit], latency.publication_latencies(*rows, *questions))
-            append(tables, _COUNTS_IN[unit], latency.count_values(values))
+        due, asked = latency.add_expected(due), self.measured.asked
+        if asked is not None:
+            due |= asked.of_sources(self._nodes(self.of.multicasts.start[due["group"]]))
+        units = latency.UNITS if self.of.by_hops else (latency.MS,)
+        for kind, unit, rows in latency.measured_latencies(came, due, units, asked):
+            append(tables, _LATENCIES[kind, unit], rows)
 
-    def _due(self, asked: Asked, due: Columns, of: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns ``weight`` and ``down`` of multicasts `of` that questions read."""
-        found = dict[str, np.ndarray]()
-        if WEIGHT in due:
-            _, found[WEIGHT] = latency.add_expected(due["of"], due[WEIGHT])
-        if asked.replies is not None:
-            ring, start = self.environment.facts.ring, self.of.multicasts.start[of]
-            found[DOWN] = asked.replies.down_us(ring.node[start], ring.router[start])
-        return found
+    def _nodes(self, position: np.ndarray) -> Nodes:
+        ring = self.environment.facts.ring
+        return Nodes(ring.node[position], lambda: ring.router[position])
 
     def _send_receipts(self, mine: InBucket, of_parts: bool = False) -> Columns:
         """Return the numbers of copies by receiver, as messages; those of parts with lost ones."""
+        copies = mine.copies
         if self.of.system.merged:
             return {}
-        copies = mine.copies
         if of_parts:
             copies = {**copies, "of": self.of.first_parts[copies["of"]]}
         elif "lost" in copies:
@@ -605,7 +583,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_beyond(self, mine: InBucket, came: Columns) -> None:
         """Count the parts of publications that nodes got beyond those that they need."""
-        place, copies = latency.add_expected(came["place"], came["copies"])
+        place, copies = _added(came)
         of = self.of.first_parts[mine.delivered["of"]]
         has, parts = np.unique(key_of([of, mine.delivered["node"]], mine.size), return_counts=True)
         row = arrays.find_sorted(has, place)
@@ -616,7 +594,7 @@ class MeasureMulticasts(NodeProgram):
 
     def _count_duplicates(self, came: Columns, counts: Counts) -> None:
         """Count live nodes with a first copy by duplicates, and the copies at starts."""
-        place, copies = latency.add_expected(came["place"], came["copies"])
+        place, copies = _added(came)
         multicasts = self.of.multicasts
         of, node = arrays.divided(place, len(self.environment.facts.ring))
         at_start = node == multicasts.root[of]
@@ -626,46 +604,53 @@ class MeasureMulticasts(NodeProgram):
 
     def _put_on_links(self, mine: InBucket, packets: stress.PacketsOnLinks) -> None:
         """Put the bucket's copies on links, and baselines' packets to the bucket's members."""
-        multicasts, router, copies = (
-            self.of.multicasts,
+        router, start, copies = (
             self.environment.facts.ring.router,
+            self.of.multicasts.start,
             mine.copies,
         )
-        if self.of.system.merged:
-            of, member = copies["of"], copies["to"]
-        else:
+        of, member = copies["of"], copies["to"]
+        if not self.of.system.merged:
             packets.carry(self.of.name, router, copies["sender"], copies["to"])
-            for tree, some in self.of.in_trees(copies["of"]):
+            for tree, some in self.of.in_trees(of):
                 ends = copies["sender"][some], copies["to"][some]
                 packets.carry(f"{self.of.name}{_IN_TREE}{tree}", router, *ends)
             if not self.of.beside:
                 return
             of, member = mine.others
-            packets.carry(UNICAST, router, multicasts.start[of], member)
-        packets.carry_in_trees(_IP, router, of, multicasts.start[of], member)
+            packets.carry(UNICAST, router, start[of], member)
+        packets.carry_in_trees(_IP, router, of, start[of], member)
 
-    def _count_nodes(self, bucket: int, mine: InBucket, counts: Counts) -> Columns:
-        """Count the bucket's live nodes and their children tables."""
+    def _count_nodes(self, bucket: int, mine: InBucket, counts: Counts) -> dict[str, Columns]:
+        """Count the bucket's live nodes and their children tables; return messages with copies."""
         nodes = np.arange(*self.bounds[bucket : bucket + 2])
         counts.add_total(_LIVE, np.count_nonzero(self.environment.is_alive(nodes)))
         if self.of.system.merged:
             return {}
+        sent = {_CAME: self._send_receipts(mine)}
         place = self.of.system.children(mine.tables, mine.size)
         if place is None:
-            return mine.by_place(mine.links, "sender")
-        place = place[self.environment.is_alive(place % mine.size)]
-        self._count_children(bucket, place, np.ones_like(place), counts)
-        return {}
+            sent[_SENT] = mine.by_place(mine.links, "sender")
+        else:
+            place = place[self.environment.is_alive(place % mine.size)]
+            self._count_children(bucket, {"place": place, "copies": np.ones_like(place)}, counts)
+        for tree, some in self.of.in_trees(mine.copies["of"]):
+            sent[f"{_SENT}{_IN_TREE}{tree}"] = mine.by_place(take(mine.copies, some), "sender")
+        return sent
 
-    def _count_children(
-        self, bucket: int, place: np.ndarray, entries: np.ndarray, counts: Counts, of: str = ""
-    ) -> None:
+    def _count_children(self, bucket: int, sent: Columns, counts: Counts, of: str = "") -> None:
         """Count nodes by their children tables, and of all entries; counts' names end with `of`."""
         first, last = self.bounds[bucket : bucket + 2].tolist()
-        group, node = arrays.divided(place, len(self.environment.facts.ring))
-        of_nodes = stress.count_children(group, node - first, entries, last - first)
+        group, node = arrays.divided(sent["place"], len(self.environment.facts.ring))
+        of_nodes = stress.count_children(group, node - first, sent["copies"], last - first)
         for name, of_node in of_nodes.items():
             counts.add(name + of, of_node[of_node > 0])
+
+
+def _added(came: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of copies, ascending, and the number of copies at each."""
+    added = add_rows("copies", came, "place")
+    return added["place"], added["copies"]
 
 
 # --- the sums over all buckets

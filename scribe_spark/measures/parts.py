@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import index_sorted, sums_at
+from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.histogram import Histogram, add_counts
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.units import MICROSECONDS
@@ -33,10 +33,10 @@ from scribe_spark.measures.distributions import COUNTED, count_values_of, read_h
 from scribe_spark.measures.latency import ARRIVED, THOUSANDTHS
 from scribe_spark.measures.measure import (
     PUBLICATION,
-    SCHEDULE,
     Measure,
     RunTables,
     collected_metrics,
+    publications_of,
     with_publication,
 )
 from scribe_spark.measures.message_bytes import NODE_BYTES
@@ -94,13 +94,26 @@ def numbers_of_values(found: Histogram) -> dict[str, Any]:
 
 
 def count_in_parts(
-    counts: Counts, parts: Iterable[NodeParts], name: str, nodes: np.ndarray, values: np.ndarray
+    counts: Counts,
+    parts: Iterable[NodeParts],
+    name: str,
+    nodes: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> None:
-    """Add to `counts` the `values` of things that belong to nodes, for each class or region."""
+    """Add to `counts` the `values` of things that belong to nodes, for each class or region.
+
+    With `weights`, the weights of things with each value are added instead of their number.
+    """
     for one in parts:
         part = one.of_nodes(nodes)
         for index in range(len(one.names)):
-            counts.add(_name(name, one, index), values[part == index])
+            some = part == index
+            if weights is None:
+                counts.add(_name(name, one, index), values[some])
+            else:
+                sums = add_counts(values[some], weights[some])
+                counts.add_counts(_name(name, one, index), sums.values, sums.counts)
 
 
 def rows_of_parts(
@@ -122,10 +135,8 @@ def rows_of_parts(
     return rows
 
 
-#: The counts of receivers, and of their weights, by the first deadline that they keep.
-_KEPT, _EXPECTED, _KEPT_WEIGHT, _EXPECTED_WEIGHT = (
-    *("kept deadlines", "expected", "weight of kept deadlines", "expected weight"),
-)
+#: The counts of receivers by the first deadline that they keep, and the end of those of weights.
+_KEPT, _EXPECTED, _WEIGHT = "kept deadlines", "expected", ".weight"
 
 
 def count_coverage(
@@ -143,13 +154,12 @@ def count_coverage(
     if not asked.config.deadline:
         return
     kept = np.searchsorted(asked.config.deadlines_us, latency)
-    for one in parts:
-        of = expected, np.zeros_like(expected), _EXPECTED, _EXPECTED_WEIGHT
-        for nodes, values, name, weight_name in (of, (reached, kept, _KEPT, _KEPT_WEIGHT)):
-            count_in_parts(counts, (one,), name, nodes, values)
-            if asked.weights is not None:
-                for index, place, weight in _weights_at(one, asked, nodes, values):
-                    counts.add_counts(_name(weight_name, one, index), place, weight)
+    of = (_EXPECTED, expected, np.zeros_like(expected)), (_KEPT, reached, kept)
+    for name, nodes, values in of:
+        count_in_parts(counts, parts, name, nodes, values)
+        if asked.weights is not None:
+            weights = asked.weights.of(nodes)
+            count_in_parts(counts, parts, name + _WEIGHT, nodes, values, weights)
 
 
 def coverage_rows_of_parts(
@@ -161,46 +171,18 @@ def coverage_rows_of_parts(
 ) -> list[dict[str, Any]]:
     """Return the shares of :func:`count_coverage` as rows of `schemas.BY_PART`."""
     rows, due = [], counted if expected is None else expected
-    kinds = (counted, _KEPT), (due, _EXPECTED), (counted, _KEPT_WEIGHT), (due, _EXPECTED_WEIGHT)
-    for one in parts:
-        for index, part in enumerate(one.names):
-            found = (of.by_value(_name(name, one, index)) for of, name in kinds)
-            key = {"by": one.by, "part": part, "system": system}
-            rows += [key | row for row in _shares(asked, *found)]
+    ends = ("",) if asked.weights is None else ("", _WEIGHT)
+    every = ((one, index, part) for one in parts for index, part in enumerate(one.names))
+    for one, index, part in every:
+        whole = {end: due.total(_name(_EXPECTED + end, one, index)) for end in ends}
+        kept = {end: counted.by_value(_name(_KEPT + end, one, index)) for end in ends}
+        key = {"by": one.by, "part": part, "system": system, "count": whole[""]}
+        for (at, deadline), end in product(enumerate(asked.config.deadline), ends):
+            within = sum(many for first, many in kept[end].items() if first <= at)
+            if whole[end]:
+                share = {"measure": f"within_{deadline}{end}", "mean": within / whole[end]}
+                rows.append(key | share)
     return rows
-
-
-def _weights_at(
-    parts: NodeParts, asked: Asked, nodes: np.ndarray, at: np.ndarray
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield the index of each class or region, deadlines (indices), and the weight at each."""
-    assert asked.weights is not None
-    places = len(asked.config.deadline) + 1
-    place = parts.of_nodes(nodes) * places + at
-    sums = sums_at(place, asked.weights.of(nodes), len(parts.names) * places)
-    for index, of_part in enumerate(sums.reshape(-1, places)):
-        known = np.flatnonzero(of_part)
-        yield index, known, of_part[known]
-
-
-def _shares(
-    asked: Asked,
-    kept: Mapping[int, int],
-    expected: Mapping[int, int],
-    kept_weight: Mapping[int, int],
-    expected_weight: Mapping[int, int],
-) -> Iterator[dict[str, Any]]:
-    """Yield, for each deadline, the measure, the number of receivers, and the share within it."""
-    count = sum(expected.values())
-    ends = {"": (kept, count)}
-    if asked.weights is not None:
-        ends[".weight"] = kept_weight, sum(expected_weight.values())
-    for index, deadline in enumerate(asked.config.deadline):
-        for end, (by_deadline, whole) in ends.items():
-            within = sum(many for at, many in by_deadline.items() if at <= index)
-            if whole:
-                name = f"within_{deadline}{end}"
-                yield {"measure": name, "count": count, "mean": within / whole}
 
 
 def _name(measure: str, parts: NodeParts, index: int) -> str:
@@ -232,13 +214,10 @@ def with_parts(nodes: Table, parts: tuple[NodeParts, ...]) -> Table:
     def add(batch: pa.RecordBatch) -> dict[str, Any]:
         columns = {name: batch.column(name) for name in batch.schema.names}
         node = batch.column("node").to_numpy()
-        return columns | {one.by: _named(one, one.of_nodes(node)) for one in parts}
+        named = {one.by: pa.array(one.names).take(pa.array(one.of_nodes(node))) for one in parts}
+        return columns | named
 
     return table.each(add, StructType([*table.schema.fields, *more]))
-
-
-def _named(parts: NodeParts, index: np.ndarray) -> pa.Array:
-    return pa.array(parts.names).take(pa.array(index))
 
 
 def count_by_part(run: RunTables, parts: tuple[NodeParts, ...]) -> dict[str, Counted]:
@@ -298,15 +277,13 @@ _KEYS = ("by", "part", "system", "measure")
 def latencies_by_part(counted: Mapping[str, Counted], parts: tuple[NodeParts, ...]) -> pa.Table:
     """Count deliveries by class or region, and by latency rounded up to whole ms."""
     rows = []
-    for system, of in counted.items():
-        for one in parts:
-            for index, part in enumerate(one.names):
-                delays = of.histogram(_name("delay_ms", one, index))
-                whole = add_counts(np.ceil(delays.values / MICROSECONDS), delays.counts)
-                added = zip(whole.values, whole.counts, strict=True)
-                rows += [(one.by, part, system, value, count) for value, count in added]
-    table = pd.DataFrame(sorted(rows), columns=schemas.PART_LATENCIES.names)
-    return schemas.arrow_table(table, schemas.PART_LATENCIES)
+    for (system, of), one in product(counted.items(), parts):
+        for index, part in enumerate(one.names):
+            delays = of.histogram(_name("delay_ms", one, index))
+            whole = add_counts(np.ceil(delays.values / MICROSECONDS), delays.counts)
+            added = zip(whole.values, whole.counts, strict=True)
+            rows += [(one.by, part, system, value, count) for value, count in added]
+    return schemas.arrow_table(sorted(rows), schemas.PART_LATENCIES)
 
 
 # --- trees
@@ -321,16 +298,15 @@ _BILLIONTH = 1e-9
 def trees_of_publications(run: RunTables) -> dict[str, np.ndarray]:
     """Return the tree of each publication, for each system whose groups have several trees."""
     systems = [system for system in run.systems if system.several_trees]
-    if not systems or SCHEDULE not in run:
+    published = publications_of(run)
+    if not systems or published is None:
         return {}
-    rows = run.collect(SCHEDULE, [PUBLICATION, "group", "node"]).sort_by(PUBLICATION)
-    group, source = (rows.column(name).to_numpy() for name in ("group", "node"))
-    among = {"node": np.unique(source).tolist()}
+    among = {"node": np.unique(published.source).tolist()}
     nodes = run.collect("nodes", ["node", "id_hi", "id_lo"], among).sort_by("node")
     node, *id = (nodes.column(name).to_numpy() for name in ("node", "id_hi", "id_lo"))
     hi, lo = (half.view(np.uint64) for half in id)
-    place = np.argsort(np.lexsort((lo, hi)))[index_sorted(node, source)]  # in the order of nodeIds
-    ends = np.unique(group, return_inverse=True)[1], place
+    place = np.argsort(np.lexsort((lo, hi)))[index_sorted(node, published.source)]
+    ends = np.unique(published.group, return_inverse=True)[1], place  # in the order of nodeIds
     return {one.name: live_system(one, run.config).trees_of(0, *ends) for one in systems}
 
 
@@ -344,10 +320,10 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
     """
     assert run.underlay is not None
     assert run.config is not None
-    schedule = run.collect(SCHEDULE, [PUBLICATION, "group"]).sort_by(PUBLICATION)
-    group, every = schedule.column("group").to_numpy(), dict[str, np.ndarray]()
+    published, every = publications_of(run), dict[str, np.ndarray]()
+    assert published is not None
     for system, tree in trees.items():
-        _, first = np.unique(np.column_stack([group, tree]), axis=0, return_index=True)
+        _, first = np.unique(np.column_stack([published.group, tree]), axis=0, return_index=True)
         every[system] = np.full(len(tree), -1)
         every[system][first] = tree[first]
     named = {
@@ -366,18 +342,17 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
     values["link_stress"] = values_in(link_stress(counted), "packets")
     counted_values = [of.then(count_values_of(measure), COUNTED) for measure, of in values.items()]
     found = read_histograms(Batches.union(counted_values).to_arrow().to_pandas())
-    compared = compare_with_base(deliveries, list(named), run.buckets) if is_whole else ({}, {})
-    sums, ratios = compared
+    systems = list(named) if is_whole else []
+    sums, ratios = compare_with_base(deliveries, systems, run.buckets) if systems else ({}, {})
     for name, of_groups in sums.items():
         ratio = {**ratios_of_groups(of_groups), "rdp": ratios[name] * _BILLIONTH}
         found |= {(name, measure): Histogram.of(of) for measure, of in ratio.items()}
-    measured = [
-        dict(zip(("system", "tree"), named[name], strict=True))
-        | {"measure": measure, **numbers_of_values(values)}
-        for (name, measure), values in found.items()
-    ]
-    rows = sorted(measured, key=lambda row: (row["system"], row["tree"], row["measure"]))
-    return arrow_table(rows, BY_TREE)
+    rows = []
+    for (name, measure), numbers in found.items():
+        system, tree = named[name]
+        key = {"system": system, "tree": tree, "measure": measure}
+        rows.append(key | numbers_of_values(numbers))
+    return arrow_table(sorted(rows, key=itemgetter("system", "tree", "measure")), BY_TREE)
 
 
 def _by_tree(table: Batches, trees: Mapping[str, np.ndarray], of: str) -> Batches:

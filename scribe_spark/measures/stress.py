@@ -27,6 +27,7 @@ from scribe_spark.core.histogram import Histogram
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables, exchange, on_spark, packing, program
 from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import (
+    Histograms,
     Statistic,
     column_of,
     histogram_metrics,
@@ -56,29 +57,23 @@ def count_children(
     return dict(zip(CHILDREN, sums, strict=True))
 
 
+#: The figures of these numbers, and what they are.
+_OF_NODES = {
+    CHILDREN[0]: ("8", "groups for which a node has a non-empty children table, over all nodes"),
+    CHILDREN[1]: ("9", "entries in all of a node's children tables, over all nodes"),
+}
 _NUMBERS = statistics("per node", "mean", "median", "max")
 
 NODE_STRESS = measure.Measure(
     "node_stress",
-    distributions=(
-        measure.Distribution("children_tables", "8", column_of("node_stress", "children_tables")),
-        measure.Distribution("children_entries", "9", column_of("node_stress", "children_entries")),
+    distributions=tuple(
+        measure.Distribution(name, figure, column_of("node_stress", name))
+        for name, (figure, _) in _OF_NODES.items()
     ),
-    metrics=(
-        *histogram_metrics(
-            "children_tables",
-            "8",
-            "groups for which a node has a non-empty children table, over all nodes",
-            measure.keeps_children,
-            _NUMBERS,
-        ),
-        *histogram_metrics(
-            "children_entries",
-            "9",
-            "entries in all of a node's children tables, over all nodes",
-            measure.keeps_children,
-            _NUMBERS,
-        ),
+    metrics=tuple(
+        metric
+        for name, of in _OF_NODES.items()
+        for metric in histogram_metrics(name, *of, measure.keeps_children, _NUMBERS)
     ),
 )
 
@@ -146,7 +141,7 @@ class PacketsOnLinks:
         away = (router[source] != router[to]) & self._kernel.has_links
         ends = router[source[away]], router[to[away]]
         _, (tree, src, dst), _ = exchange.distinct_rows(tree[away], *ends)
-        self.put(TREES, system, tree, tree=tree, src=src, dst=dst)
+        self.put(TREES, system, tree, tree=tree, src=src, dst=dst, packets=np.ones_like(tree))
 
     def receive(self, inbox: Inbox) -> Iterator[tuple[str, str, Columns]]:
         """Turn packets on routes into packets on links; yield kind, system and links, each once."""
@@ -173,15 +168,14 @@ class PacketsOnLinks:
 
     def _of_trees(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the ends of links, and the packets of trees with merged routes."""
-        ends = [columns[name] for name in ("tree", "src", "dst")]
-        if "packets" not in columns:
-            return self._kernel.merged_packets(*ends)
-        weight, parts = columns["packets"], []
-        for one in np.unique(weight):
-            src, dst, packets = self._kernel.merged_packets(*(end[weight == one] for end in ends))
+        ends, parts = [columns[name] for name in ("tree", "src", "dst")], []
+        for one in np.unique(columns["packets"]):
+            some = (end[columns["packets"] == one] for end in ends)
+            src, dst, packets = self._kernel.merged_packets(*some)
             parts.append({"src": src, "dst": dst, "packets": packets * one})
-        added = exchange.add_rows("packets", packing.concatenate(parts), "src", "dst")
-        return added["src"], added["dst"], added["packets"]
+        if len(parts) > 1:
+            parts = [exchange.add_rows("packets", packing.concatenate(parts), "src", "dst")]
+        return parts[0]["src"], parts[0]["dst"], parts[0]["packets"]
 
 
 def packets_of(system: str) -> str:
@@ -205,12 +199,9 @@ def _over_slots(words: str, number: Callable[[Histogram, int], float | None]) ->
 
 def _over_links(words: str, number: Callable[[Histogram, int], float | None]) -> Statistic:
     """Return a statistic over all directed links, also those without packets."""
-
-    def of(packets: Histogram, size: measure.Size) -> float | None:
-        return number(packets, size.existing_links)
-
     links = "over all directed links, those without a packet included"
-    return Statistic("per link", f"{words} {{what}}, {links}.", of)
+    of = f"{words} {{what}}, {links}."
+    return Statistic("per link", of, lambda packets, size: number(packets, size.existing_links))
 
 
 #: Statistics of the packets on links, by name, from the links that have packets.
@@ -222,40 +213,38 @@ PACKET_NUMBERS: dict[str, Statistic] = {
     **statistics("per link", "max"),
 }
 
+_PACKETS = "packets on a directed link, when each group gets one message"
+_ALL = "Packets on all links together, when each group gets one message."
+
+#: The metrics of a network -> what they are, and their values.
+_NETWORK: dict[str, tuple[str, measure.Value]] = {
+    "links.existing": (
+        "Directed links that exist: core links, and two LAN links for each node.",
+        lambda found: found.size.existing_links,
+    ),
+    "links.paper_slots": (
+        "The paper's number of directed links (*slots*).",
+        lambda found: found.size.paper_slots,
+    ),
+}
+
+
+def sum_of(histogram: Histograms) -> measure.Value:
+    """Return the function of a metric: the sum of the values of a histogram."""
+    return number_of(histogram, lambda values, _: values.sum)
+
+
 LINK_STRESS = measure.Measure(
     "link_stress",
     used_when=lambda config: not config.topology.is_pairs,
     distributions=(measure.Distribution("link_stress", "10", column_of("link_stress", "packets")),),
     metrics=(
-        *histogram_metrics(
-            "link_stress",
-            "10",
-            "packets on a directed link, when each group gets one message",
-            measure.every_system,
-            PACKET_NUMBERS,
-        ),
+        *histogram_metrics("link_stress", "10", _PACKETS, measure.every_system, PACKET_NUMBERS),
         measure.Metric(
-            "messages",
-            "packets",
-            "10",
-            "Packets on all links together, when each group gets one message.",
-            number_of(histogram_of("link_stress"), lambda packets, _: packets.sum),
-            measure.every_system,
+            *("messages", "packets", "10", _ALL),
+            *(sum_of(histogram_of("link_stress")), measure.every_system),
         ),
-        measure.Metric(
-            "links.existing",
-            "directed links",
-            "10",
-            "Directed links that exist: core links, and two LAN links for each node.",
-            lambda found: found.size.existing_links,
-        ),
-        measure.Metric(
-            "links.paper_slots",
-            "directed links",
-            "10",
-            "The paper's number of directed links (*slots*).",
-            lambda found: found.size.paper_slots,
-        ),
+        *(measure.Metric(name, "directed links", "10", *of) for name, of in _NETWORK.items()),
     ),
 )
 
@@ -274,6 +263,19 @@ _NODES, _LOADS = "nodes", "loads"
 NEIGHBOURS = 2**12
 
 
+def spread_nodes(nodes: Table, buckets: int, names: Iterable[str], **columns: int) -> Batches:
+    """Return `ROWS` that send nodes to their buckets, once by each name, with constant columns."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            node = batch.column("node").to_numpy()
+            rows = {"node": node, **{name: np.full_like(node, of) for name, of in columns.items()}}
+            for name in names:
+                yield from exchange.send(buckets, name, node // NEIGHBOURS, rows)
+
+    return Batches.of(nodes, ["node"]).then(run, on_spark.ROWS)
+
+
 def count_stress(
     copies: Table,
     underlay: Underlay,
@@ -288,8 +290,7 @@ def count_stress(
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
     counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), on_spark.ROWS)
     if nodes is not None:
-        listed = Batches.of(nodes, ["node"]).then(_from_nodes(buckets), on_spark.ROWS)
-        counted = Batches.union([counted, listed])
+        counted = Batches.union([counted, spread_nodes(nodes, buckets, [_NODES])])
     return exchange.play_lazily(_CountStress(kernel, bounds, tuple(systems)), counted, supersteps=2)
 
 
@@ -344,15 +345,6 @@ def rows_of_counts(
 # --- edges become counts
 
 
-def _from_nodes(buckets: int) -> BatchKernel:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            node = batch.column("node").to_numpy()
-            yield from exchange.send(buckets, _NODES, node // NEIGHBOURS, {"node": node})
-
-    return run
-
-
 def _from_edges(kernel: Kernel, bounds: np.ndarray) -> BatchKernel:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packets = PacketsOnLinks(kernel, bounds)
@@ -371,38 +363,31 @@ def _put_edges(packets: PacketsOnLinks, kernel: Kernel, system: str, batch: pa.R
     group, parent, child, above, below = (
         batch.column(name).to_numpy() for name in EDGE_COLUMNS[2:]
     )
-    weight = batch.column("packets").to_numpy() if "packets" in batch.schema.names else None
-    of, (node, tree), count = _counted(weight, parent, group)
-    up = {"node": node, "router": above[of]}
-    if merged:  # one packet per group, whatever the number of its receivers
-        one = np.ones_like(of) if weight is None else weight[of]
-        packets.put(TREE_UP, system, node // NEIGHBOURS, **up, tree=tree, packets=one)
-    else:
-        packets.put(UP, system, node // NEIGHBOURS, **up, group=tree, packets=count)
-    of, (node,), count = _counted(weight, child)
-    packets.put(DOWN, system, node // NEIGHBOURS, node=node, router=below[of], packets=count)
-    crossing = (above != below) & kernel.has_links
+    weight = np.ones_like(group)
+    if "packets" in batch.schema.names:
+        weight = batch.column("packets").to_numpy()
+
+    def count(rows: slice | np.ndarray, **keys: np.ndarray) -> dict[str, np.ndarray]:
+        columns = {**keys, "row": np.arange(len(group))[rows], "packets": weight[rows]}
+        return exchange.add_rows("packets", columns, *keys)
+
+    every, crossing = slice(None), (above != below) & kernel.has_links
     src, dst = (kernel.index(end[crossing]).astype(np.int64) for end in (above, below))
-    weight = None if weight is None else weight[crossing]
-    if merged:
-        of, (tree, src, dst), _ = exchange.distinct_rows(group[crossing], src, dst)
-        weights = {} if weight is None else {"packets": weight[of]}
-        packets.put(TREES, system, tree, tree=tree, src=src, dst=dst, **weights)
+    if merged:  # one packet per group, whatever the number of its receivers
+        up = count(every, node=parent, tree=group)
+        up["packets"] = weight[up["row"]]
+        links = count(crossing, tree=group[crossing], src=src, dst=dst)
+        links["packets"] = weight[links["row"]]
     else:
-        _, (src, dst), count = _counted(weight, src, dst)
-        packets.put(ROUTES, system, src // SOURCES, src=src, dst=dst, packets=count)
-
-
-def _counted(
-    packets: np.ndarray | None, *keys: np.ndarray
-) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Return distinct rows of `keys`: first index, columns, and count."""
-    if packets is None:
-        return exchange.distinct_rows(*keys)
-    rows = {"packets": packets, "row": np.arange(len(packets))}
-    named = {str(number): key for number, key in enumerate(keys)}
-    added = exchange.add_rows("packets", rows | named, *named)
-    return added["row"], [added[name] for name in named], added["packets"]
+        up = count(every, node=parent, group=group)
+        links = count(crossing, src=src, dst=dst)
+    down = count(every, node=child)
+    for kind, sums, router in ((TREE_UP if merged else UP, up, above), (DOWN, down, below)):
+        row = sums.pop("row")
+        packets.put(kind, system, sums["node"] // NEIGHBOURS, router=router[row], **sums)
+    del links["row"]
+    number = links["tree"] if merged else links["src"] // SOURCES
+    packets.put(TREES if merged else ROUTES, system, number, **links)
 
 
 # --- sums in a bucket

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.bandwidth.setting import transmission_us
-from scribe_spark.core.arrays import expand, index_sorted
+from scribe_spark.core.arrays import expand, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, first_rows
 from scribe_spark.core.node_classes import read_nodes
+from scribe_spark.engine.packing import Columns
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.remote_inputs import read_input
 from scribe_spark.underlay.protocol import Kernel, node_delays
@@ -144,6 +146,19 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Nodes:
+    """Nodes by number, and the function that returns the indices of their routers."""
+
+    number: np.ndarray
+    router: Callable[[], np.ndarray]
+
+
+def nobody(of: np.ndarray) -> Nodes:
+    """Return no nodes, in place of sources that are not asked for."""
+    return Nodes(whole_numbers(), whole_numbers)
+
+
+@dataclass(frozen=True)
 class ReplySetting:
     """The answers of receivers to the source; `links` have rates if answers take time on links."""
 
@@ -154,20 +169,19 @@ class ReplySetting:
     #: Returns the indices of the routers of nodes by number, in a run.
     router_of: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def back_us(
-        self, number: np.ndarray, router: np.ndarray, source_router: np.ndarray
-    ) -> np.ndarray:
+    def back_us(self, nodes: Nodes, source: Nodes) -> np.ndarray:
         """Return the times (us) from deliveries to the answers' arrival at sources' downlinks."""
-        delay_us = node_delays(self.kernel, self.lan_us, router, source_router)
+        router = nodes.router()
+        delay_us = node_delays(self.kernel, self.lan_us, router, source.router())
         if self.links is None:
             return delay_us
-        return delay_us + transmission_us(self.size, self.links.rates(number, router).up)
+        return delay_us + transmission_us(self.size, self.links.rates(nodes.number, router).up)
 
-    def down_us(self, number: np.ndarray, router: np.ndarray) -> np.ndarray:
+    def down_us(self, source: Nodes) -> np.ndarray:
         """Return the time (us) of an answer on the downlink of each source."""
         if self.links is None:
-            return np.zeros(len(number), dtype=np.int64)
-        return transmission_us(self.size, self.links.rates(number, router).down)
+            return np.zeros_like(source.number)
+        return transmission_us(self.size, self.links.rates(source.number, source.router()).down)
 
 
 def queued(arrival: np.ndarray, first: np.ndarray, takes: np.ndarray) -> np.ndarray:
@@ -210,24 +224,27 @@ class Asked:
     weights: Weights | None = None
     replies: ReplySetting | None = None
 
-    def of_deliveries(
-        self,
-        latency: np.ndarray,
-        number: np.ndarray,
-        router: Callable[[], np.ndarray],
-        source_router: Callable[[], np.ndarray],
-    ) -> dict[str, np.ndarray]:
+    def nodes(self, number: np.ndarray) -> Nodes:
+        """Return nodes of a run, given by number."""
+        of = None if self.replies is None else self.replies.router_of
+        return Nodes(number, whole_numbers if of is None else partial(of, number))
+
+    def of_deliveries(self, latency: np.ndarray, nodes: Nodes, source: Nodes) -> Columns:
         """Return what measures of coverage need of each delivery: weight, node, time of the reply.
 
-        The two functions return indices of routers, if answers are asked for.
+        The receivers are `nodes`; routers are read only if answers are asked for.
         """
         found = dict[str, np.ndarray]()
         if self.weights is not None:
-            found[WEIGHT] = self.weights.of(number)
+            found[WEIGHT] = self.weights.of(nodes.number)
         if self.replies is not None:
-            found[REPLY] = latency + self.replies.back_us(number, router(), source_router())
-            found[NODE] = number
+            found[REPLY] = latency + self.replies.back_us(nodes, source)
+            found[NODE] = nodes.number
         return found
+
+    def of_sources(self, source: Nodes) -> Columns:
+        """Return what measures of coverage need of publications: the time of an answer."""
+        return {} if self.replies is None else {DOWN: self.replies.down_us(source)}
 
     def needed(self, whole: np.ndarray) -> np.ndarray:
         """Return the least weight (or number) that is a quorum of each `whole`: int64."""
@@ -240,9 +257,9 @@ class Asked:
         latency: np.ndarray,
         first: np.ndarray,
         end: np.ndarray,
-        came: Mapping[str, np.ndarray],
-        due: Mapping[str, np.ndarray],
-    ) -> dict[str, np.ndarray]:
+        came: Columns,
+        due: Columns,
+    ) -> Columns:
         """Return the answers for each publication: int64 columns.
 
         Rows `first` to `end` - 1 of `latency` (ascending) and of `came` are the deliveries of a
@@ -269,19 +286,6 @@ class Asked:
                 weight, last = None if weight is None else weight[order], np.cumsum(end - first)
                 found["replies"] = time_until(needed, at, weight, last - (end - first), last)
         return found
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The sources of publications in a run."""
-
-    #: The publications, or groups with one publication each, ascending, and their sources.
-    publication: np.ndarray
-    number: np.ndarray
-
-    def of(self, publication: np.ndarray) -> np.ndarray:
-        """Return the numbers of the sources of publications."""
-        return self.number[index_sorted(self.publication, publication)]
 
 
 def time_until(
@@ -313,7 +317,7 @@ def time_until(
 
 
 def _answers(
-    first: np.ndarray, end: np.ndarray, came: Mapping[str, np.ndarray], due: Mapping[str, Any]
+    first: np.ndarray, end: np.ndarray, came: Columns, due: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return when sources have answers (us), ascending by publication, and the deliveries' rows."""
     of, row = expand(first, end)

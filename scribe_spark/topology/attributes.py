@@ -8,9 +8,9 @@ it is the time of light in fibre along the great circle between its ends (``Lati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,8 +57,6 @@ class Elements:
                 if end not in known:
                     raise ValueError(f"{edge} needs a node {listed([end])}, which the file lacks")
 
-
-T = TypeVar("T")
 
 _EARTH_KM = 6371.0088
 
@@ -131,10 +129,8 @@ class _AttributeReader:
         """Return the delay of each edge in ms, also of edges from a node to itself."""
         for name, read in (("latency", checks.latency_ms), ("delay_ms", checks.DELAY_MS.number)):
             if self._has(name):
-                for edge in self._edges:
-                    if name not in edge.values:
-                        raise self._refused(f"{edge} has no {name}; other edges have one")
-                return [self._value(edge, name, read) for edge in self._edges]
+                self._refuse_lacking(name, self._edges)
+                return self._column(self._edges, name, read)
         if not self._edges:
             return []
         if places is None:
@@ -182,21 +178,22 @@ class _AttributeReader:
         """Return the column ``rate`` of edges (bits per second); no column without rates."""
         if not self._has("bandwidth"):
             return {}
-        for edge in self._edges:
-            if "bandwidth" not in edge.values and len({*edge.ends}) > 1:
-                raise self._refused(f"{edge} has no bandwidth; other edges have one")
-        return {"rate": [self._value(edge, "bandwidth", parse_rate, 0) for edge in self._edges]}
+        self._refuse_lacking("bandwidth", (edge for edge in self._edges if len({*edge.ends}) > 1))
+        return {"rate": self._column(self._edges, "bandwidth", parse_rate, 0)}
+
+    def _refuse_lacking(self, name: str, edges: Iterable[Element]) -> None:
+        for edge in edges:
+            if name not in edge.values:
+                raise self._refused(f"{edge} has no {name}; other edges have one")
 
     # --- places
 
     def places(self) -> np.ndarray | None:
         """Return longitude and latitude (degrees) of each node; None if no node has them."""
-        found = np.full((len(self._nodes), 2), np.nan)
-        for row, node in enumerate(self._nodes):
-            for side, (key, bounds) in enumerate(_PLACE.items()):
-                if key in node.values:
-                    found[row, side] = self._value(node, key, bounds.number)
-        unknown = np.isnan(found).any(axis=1)
+        found = np.empty((len(self._nodes), 2))
+        for side, (key, bounds) in enumerate(_PLACE.items()):
+            found[:, side] = self._column(self._nodes, key, bounds.number, np.nan)
+        unknown = np.isnan(found).sum(axis=1) > 0
         if unknown.all():
             return None
         if unknown.any() and not self._has("latency", "delay_ms"):
@@ -230,12 +227,8 @@ class _AttributeReader:
 
     def rates(self, way: str, order: np.ndarray) -> np.ndarray | None:
         """Return the rate (bit/s) of hosts at each router; None without rates."""
-        found = np.zeros(len(order), dtype=np.int64)
-        for row, node in enumerate(self._nodes):
-            for key in _RATES[way]:
-                if key in node.values:
-                    found[row] = self._value(node, key, parse_rate)
-                    break
+        now, before = (self._column(self._nodes, key, parse_rate, 0) for key in _RATES[way])
+        found = np.where(now, now, before)
         if not found.any():
             return None
         some = found[found > 0]
@@ -250,8 +243,7 @@ class _AttributeReader:
         if not any("share" in node.values for node in self._nodes):
             self.notes.append("nodes are spread over all routers evenly")
             return None
-        found = [self._value(node, "share", checks.SHARE.number, 0.0) for node in self._nodes]
-        return np.array(found)[order]
+        return np.array(self._column(self._nodes, "share", checks.SHARE.number, 0.0))[order]
 
     # --- properties that are not simulated
 
@@ -275,7 +267,7 @@ class _AttributeReader:
     def losses(self, links: pd.DataFrame) -> pd.DataFrame | None:
         """Return the losses of links, both ways: ``src, dst, loss``; None without losses."""
         given = ["packet_loss" in edge.values for edge in self._edges]
-        loss = [self._value(edge, "packet_loss", checks.LOSS.number, 0.0) for edge in self._edges]
+        loss = self._column(self._edges, "packet_loss", checks.LOSS.number, 0.0)
         if not any(loss):
             return None
         if len(self._nodes) > checks.MOST_ROUTERS:
@@ -289,17 +281,20 @@ class _AttributeReader:
         )
         return lossy_links(links.assign(loss=loss))
 
-    def _value(self, of: Element, name: str, read: Callable[[Any], T], default: Any = None) -> T:
-        """Return an attribute of an element by ``read(text)``, by default `default`."""
-        if name not in of.values:
-            return default
-        value = of.values[name]
-        if isinstance(value, list):
-            raise self._refused(f"{of}: {name} must be one value, not several or a block")
-        try:
-            return read(value)
-        except ValueError as error:
-            raise self._refused(f"{of}: {name} {shown(value)} {error}") from None
+    def _column(
+        self, elements: list[Element], name: str, read: Callable[[Any], Any], default: Any = None
+    ) -> list[Any]:
+        """Return an attribute of all elements by ``read(text)``; `default` where it is absent."""
+        found = []
+        for of in elements:
+            value = of.values.get(name)
+            if isinstance(value, list):
+                raise self._refused(f"{of}: {name} must be one value, not several or a block")
+            try:
+                found.append(default if value is None else read(value))
+            except ValueError as error:
+                raise self._refused(f"{of}: {name} {shown(value)} {error}") from None
+        return found
 
     def _has(self, *names: str) -> bool:
         return any(name in edge.values for edge in self._edges for name in names)

@@ -22,13 +22,13 @@ from __future__ import annotations
 import html
 import io
 import re
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 import numpy as np
 import pandas as pd
-from pandas.io.common import get_handle
 from pyspark.sql import SparkSession
 
 from scribe_spark.config.given_graph import MOST_ROWS
@@ -61,19 +61,24 @@ _ROW = (
 #: A line that is no row and not empty.
 _NO_ROW = re.compile(rb"(?m)^(?!" + _ROW + rb"$)[^\n]*[^\s][^\n]*")
 
-_START = 2**16  # bytes
-
 
 def edge_list(path: str) -> Graph:
     """Return the graph of a local list of links, with or without a header."""
-    start = _start(path)
-    first = next((line for line in start.split(b"\n") if line.strip()), b"")
+    try:
+        folder = local_path(path).is_dir()
+        data = b"" if folder else without_comments(read_packed(local_path(path)))
+    except Exception:  # the reader of tables reports the error
+        data = b""
+    first = next((line for line in io.BytesIO(data) if line.strip()), b"")
     if _BARE.fullmatch(first):
-        return _bare_list(path)
-    if is_matrix(start):
+        return _bare_list(path, data)
+    if is_matrix(data[:_START]):
         remedy = f"is a matrix of latencies between regions; give --regions {listed([path])}"
         raise InputError(FIELD, path, remedy)
     return remote_edge_list(path, None)
+
+
+_START = 2**16  # bytes
 
 
 def remote_edge_list(url: str, spark: SparkSession | None) -> Graph:
@@ -82,30 +87,15 @@ def remote_edge_list(url: str, spark: SparkSession | None) -> Graph:
     return graph_of_links(None, edges, url)
 
 
-def _start(path: str) -> bytes:
-    """Return the first lines of a text without comments; nothing for a folder or a broken file."""
-    if local_path(path).is_dir():
-        return b""
-    try:
-        with get_handle(local_path(path), "rb", compression="infer", is_text=False) as opened:
-            start: Any = opened.handle.read(_START)
-            while len(start) < 2**24 and not without_comments(start).strip():  # long comments
-                more: Any = opened.handle.read(_START)
-                if not more:
-                    return b""
-                start += more
-    except Exception:  # the reader of tables reports the error
-        return b""
-    return without_comments(start)
-
-
-def _bare_list(path: str) -> Graph:
-    try:
-        data = without_comments(read_packed(local_path(path)))
-    except Exception as error:  # each compression has its own errors
-        raise InputError(FIELD, path, f"cannot be read ({one_line(error)})") from None
+def _bare_list(path: str, data: bytes) -> Graph:
     if (line := _NO_ROW.search(data)) is not None:
-        raise InputError(FIELD, path, _fault(data, line))
+        text, number = line[0].decode("utf-8", "replace"), data.count(b"\n", 0, line.start()) + 1
+        remedy = (
+            f"line {number} must be two whole numbers, and perhaps a relationship (-1, 0, 1 or 2), "
+            f"not {shown(text.strip(), 60)}; for delays or weights, give a table with the header "
+            "src,dst,delay_ms,weight"
+        )
+        raise InputError(FIELD, path, remedy)
     separator = "|" if b"|" in data else r"\s+"
     try:
         rows = pd.read_csv(
@@ -119,28 +109,14 @@ def _bare_list(path: str) -> Graph:
     ends = rows.to_numpy()
     loops = ends[:, 0] == ends[:, 1]
     links = pd.DataFrame(np.unique(np.sort(ends[~loops], axis=1), axis=0), columns=["src", "dst"])
-    links = links.assign(delay_ms=HOP_MS, weight=1.0)
-    graph = graph_of_links(None, links, path)
     notes = [f"the list has no delays: each link takes {HOP_MS:g} ms, both ways"]
     if loops.any():
         notes.append(f"self-loops are left out: {int(loops.sum()):,}")
     first = re.search(rb"(?m)" + _ROW + rb"$", data)
     if first is not None and first["more"]:
         notes.append("what stands beside the two ends of a link (a relationship) is ignored")
-    return Graph(graph.vertices, graph.edges, path, notes=tuple(notes))
-
-
-def _fault(data: bytes, line: re.Match[bytes]) -> str:
-    """Return what is wrong with a line of a list, and the remedy, in words."""
-    text = shown(line[0].decode("utf-8", "replace").strip(), 60)
-    number = data.count(b"\n", 0, line.start()) + 1
-    if not _BARE.fullmatch(line[0]):
-        return f"line {number} must be two whole numbers, not {text}"
-    return (
-        f"line {number}: {text} has more than two routers and a relationship (-1, 0, 1 or 2); for "
-        "delays or weights, give a table with the header src,dst,delay_ms,weight; otherwise leave "
-        "the column out"
-    )
+    links = links.assign(delay_ms=HOP_MS, weight=1.0)
+    return graph_of_links(None, links, path, notes=tuple(notes))
 
 
 # --- GML and GraphML
@@ -273,170 +249,136 @@ def _refuse_parallel(edges: list[Element], is_directed: bool, line: int) -> None
 # --- GraphML: nodes, edges, and data that belong to declared keys
 
 
-#: The kinds of elements for which a key can be declared.
-_DOMAINS = ("all", "graphml", "graph", "node", "edge", "hyperedge", "port", "endpoint")
-
 _EDGE_DEFAULTS = {"directed": True, "undirected": False}
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
-#: XML elements that have a text, and the word for the XML elements inside these.
-_TEXTS, _PART = ("data", "default"), "part"
+#: The key of an XML element's attributes with its line; no attribute of XML has this name.
+_LINE = " line"
 
 
-def read_graphml(text: str) -> Elements:
-    """Return the nodes and edges of a GraphML text; a ValueError names the fault and its line."""
-    reader = _GraphReader(text)
-    nodes = [reader.element(one, ("id",)) for one in reader.found["node"]]
-    edges = [reader.element(one, ("source", "target")) for one in reader.found["edge"]]
-    return Elements(nodes, edges, reader.is_directed())
-
-
-@dataclass(slots=True)
-class _Key:
+class _Key(NamedTuple):
     """A declared attribute of nodes, edges or the graph; ``name`` is None for figures of yEd."""
 
     id: str
     name: str | None
     domain: str
-    line: int
-    default: str | None = None
+    line: str
+    default: str | None
 
 
-class _Datum(NamedTuple):
-    key: str
-    text: str
-    line: int
+def read_graphml(text: str) -> Elements:
+    """Return the nodes and edges of a GraphML text; a ValueError names the fault and its line."""
+    root = _tree(text)
+    keys = _declared_keys(root)
+    found = {}
+    for domain, names in (("node", ("id",)), ("edge", ("source", "target"))):
+        defaults = {
+            key.name: key.default
+            for key in keys.values()
+            if key.domain in ("all", domain) and key.name and key.default is not None
+        }
+        found[domain] = [_of_xml(tag, names, keys, defaults) for tag in root.iter(domain)]
+    return Elements(found["node"], found["edge"], _is_directed(root))
 
 
-@dataclass(slots=True)
-class _Tag:
-    """An XML element: its name, attributes and line, and the ``data`` elements in it."""
+def _tree(text: str) -> ElementTree.Element:
+    """Return the XML of GraphML without namespaces, and without data that have parts."""
+    parser, builder = expat.ParserCreate(namespace_separator=" "), ElementTree.TreeBuilder()
+    parser.buffer_text = True
 
-    name: str
-    attributes: dict[str, str]
-    line: int
-    data: list[_Datum] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
-    has_parts: bool = False
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        line = {_LINE: str(parser.CurrentLineNumber)}
+        builder.start(name.rpartition(" ")[2], attributes | line)
+
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = lambda name: builder.end(name.rpartition(" ")[2])
+    parser.CharacterDataHandler = builder.data
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        raise ValueError(str(error)) from None
+    root = builder.close()
+    if root.tag != "graphml":
+        line = root.attrib[_LINE]
+        raise ValueError(f"line {line}: the file begins with {listed([root.tag])}, not graphml")
+    for tag in [*root.iter("data"), *root.iter("default")]:
+        if len(tag):
+            tag.tag, tag[:] = "parts", []
+    for tag in root.iter("hyperedge"):
+        line = tag.attrib[_LINE]
+        raise ValueError(f"line {line}: a hyperedge is no link; give an edge for each pair")
+    return root
 
 
-class _GraphReader:
-    """Reads the XML of GraphML; a key may be declared after the elements that use it."""
-
-    def __init__(self, text: str) -> None:
-        #: The graphs outside other graphs, and all nodes and edges.
-        self.found: dict[str, list[_Tag]] = {"graph": [], "node": [], "edge": []}
-        self._keys: dict[str, _Key] = {}
-        self._named: dict[tuple[str, str], _Key] = {}
-        self._open: list[_Tag] = []
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._begin
-        self._parser.CharacterDataHandler = self._add_text
-        self._parser.EndElementHandler = self._end
-        try:
-            self._parser.Parse(text, True)
-        except expat.ExpatError as error:
-            raise ValueError(str(error)) from None
-        self._defaults: dict[str, dict[str, str]] = {"node": {}, "edge": {}}
-        for key in self._keys.values():
-            for domain, defaults in self._defaults.items():
-                if key.domain in ("all", domain) and key.name and key.default is not None:
-                    defaults[key.name] = key.default
-
-    # --- the XML
-
-    def _begin(self, name: str, attributes: dict[str, str]) -> None:
-        name, line = name.rpartition(" ")[2], self._parser.CurrentLineNumber
-        outside = self._open[-1] if self._open else None
-        if outside is None and name != "graphml":
-            raise ValueError(f"line {line}: the file begins with {listed([name])}, not graphml")
-        if outside is not None and outside.name in (*_TEXTS, _PART):
-            outside.has_parts, name = True, _PART
-        tag = _Tag(name, attributes, line)
-        if name == "hyperedge":
-            raise ValueError(f"line {line}: a hyperedge is no link; give an edge for each pair")
-        if name == "key":
-            self._declare(tag)
-        elif name in self.found and (name != "graph" or len(self._open) == 1):
-            self.found[name].append(tag)
-        self._open.append(tag)
-
-    def _add_text(self, text: str) -> None:
-        if self._open[-1].name in _TEXTS:
-            self._open[-1].text.append(text)
-
-    def _end(self, _: str) -> None:
-        tag = self._open.pop()
-        if tag.name in _TEXTS and not tag.has_parts:
-            outside, text = self._open[-1], "".join(tag.text)
-            if tag.name == "data":
-                outside.data.append(_Datum(tag.attributes.get("key", ""), text, tag.line))
-            elif outside.name == "key":
-                self._keys[outside.attributes["id"]].default = text
-
-    def _declare(self, tag: _Tag) -> None:
-        """Add a declared key; refuse two of one id, or of one name for the same elements."""
-        given = tag.attributes
+def _declared_keys(root: ElementTree.Element) -> dict[str, _Key]:
+    """Return declared keys by id; refuse two of one id, or of one name for the same elements."""
+    keys, named = dict[str, _Key](), dict[str | None, list[_Key]]()
+    for tag in root.iter("key"):
+        given, line = tag.attrib, tag.attrib[_LINE]
         for name in ("id", "attr.name"):
             if name not in given and (name == "id" or "yfiles.type" not in given):
-                raise ValueError(f"the key in line {tag.line} has no {name}")
-        key = _Key(given["id"], given.get("attr.name"), given.get("for", "all"), tag.line)
-        others = [self._keys.get(key.id)]
+                raise ValueError(f"the key in line {line} has no {name}")
+        of, default = (given.get("attr.name"), given.get("for", "all")), tag.findtext("default")
+        key = _Key(given["id"], *of, line, default)
+        others = [keys[key.id]] if key.id in keys else []
         if key.name is not None:
-            domains = _DOMAINS if key.domain == "all" else ("all", key.domain)
-            others += [self._named.get((key.name, domain)) for domain in domains]
-            self._named[key.name, key.domain] = key
+            same = named.setdefault(key.name, [])
+            others += [other for other in same if "all" in of or other.domain in ("all", of[1])]
+            same.append(key)
         for other in others:
-            if other is not None:
-                what = "one id" if other.id == key.id else f"one name, {listed([key.name])}"
-                raise ValueError(
-                    f"the keys {listed([other.id])} (line {other.line}) and {listed([key.id])} "
-                    f"(line {key.line}) have {what}; rename or delete one"
-                )
-        self._keys[key.id] = key
+            what = "one id" if other.id == key.id else f"one name, {listed([key.name])}"
+            raise ValueError(
+                f"the keys {listed([other.id])} (line {other.line}) and {listed([key.id])} "
+                f"(line {key.line}) have {what}; rename or delete one"
+            )
+        keys[key.id] = key
+    return keys
 
-    # --- its meaning
 
-    def is_directed(self) -> bool:
-        """Return True if all edges are directed, False if none is."""
-        graphs = self.found["graph"]
-        if len(graphs) != 1:
-            raise ValueError(f"has {len(graphs)} graphs; needs one")
-        usual = graphs[0].attributes.get("edgedefault", "undirected")
-        if usual not in _EDGE_DEFAULTS:
-            remedy = f"edgedefault = {shown(usual)} must be one of {listed(_EDGE_DEFAULTS)}"
-            raise ValueError(f"line {graphs[0].line}: {remedy}")
-        for edge in self.found["edge"]:
-            given = edge.attributes.get("directed")
-            if given is not None and _TRUTH.get(given) != _EDGE_DEFAULTS[usual]:
-                raise ValueError(
-                    f"line {edge.line}: an edge has directed = {shown(given)}, but the graph is "
-                    f"{usual} by its edgedefault; all edges must be of one kind"
-                )
-        return _EDGE_DEFAULTS[usual]
+def _is_directed(root: ElementTree.Element) -> bool:
+    """Return True if all edges are directed, False if none is."""
+    graphs = root.findall("graph")
+    if len(graphs) != 1:
+        raise ValueError(f"has {len(graphs)} graphs; needs one")
+    usual = graphs[0].attrib.get("edgedefault", "undirected")
+    if usual not in _EDGE_DEFAULTS:
+        remedy = f"edgedefault = {shown(usual)} must be one of {listed(_EDGE_DEFAULTS)}"
+        raise ValueError(f"line {graphs[0].attrib[_LINE]}: {remedy}")
+    for edge in root.iter("edge"):
+        given = edge.attrib.get("directed")
+        if given is not None and _TRUTH.get(given) != _EDGE_DEFAULTS[usual]:
+            raise ValueError(
+                f"line {edge.attrib[_LINE]}: an edge has directed = {shown(given)}, but the graph "
+                f"is {usual} by its edgedefault; all edges must be of one kind"
+            )
+    return _EDGE_DEFAULTS[usual]
 
-    def element(self, tag: _Tag, names: tuple[str, ...]) -> Element:
-        """Return a node or an edge: its data as texts by key, and the defaults of other keys."""
-        ends = [tag.attributes.get(name) for name in names]
-        for name, end in zip(names, ends, strict=True):
-            if end is None:
-                raise ValueError(f"the {tag.name} in line {tag.line} has no {name}")
-        given: dict[str, str] = {}
-        keys: dict[str, str] = {}
-        for datum in tag.data:
-            key = self._keys.get(datum.key)
-            if key is None:
-                raise ValueError(f"line {datum.line}: the key {shown(datum.key)} is not declared")
-            if key.name is None:
-                continue
-            if key.name in given:
-                raise ValueError(
-                    f"line {datum.line}: the {tag.name} has {listed([key.name])} twice, by the "
-                    f"keys {listed([keys[key.name], key.id])}; keep one"
-                )
-            given[key.name], keys[key.name] = datum.text, key.id
-        return Element(tuple(map(str, ends)), self._defaults[tag.name] | given, tag.line)
+
+def _of_xml(
+    tag: ElementTree.Element,
+    names: tuple[str, ...],
+    keys: Mapping[str, _Key],
+    defaults: Mapping[str, str],
+) -> Element:
+    """Return a node or an edge: its data as texts by key, and the defaults of other keys."""
+    for name in names:
+        if name not in tag.attrib:
+            raise ValueError(f"the {tag.tag} in line {tag.attrib[_LINE]} has no {name}")
+    given, known = dict[str, str](), dict[str, str]()
+    for datum in tag.findall("data"):
+        line, key = datum.attrib[_LINE], keys.get(datum.attrib.get("key", ""))
+        if key is None:
+            text = shown(datum.attrib.get("key", ""))
+            raise ValueError(f"line {line}: the key {text} is not declared")
+        if key.name is None:
+            continue
+        if key.name in given:
+            both = listed([known[key.name], key.id])
+            what = f"the {tag.tag} has {listed([key.name])} twice, by the keys {both}; keep one"
+            raise ValueError(f"line {line}: {what}")
+        given[key.name], known[key.name] = datum.text or "", key.id
+    ends = tuple(tag.attrib[name] for name in names)
+    return Element(ends, {**defaults, **given}, int(tag.attrib[_LINE]))
 
 
 # --- the graph of a file

@@ -6,7 +6,6 @@ is the weight, so that routes have the least delay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.core.cells import column_of, converted
-from scribe_spark.core.errors import InputError, shown
-from scribe_spark.core.inputs import Kind, first_rows, typed
+from scribe_spark.core.inputs import Kind, typed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import LINKS, ROUTERS, arrow_table, conform
@@ -158,42 +155,16 @@ class Topology(GraphTables):
 def from_given(given: GivenGraph) -> Graph:
     """Return the checked graph of a config's `GivenGraph`."""
     source, vertices = given.source, given.vertices
-    _check_numbered(given.edges, ("src", "dst"), f"{FIELD} edges", source)
-    links = typed(
-        given.edges,
-        f"{FIELD} edges",
-        source,
-        EDGE_COLUMNS,
-        optional=OPTIONAL,
-        empty=vertices is not None,
-    )
+    of_edges = f"{FIELD} edges", source, EDGE_COLUMNS
+    links = typed(given.edges, *of_edges, optional=OPTIONAL, empty=vertices is not None)
     return graph_of_links(None if vertices is None else _vertices(vertices, source), links, source)
-
-
-def _check_numbered(rows: pd.DataFrame, names: Iterable[str], field: str, source: str) -> None:
-    """Refuse vertex ids that are texts but no numbers; the error says how to number vertices."""
-    for name in names:
-        if name in rows and pd.api.types.infer_dtype(rows[name], skipna=True) == "string":
-            numbers = converted(column_of(rows[name]), "int")
-            texts = numbers.is_null().to_numpy(zero_copy_only=False) & rows[name].notna().to_numpy()
-            if texts.any():
-                remedy = (
-                    f"column {shown(name)} must be a whole number: "
-                    f"{first_rows(rows[[name]], texts)}; number the vertices first, by "
-                    "row_number() or pandas.factorize"
-                )
-                raise InputError(field, source, remedy)
 
 
 def _vertices(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     field = f"{FIELD} vertices"
-    _check_numbered(rows, ("id",), field, source)
     ids = typed(rows, field, source, _ID)["id"]
-    known = {
-        name: _known(rows, name, kind, field, source)
-        for name, kind in _PLACE.items()
-        if name in rows
-    }
+    some = {name: kind for name, kind in _PLACE.items() if name in rows}
+    known = {name: _known(rows, name, kind, field, source) for name, kind in some.items()}
     if "kind" in rows:
         known["kind"] = rows["kind"].astype(object).where(rows["kind"].notna(), None)
     return router_frame(ids, **known)

@@ -145,6 +145,11 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def _own(shares: Mapping[str, Any], one: str, other: str) -> dict[str, Any]:
+    """Return the share of a region, in the row from the region to itself."""
+    return {_SHARE: shares.get(one)} if shares and one == other else {}
+
+
 class _RegionReader:
     """Reads a matrix from a text in one of the forms; errors name the file and the bad value."""
 
@@ -171,21 +176,6 @@ class _RegionReader:
 
     # --- forms
 
-    def _rows(self, rows: Iterable[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
-        """Return the matrix of rows with the keys ``from``, ``to``, `unit` and ``share``."""
-        entries, shares = [], {}
-        for where, row in rows:
-            one, other = row.get("from", ""), row.get("to", "")
-            entries.append((where, one, other, row.get(unit, "")))
-            if row.get(_SHARE) not in (None, ""):
-                if one != other:
-                    remedy = f"{where}: a share must be in the row from a region to itself"
-                    raise self._refused(
-                        f"{remedy}, not in that from {shown(one)} to {shown(other)}"
-                    )
-                shares[one] = row[_SHARE]
-        return self._of_entries(entries, shares, unit)
-
     def _square(
         self, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]
     ) -> RegionMatrix:
@@ -204,14 +194,14 @@ class _RegionReader:
                 f"must be square: {len(given)} rows and {len(regions)} columns of regions; each "
                 f"region needs one of each, not so {listed(odd)}"
             )
-        entries, shares = [], {}
-        for where, row in rows:
-            for name, cell in zip(names[1:], row[1:], strict=True):
-                if name == _SHARE:
-                    shares[row[0]] = cell
-                else:
-                    entries.append((where, row[0], name, cell))
-        return self._of_entries(entries, shares, corner)
+        shares = {row[0]: row[names.index(_SHARE)] for _, row in rows if _SHARE in names}
+        named = [
+            (where, {"from": row[0], "to": name, corner: cell, **_own(shares, row[0], name)})
+            for where, row in rows
+            for name, cell in zip(names[1:], row[1:], strict=True)
+            if name != _SHARE
+        ]
+        return self._rows(named, corner)
 
     def _json(self, text: str) -> RegionMatrix:
         try:
@@ -223,39 +213,29 @@ class _RegionReader:
         if not isinstance(found, Mapping):
             raise self._refused("must be a list of rows, or an object with regions and ms")
         regions, unit = found.get("regions"), self._unit([*found])
-        table = found[unit]
-        if isinstance(regions, Mapping):
-            shares = {str(name): share for name, share in regions.items()}
-        elif isinstance(regions, list):
-            shares = {}
-        else:
+        if not isinstance(regions, Mapping | list):
             raise self._refused('needs "regions": a list of names, or an object of shares')
-        names = [*regions]
-        if not all(isinstance(name, str) for name in names):
-            raise self._refused("names of regions must be texts")
+        shares, table = regions if isinstance(regions, Mapping) else {}, found[unit]
         rows = table if isinstance(table, list) else []
         lengths = [len(row) if isinstance(row, list) else 0 for row in rows]
-        if lengths != [len(names)] * len(names):
-            remedy = f"must be square: {unit} needs {len(names)} lists of {len(names)} numbers"
+        if lengths != [len(regions)] * len(regions):
+            remedy = f"must be square: {unit} needs {len(regions)} lists of {len(regions)} numbers"
             raise self._refused(remedy)
-        entries = [
-            (f"{unit}[{i}][{j}]", one, other, table[i][j])
-            for i, one in enumerate(names)
-            for j, other in enumerate(names)
+        named = [
+            (f"{unit}[{i}][{j}]", {"from": a, "to": b, unit: cell, **_own(shares, a, b)})
+            for i, (a, row) in enumerate(zip(regions, table, strict=True))
+            for j, (b, cell) in enumerate(zip(regions, row, strict=True))
         ]
-        return self._of_entries(entries, shares, unit)
+        return self._rows(named, unit)
 
     def _json_list(self, found: list[Any]) -> RegionMatrix:
         if not found or not all(isinstance(row, Mapping) for row in found):
             raise self._refused("must be rows, such as {from: a, to: b, ms: 5}, at least one")
         units = [self._unit([*row]) for row in found]
-        for number, (row, unit) in enumerate(zip(found, units, strict=True), 1):
+        for number, unit in enumerate(units, 1):
             if unit != units[0]:
                 raise self._refused(f"row {number}: has {unit}, but row 1 has {units[0]}")
-            if not all(isinstance(row.get(end, ""), str) for end in ("from", "to")):
-                raise self._refused(f"row {number}: names of regions must be texts")
-        numbered = ((f"row {number}", row) for number, row in enumerate(found, 1))
-        return self._rows(numbered, units[0])
+        return self._rows([(f"row {n}", row) for n, row in enumerate(found, 1)], units[0])
 
     # --- common parts of the forms
 
@@ -266,10 +246,22 @@ class _RegionReader:
             raise self._refused(remedy)
         return units[0]
 
-    def _of_entries(
-        self, entries: list[tuple[str, str, str, Any]], shares: Mapping[str, Any], unit: str
-    ) -> RegionMatrix:
-        names = tuple(dict.fromkeys(name for _, one, other, _ in entries for name in (one, other)))
+    def _rows(self, rows: Sequence[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
+        """Return the matrix of rows with the keys ``from``, ``to``, `unit` and ``share``."""
+        shares, entries = {}, []
+        for where, row in rows:
+            one, other, share = row.get("from", ""), row.get("to", ""), row.get(_SHARE)
+            if not isinstance(one, str) or not isinstance(other, str):
+                raise self._refused(f"{where}: names of regions must be texts")
+            if share not in (None, ""):
+                if one != other:
+                    remedy = f"{where}: a share must be in the row from a region to itself"
+                    raise self._refused(
+                        f"{remedy}, not in that from {shown(one)} to {shown(other)}"
+                    )
+                shares[one] = share
+            entries.append((where, one, other, row.get(unit, "")))
+        names = tuple(dict.fromkeys(name for _, *ends, _ in entries for name in ends))
         if not names or not all(names):
             raise self._refused("has a region without a name")
         if len(names) > MOST_REGIONS:

@@ -15,7 +15,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtri
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.core.units import LEAST_US, MOST_US, PairDelay
 from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
@@ -109,16 +108,6 @@ class PairKernel(Kernel):
             delay_us = self._drawn(queries[some, None], compared[first[some]])
             nearest[some] = delay_us.argmin(axis=1)
         return (first + nearest) % size
-
-    def link_packets(
-        self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return whole_numbers(), whole_numbers(), whole_numbers()
-
-    def merged_packets(
-        self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return whole_numbers(), whole_numbers(), whole_numbers()
 
 
 def pair_underlay(nodes: int, law: PairDelay, seed: int, jitter: int = 0) -> Underlay:

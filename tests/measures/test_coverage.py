@@ -57,21 +57,21 @@ def rows_of(asked: Asked, deliveries, expected, weight, back, takes) -> dict[str
     group, node, latency = (np.array(c, dtype=np.int64) for c in zip(*deliveries, strict=True))
     groups = np.array(sorted(expected), dtype=np.int64)
     size = np.array([len(expected[g]) for g in groups.tolist()])
-    came = {NODE: node, REPLY: latency + np.array([back[n] for n in node.tolist()])}
-    due = {DOWN: np.array([takes[g] for g in groups.tolist()])}
+    came = {"group": group, MS: latency, NODE: node}
+    came[REPLY] = latency + np.array([back[n] for n in node.tolist()])
+    due = {"group": groups, "expected": size}
+    due[DOWN] = np.array([takes[g] for g in groups.tolist()])
     if asked.weights is not None:
         came[WEIGHT] = np.array([weight[n] for n in node.tolist()])
         due[WEIGHT] = np.array([sum(weight[n] for n in expected[g]) for g in groups.tolist()])
-    return publication_latencies(group, latency, groups, size, asked, came, due)
+    return publication_latencies(came, due, MS, asked)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_publications_equal_an_event_queue(seed):
     rng = random.Random(seed)
-    nodes, asked = (
-        range(rng.choice((4, 8, 30))),
-        asked_of(seed % 2 > 0, rng.choice(("2/3", "0.5", "1"))),
-    )
+    nodes = range(rng.choice((4, 8, 30)))
+    asked = asked_of(seed % 2 > 0, rng.choice(("2/3", "0.5", "1")))
     weight = {node: rng.choice((0, 0, 1, 1, 7, 100)) for node in nodes}
     back = {node: rng.choice((5, 5, 50, 300)) for node in nodes}
     groups = sorted(rng.sample(range(50), rng.randrange(1, 6)))
@@ -154,12 +154,8 @@ def test_several_publications_of_a_group_are_also_one_group():
     latencies = Latencies.of(rows, count_values(np.array([10])))
     found = Found(Size(1, 1, 1), collected={"latency": {("it", MS): latencies}})
     values = metric_values(coverage_metrics(asked.config, True), found, "it")
-    assert (values["within_1ms"], values["within_1ms.min"], values["within_1ms.median"]) == (
-        0.5,
-        0,
-        1,
-    )
-    assert (values["within_1ms.groups.min"], values["within_1ms.groups.median"]) == (1 / 3, 1 / 3)
+    ends = ("", ".min", ".median", ".groups.min", ".groups.median")
+    assert [values[f"within_1ms{end}"] for end in ends] == [0.5, 0, 1, 1 / 3, 1 / 3]
 
 
 def test_a_downlink_takes_one_answer_after_another():
@@ -195,11 +191,8 @@ def test_weights_are_whole_numbers_of_a_unit():
         ("0,1\n1,-2\n", "column weight must be at least 0: row 2 (node=1, weight=-2.0)"),
         ("0,0\n1,0\n", "has no weight above 0; give one"),
         ("0,1\n9,1\n", "names no node (nodes are 0 to 8): row 2 (node=9, weight=1.0)"),
-        ("0,1\n-1,1\n", "names no node (nodes are 0 to 8): row 2 (node=-1, weight=1.0)"),
         ("0,1\n0,2\n", "names a node twice: row 2 (node=0, weight=2.0)"),
-        ("0,x\n", "column 'weight' must be a finite number: row 1 (weight='x')"),
         ("0,1e31\n", "column weight must be at most 1e+30"),
-        ("", "has no rows; needs at least one"),
     ],
 )
 def test_bad_weights_are_refused_in_one_line(tmp_path, rows, words):
@@ -228,16 +221,12 @@ def test_the_nodes_file_may_have_the_weights(tmp_path):
     ("given", "words"),
     [
         ({"deadline": "0ms"}, "deadline = '0ms': must be above 0"),
-        ({"deadline": "-1s"}, "deadline = '-1s': must be above 0"),
         (
             {"deadline": "800"},
             "must have a unit, such as 800ms; the rounds until a loss are lost_after",
         ),
-        ({"deadline": 5}, "must have a unit, such as 800ms"),
         ({"deadline": ",".join(f"{n}ms" for n in range(1, 18))}, "must be at most 16 deadlines"),
         ({"quorum": 0}, "quorum = 0: must be above 0 and at most 1"),
-        ({"quorum": "4/3"}, "quorum = '4/3': must be above 0 and at most 1"),
-        ({"quorum": 1.01}, "must be above 0 and at most 1"),
         ({"quorum": "most"}, "must be a share, such as 2/3 or 0.67"),
         ({"quorum": "0.12345678"}, "must have at most six decimals"),
         ({"replies": True}, "replies = True: needs a quorum"),

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
-import numpy as np
 import pyarrow as pa
 import pytest
 import worlds
@@ -12,18 +11,16 @@ from oracle import measures
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.bandwidth.setting import Parts
+from scribe_spark.experiments.stages import SavedTables
 from scribe_spark.measures.delay import DELAY, compare_with_base, group_delay, group_penalties
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.joins_and_failures import join_stress
 from scribe_spark.measures.latency import LATENCY_COLUMNS, collect_latencies
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
-from scribe_spark.measures.multicasts import SystemTables
 from scribe_spark.measures.overlay import rank_groups
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
-from scribe_spark.rounds.system import Multicasts
 from scribe_spark.runtime import blocks
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import systems_of_run
@@ -211,11 +208,11 @@ def penalties(expected: list[Expected]) -> list[float]:
 
 
 def check_rdp(found: dict[str, float], values: list[float]) -> None:
-    assert found["mean"] == pytest.approx(fmean(values), abs=1e-9)
-    assert found["median"] == pytest.approx(median(values), abs=1e-9)
+    assert found["rdp.mean"] == pytest.approx(fmean(values), abs=1e-9)
+    assert found["rdp.median"] == pytest.approx(median(values), abs=1e-9)
     for name, bound in (("below_1", 1), ("below_2_25", 2.25), ("below_4", 4)):
         share = sum(value < bound for value in values) / len(values)
-        assert found[name] == pytest.approx(share, abs=1e-12), name
+        assert found[f"rdp.{name}"] == pytest.approx(share, abs=1e-12), name
 
 
 def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected):
@@ -237,8 +234,9 @@ def test_rdp_by_hand(spark):
     rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
     table = spark.createDataFrame(rows, schemas.DELIVERIES)
     found = group_penalties(table, 1, ["scribe"], 2)
-    shares = {"below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
-    assert found == {"scribe": {"rad": 3.55, "rmd": 10, "mean": 3.55, "median": 2.25, **shares}}
+    numbers = {"mean": 3.55, "median": 2.25, "below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
+    rdp = {f"rdp.{name}": value for name, value in numbers.items()}
+    assert found == {"scribe": {"rad.largest": 3.55, "rmd.largest": 10, **rdp}}
     assert group_penalties(table, -1, SYSTEMS) == {}
 
 
@@ -264,7 +262,7 @@ def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, bucket
         ("ip_multicast", 2): (2, 1, 1), ("scribe", 2): (2, 2, 2),
     }  # fmt: skip
     found = group_penalties(table, 1, ["scribe", "bayeux"], buckets)
-    assert {system: (of["rad"], of["rmd"], of["mean"]) for system, of in found.items()} == {
+    assert {system: tuple(of.values())[:3] for system, of in found.items()} == {
         "scribe": (3, 3, 3), "bayeux": (2, 2, 2)
     }  # fmt: skip
 
@@ -274,7 +272,9 @@ def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, bucket
 
 def run_tables(**tables) -> RunTables:
     """What a run of the three systems has saved."""
-    return RunTables(tables, systems_of_run(["plain"]), nodes=1, b=4)
+    saved = SavedTables()
+    saved.update(tables)
+    return RunTables(saved, systems_of_run(["plain"]), nodes=1, b=4)
 
 
 def values_of(found: Found) -> dict[str, float | None]:
@@ -316,10 +316,8 @@ def test_distributions_of_groups_and_delays(tables, spark, expected):
     assert found["scribe.depth.mean"] == pytest.approx(fmean(depths))
     assert found["scribe.depth.max"] == max(depths)
     assert found["groups.size.sum"] == sum(largest_first)
-    assert (found["groups.size.max"], found["groups.size.min"]) == (
-        largest_first[0],
-        largest_first[-1],
-    )
+    ends = found["groups.size.max"], found["groups.size.min"]
+    assert ends == (largest_first[0], largest_first[-1])
 
 
 def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expected):
@@ -333,21 +331,17 @@ def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expec
     ]
     extra = spark.createDataFrame(again, schemas.EXTRA_JOINS)
     after = {"scribe_bottleneck": "scribe"}
-    found = join_stress(extra, tables.links, worlds.underlay(spark), after)
-    assert {row["system"] for row in found.select("system").distinct().collect()} == {
-        "scribe_bottleneck"
-    }
+    found = told(join_stress(extra, tables.links, worlds.underlay(spark), after))
     half = tables.edges.where("system = 'scribe' AND group % 2 = 0")
-    once = link_stress(count_stress(half, worlds.underlay(spark), 2)).frame
-    counts = {tuple(row[:3]): row[3] for row in told(found)}
-    base = {tuple(row[:3]): row[3] for row in told(tables.links.where("system = 'scribe'"))}
-    added = {tuple(row[:3]): row[3] for row in told(once)}
+    added = told(link_stress(count_stress(half, worlds.underlay(spark), 2)).frame)
+    base = told(tables.links.where("system = 'scribe'"))
     assert added
-    assert counts == {link: base[link] + added.get(link, 0) for link in base}
+    assert found == {link: base[link] + added.get(link, 0) for link in base}
 
 
-def told(links) -> list:
-    return links.select("kind", "src", "dst", "packets").collect()
+def told(links) -> dict[tuple, int]:
+    rows = links.select("kind", "src", "dst", "packets").collect()
+    return {tuple(row[:3]): row[3] for row in rows}
 
 
 def test_a_rank_is_not_a_groups_number(spark):
@@ -369,15 +363,6 @@ def test_a_rank_is_not_a_groups_number(spark):
     sizes = spread[spread["figure"] == "6"]
     assert sizes["value"].tolist() == [1, 2, 3, 4]
     assert sizes["count"].tolist() == [5, 5, 2, 1]
-    assert DELAY.collect(run)["scribe"]["mean"] == 3  # 20 / 10 and 40 / 10: those of group 7
+    assert DELAY.collect(run)["scribe"]["rdp.mean"] == 3  # 20 / 10 and 40 / 10: those of group 7
     found = values_of(Found(Size(9, 1, 0), 4, read_histograms(spread)))
     assert [found[f"groups.size.{name}"] for name in ("sum", "max", "min")] == [13, 5, 1]
-
-
-@pytest.mark.parametrize(("sent", "publications"), [(1, 2), (3, 1)])
-def test_multicasts_with_one_number_are_of_one_publication_only_with_parts(sent, publications):
-    """Without a schedule, several multicasts may have one number."""
-    two = np.array([4, 4])
-    multicasts = Multicasts(np.arange(2), two, two, np.zeros(2, int), np.zeros(2, int))
-    of = SystemTables("scribe", None, multicasts, parts=Parts(needed=1, sent=sent))
-    assert of.publications == publications

@@ -28,33 +28,14 @@ def test_the_table_of_the_measures():
     for name, paper in {
         "groups.size.sum": 395_247,
         "scribe.rad.median": 1.68,
-        "scribe.rad.max": 2,
-        "scribe.rmd.median": 1.69,
         "scribe.rmd.max": 4.26,
-        "scribe.rdp.mean": 1.81,
-        "scribe.rdp.median": 1.65,
         "scribe.rdp.below_1": 0.022,
         "scribe.children_tables.mean": 2.4,
-        "scribe.children_tables.median": 2,
-        "scribe.children_tables.max": 40,
-        "scribe.children_entries.mean": 6.2,
-        "scribe.children_entries.median": 3,
         "scribe.children_entries.max": 1059,
-        "scribe.messages": 2_489_824,
         "ip_multicast.messages": 758_853,
         "scribe.link_stress.max": 4031,
-        "ip_multicast.link_stress.max": 950,
-        "scribe_bottleneck.join_stress.mean": 2.7,
         "scribe_bottleneck.join_stress.max": 4728,
-        "scribe_bottleneck.probes_per_join": 3,
-        # under the figures
-        "scribe.rad.average_std": 62,
-        "scribe.rmd.average_std": 21,
-        "scribe.children_tables.average_std": 58,
-        "scribe.children_entries.average_std": 3.2,
-        "scribe.link_stress.average_std": 1.4,
-        "ip_multicast.link_stress.average_std": 1.9,
-        "scribe_bottleneck.children_entries.average_std": 57,
+        "scribe.rad.average_std": 62,  # under the figures
     }.items():
         assert found[name] == paper, name
 
@@ -90,13 +71,8 @@ def test_a_published_number_is_a_metric_of_a_run():
     for section in _sections():
         assert set(section.configs) <= set(EXPERIMENTS)
         assert set(section.values) <= known
-
-
-def test_what_the_figures_quote_is_published():
-    every = {name for section in _sections() for name in section.values}
     quoted = {name for spec in FIGURES for mark in spec.marks for name in mark.metrics}
-    assert "scribe.rad.max" in quoted
-    assert quoted <= every
+    assert quoted <= {name for section in _sections() for name in section.values}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +126,6 @@ def test_figures_12_to_14_are_those_of_groups_as_small_as_the_papers():
     [
         ("1.46-1.50", (1.455, 1.48, 1.504), (1.454, 1.51)),
         ("2", (2, 1.6), (1, 3)),
-        ("395,247", (395_247,), (395_246, 395_248)),
         ("2.21-2.23 M", (2.206e6, 2.234e6), (2.204e6, 2.24e6)),
         ("757-760 k", (756_600, 760_400), (756_000, 761_000)),
     ],

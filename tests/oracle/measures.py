@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from statistics import fmean, median
+from statistics import fmean
 
 from .pastry import Overlay
 from .routes import Routes
@@ -103,12 +103,3 @@ def links_between(x: int, y: int, router: Mapping[int, int], routes: Routes) -> 
     """Return all links from node ``x`` to node ``y``, the two LAN links included."""
     core = [(CORE, src, dst) for src, dst in routes.path_links(router[x], router[y])]
     return [(LAN_UP, x, router[x]), *core, (LAN_DOWN, router[y], y)]
-
-
-def mean_and_median(values: Iterable[int], count: int) -> tuple[float, float]:
-    """Return mean and median of ``values`` filled up with zeros to ``count`` numbers."""
-    present = list(values)
-    if len(present) > count:
-        raise ValueError(f"{len(present)} links carry packets, but only {count} are to be counted")
-    padded = present + [0] * (count - len(present))
-    return fmean(padded), float(median(padded))

@@ -316,11 +316,3 @@ def test_groups_of_the_root_alone_have_no_penalty():
     assert measures.rad({}, {}) is measures.rmd({}, {}) is None
     assert measures.rdp({}, {}) == {}
     assert measures.ip_link_stress({1: 5}, {1: [5]}, {5: 0}, shortest_routes([0], {})) == {}
-
-
-def test_mean_and_median_count_the_zeros():
-    assert measures.mean_and_median([3, 1], 2) == (2, 2)
-    assert measures.mean_and_median([3, 1, 2], 4) == (1.5, 1.5)
-    assert measures.mean_and_median([3, 1], 5) == (0.8, 0)
-    with pytest.raises(ValueError, match="links carry packets"):
-        measures.mean_and_median([1, 1], 1)

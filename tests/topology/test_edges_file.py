@@ -1,6 +1,5 @@
 """Networks of a table of nodes and a table of edges, and the preset of 19 regions."""
 
-import math
 import re
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.node_classes import NodeClasses, read_nodes
-from scribe_spark.topology.regions import _text, read_matrix
 from scribe_spark.topology.registry import load
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 
@@ -116,11 +114,8 @@ def test_nodes_of_another_network(config, tmp_path):
     [
         ("table", "4,asia", "5,asia",
          "nodes.csv': column id must have each number from 0 to 4 once: row 5 (id=5)"),
-        ("table", "4,asia", "n4,asia", "column 'id' must be a whole number: row 5 (id='n4')"),
         ("table", "1Gbit/s", "1Gbut",
          "such as 50Mbit/s: row 1 (down='1Gbut')"),
-        ("table", ",2,server", ",-2,server",
-         "column weight must be at least 0: row 1 (weight=-2.0)"),
         ("table", "4,asia", "4,",
          "column 'region' must be a name or a number: row 5 (region=missing)"),
         ("table", "id,", "node,",
@@ -129,8 +124,6 @@ def test_nodes_of_another_network(config, tmp_path):
          "edges.csv': column 'latency' must be at least 0us, such as 5ms: row 2 (latency=-3)"),
         ("edges", "125ms", "",
          "column 'latency' must be a number, with or without a unit: row 2 (latency=missing)"),
-        ("edges", "0.01", "1.5", "column 'loss' must be a number from 0 to 1: row 1 (loss=1.5)"),
-        ("edges", "eu,asia", "eu,mars", "column target must have regions of"),
         ("edges", "eu,asia,125ms,", "eu,us,4,",
          "an edge occurs twice; keep one: row 2 (source='eu', target='us')"),
         ("edges", BETWEEN_REGIONS, "source,target,latency\n0,0,3\n",
@@ -160,8 +153,6 @@ def test_bad_cells(config, which, old, new, message):
          "node_routers = 'places.csv': has no effect with nodes_file"),
         ({"topology": "pairs", "edges_file": None, "nodes": 7},
          "nodes = 7: must be 5, the number of nodes in"),
-        ({"topology": "pairs", "edges_file": None, "nodes_file": None, "node_routers": "x"},
-         "its own router"),
         ({"regions": "azure", "edges_file": None}, "'asia' of node 4 is no region of the network"),
         ({"classes": [{"name": "home", "share": 1.0}]},
          "column class: 'server' of node 1 is not one of the classes"),
@@ -175,24 +166,3 @@ def test_bad_settings(config, given, message):
 
     with pytest.raises(InputError, match=re.escape(message)):
         use()
-
-
-def test_the_regions_of_corrosion():
-    """The round trips follow from the coordinates in the file's comments; 1 ms within a region."""
-    text = _text("corrosion19")
-    places = re.findall(r"([a-z]{3}) (-?[0-9.]+) (-?[0-9.]+) ([0-9]+)(?:;|\n)", text)
-    matrix = read_matrix("corrosion19")
-    assert [name for name, *_ in places] == list(matrix.names)
-    assert len(places) == 19
-    weights = np.array([int(weight) for *_, weight in places])
-    assert matrix.shares == pytest.approx(weights / 4453, abs=1e-8)
-    for i, (_, *one, _) in enumerate(places):
-        for j, (_, *other, _) in enumerate(places):
-            rtt_ms = 1.0 if i == j else 4 + great_circle_km(one, other) / 75
-            assert matrix.us[i, j] == pytest.approx(rtt_ms * 500, abs=3)
-
-
-def great_circle_km(one: list[str], other: list[str]) -> float:
-    (p, a), (q, b) = ([math.radians(float(x)) for x in place] for place in (one, other))
-    cosine = math.sin(p) * math.sin(q) + math.cos(p) * math.cos(q) * math.cos(a - b)
-    return 6371 * math.acos(cosine)

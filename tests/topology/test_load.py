@@ -1,6 +1,5 @@
 """Router graphs by name, from tables of links and DataFrames, and the rules that each must keep."""
 
-import builtins
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from scribe_spark.core.errors import InputError, shown
 from scribe_spark.measures.published import published
 from scribe_spark.schemas import LINKS, ROUTERS
 from scribe_spark.topology.checks import check
-from scribe_spark.topology.graph import Graph, Hosts, router_frame
+from scribe_spark.topology.graph import Graph, Hosts
 from scribe_spark.topology.graph_files import edge_list
-from scribe_spark.topology.links import Topology, both_ways, from_given
+from scribe_spark.topology.links import Topology, from_given
 from scribe_spark.topology.registry import load
 from scribe_spark.topology.transit_stub import generate
 
@@ -54,22 +53,10 @@ def refusal(topology: str) -> str:
 DATA = Path(__file__).parents[2] / "data"
 
 
-def test_transit_stub_takes_the_parameters_and_the_seed_of_the_run():
-    config = RunConfig(transit_domains=2, transit_size=2, stubs_per_transit=1, stub_size=3)
-    graph = load(config, Untouchable())
-    assert len(graph.vertices) == config.topology.routers == 16
-    assert not graph.edges.equals(load(RunConfig.of(config.flat(), {"seed": 2})).edges)
-
-
 def test_a_name_that_is_no_topology_says_what_is():
     message = refusal("transitstub")
     assert "does not exist" in message
     assert all(way in message for way in ("transit-stub", "power-law", "topohub:NAME", "edge list"))
-
-
-@pytest.mark.parametrize("path", ["x" * 300, f"{'x' * 300}/a.csv"])
-def test_a_path_that_is_too_long(path):
-    assert "cannot be read (File name too long)" in refusal(path)
 
 
 def test_remote_without_spark_is_refused():
@@ -100,8 +87,7 @@ def test_presets_load(name, monkeypatch):
 
 def test_the_paper_preset_is_the_default():
     """A run without flags is the paper's experiment, of which the paper's numbers are."""
-    told = read_toml(DATA / "paper.toml")
-    assert RunConfig.of(told) == RunConfig()
+    assert RunConfig.of(read_toml(DATA / "paper.toml")) == RunConfig()
     assert published(RunConfig())["scribe.rad.median"].paper == 1.68
 
 
@@ -130,18 +116,6 @@ def test_unknown_topohub_names(name, near):
     assert near in refusal(f"topohub:{name}")
 
 
-def test_topohub_not_installed(monkeypatch):
-    plain = builtins.__import__
-
-    def without(name, *rest):
-        if name == "topohub":
-            raise ImportError(name)
-        return plain(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    assert "pip install 'scribe_spark[topohub]'" in refusal("topohub:sndlib/polska")
-
-
 # --- tables of links ------------------------------------------------------------------------------
 
 
@@ -164,16 +138,6 @@ def test_edge_lists(tmp_path, rows_of_file, links):
     assert rows(graph) == links
     assert graph.vertices["id"].tolist() == sorted({end for link in links for end in link[:2]})
     assert graph.vertices.drop(columns="id").isna().all().all()
-
-
-def test_the_order_of_rows_does_not_matter():
-    edges = pd.DataFrame(
-        [(0, 1, 1.0, 2.0), (1, 0, 3.0, 2.0), (0, 1, 0.5, 2.0), (2, 1, 1.0, 1.0)],
-        columns=["src", "dst", "delay_ms", "weight"],
-    )
-    expected = both_ways(edges)
-    for seed in range(10):
-        pd.testing.assert_frame_equal(both_ways(edges.sample(frac=1, random_state=seed)), expected)
 
 
 @pytest.mark.filterwarnings("error")
@@ -202,18 +166,12 @@ def plain(schema) -> list[tuple]:
 
 
 def test_contract_tables(topology):
-    routers, links = topology.routers(), topology.links()
-    assert plain(routers.schema) == plain(ROUTERS)
-    assert plain(links.schema) == plain(LINKS)
-    assert [tuple(row) for row in routers.collect()] == list(
-        DRAWN.vertices.itertuples(index=False, name=None)
-    )
-    assert [tuple(row) for row in links.collect()] == list(
-        DRAWN.edges.itertuples(index=False, name=None)
-    )
-
-
-def test_there_and_back(topology):
+    for found, schema, frame in (
+        (topology.routers(), ROUTERS, DRAWN.vertices),
+        (topology.links(), LINKS, DRAWN.edges),
+    ):
+        assert plain(found.schema) == plain(schema)
+        assert [tuple(row) for row in found.collect()] == list(frame.itertuples(False, None))
     again = from_frames(topology.vertices, topology.edges)
     assert again.vertices.equals(DRAWN.vertices)
     assert again.edges.equals(DRAWN.edges)
@@ -292,12 +250,7 @@ def graph(links, ids=(0, 1, 2, 3)) -> Graph:
 
 
 RING = [(0, 1, 1.0, 1.0), (1, 2, 0.0, 2.0), (2, 3, 1e6, 1e-6), (3, 0, 3.5, 1e9)]
-NAN, INF = float("nan"), float("inf")
-
-
-def test_a_single_router_without_links_is_legal():
-    check(graph([], ids=[7]))
-    check(Graph(router_frame([7]), graph([]).edges))
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -305,19 +258,14 @@ def test_a_single_router_without_links_is_legal():
     [
         ([], [], "no vertices"),
         (RING, [0, 1.5, 2, 3], "must be whole numbers: row 2 (id=1.5)"),
-        (RING, [0, 1, 2, 3, None], "must be whole numbers: row 5 (id=missing)"),
         (RING, [0, 1, 2, 3, -4], "at least 0: row 5 (id=-4)"),
         (RING, [0, 1, 2, 3, 1, 2], "unique: row 5 (id=1), row 6 (id=2)"),
         ([*RING, (0, 9, 1, 1)], None, "must be vertices: row 5 (src=0, dst=9)"),
         ([*RING, (2, 2, 1, 1)], None, "self-loops out: row 5 (src=2, dst=2)"),
-        ([*RING, (0, 2, -1, 1)], None, "row 5 (src=0, dst=2, delay_ms=-1.0)"),
         ([*RING, (0, 2, NAN, 1)], None, "delay_ms must be a number from 0 to 1,000,000: row 5"),
         ([*RING, (0, 2, 1, 0)], None, "weight must be a number from 0.000001 to 1,000,000,000"),
-        ([*RING, (0, 2, 1, NAN)], None, "row 5 (src=0, dst=2, weight=missing)"),
         ([(0, 1, -1, 1)] * 5, None, ", row 3 (src=0, dst=1, delay_ms=-1) and 2 more"),
         (RING, [0, 1, 2, 3, 8], "falls into 2 parts: router 8 (1 in that part) has no route"),
-        ([*RING, (10, 11, 1, 1), (11, 12, 1, 1), (12, 13, 1, 1)],
-         [0, 1, 2, 3, 13, 12, 11, 10, 14, 15, 16, 17], "falls into 6 parts"),
     ],
 )  # fmt: skip
 def test_each_rule(links, ids, says):
@@ -335,7 +283,6 @@ def test_each_rule(links, ids, says):
         ({"own_us": [0, -5_000, 1, 1]}, 0.0,
          "the delay within a router (ms) must be a number from 0 to 1,000,000: row 2 (router=1, "
          "own_ms=-5.0)"),
-        ({"own_us": [0, 0, 0, 10**9 + 1]}, 0.0, "row 4 (router=3, own_ms=1000000.001)"),
         ({"shares": [0.5, 0.75, -0.25, 0.0]}, 0.0,
          "the share of the nodes at a router must be a number from 0 to 1: row 3 (router=2, "),
         ({"shares": [0.5, 0.250002, 0.25, 0.0]}, 0.0, "must sum to 1, but sum to 1.000002"),

@@ -12,7 +12,6 @@ from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.manifest import input_digests
 from scribe_spark.experiments.plan import settings_of
-from scribe_spark.measures.parts import node_parts
 from scribe_spark.pastry.overlay import router_index
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.regions import SHIPPED, region_network
@@ -20,7 +19,6 @@ from scribe_spark.topology.registry import load
 
 LONG = "from,to,ms\na,a,2\na,b,30\nb,b,4\n"
 SQUARE = "ms,a,b\na,2,30\nb,30,4\n"
-PAIRS = [("a", "a", 2), ("a", "b", 30), ("b", "b", 4)]
 
 
 def written(folder: Path, text: str, name: str = "m.csv") -> str:
@@ -72,21 +70,12 @@ def test_each_form_gives_delays_one_way(tmp_path, text, there, back):
         ("rtt_ms", "round-trip", "round-trip", 15),
     ],
 )
-@pytest.mark.parametrize("form", ["long", "square", "object", "rows"])
-@pytest.mark.parametrize("kind", [RunConfig])
-def test_the_record_says_which_latencies_were_used(tmp_path, kind, form, name, given, used, ms):
-    rows = [{"from": one, "to": other, name: of} for one, other, of in PAIRS]
-    text = {
-        "long": LONG.replace("ms", name),
-        "square": SQUARE.replace("ms", name),
-        "object": json.dumps({"regions": ["a", "b"], name: [[2, 30], [30, 4]]}),
-        "rows": json.dumps(rows),
-    }[form]
-    config = kind(regions=written(tmp_path, text), region_latency=given)
+def test_the_record_says_which_latencies_were_used(tmp_path, name, given, used, ms):
+    config = RunConfig(regions=written(tmp_path, LONG.replace("ms", name)), region_latency=given)
     assert region_network(config.topology, seed=1).edges["delay_ms"].tolist() == [ms, ms]
     resolved, defaults = settings_of(config)
     assert (resolved["region_latency"], defaults["region_latency"]) == (used, None)
-    assert kind(**resolved).flat() == resolved
+    assert RunConfig(**resolved).flat() == resolved
 
 
 @pytest.mark.parametrize(("name", "given"), [("rtt_ms", "one-way"), ("one_way_ms", "round-trip")])
@@ -95,13 +84,6 @@ def test_a_meaning_that_contradicts_the_file_is_refused(tmp_path, name, given):
     says = f"contradicts {name}, the name of the latencies in .*; leave it out$"
     with pytest.raises(InputError, match=f"^region_latency = '{given}': {says}"):
         network(path, region_latency=given)
-
-
-def test_a_route_is_the_link_though_a_detour_takes_less(tmp_path):
-    text = "ms,a,b,c\na,1,5,50\nb,5,1,5\nc,50,5,1\n"
-    graph = network(written(tmp_path, text))
-    assert delays(graph)[0, 2] == 50
-    assert set(graph.edges["weight"]) == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -159,20 +141,16 @@ def test_a_short_delay_is_noted(tmp_path):
     [
         ("ms,a,b\na,2,30\n", "must be square: 1 rows and 2 columns of regions; each region needs "
          "one of each, not so b"),
-        ("ms,a,b\na,2,30\nc,30,4\n", "needs one of each, not so c, b"),
         ("ms,a,b\na,2,30,9\nb,30,4\n", "cannot be read as a matrix: its rows have more cells"),
         ("ms,a,b\na,2\nb,30,4\n", "row 1: the latency from 'a' to 'b' must be a number"),
         ("ms,a,b\na,0,30\nb,30,4\n", "row 1: the latency from 'a' to 'a' must be a number from "
          "0.001 to 1,000,000 ms, not '0'"),
-        ("rtt_ms,a,b\na,2,x\nb,30,4\n", "must be a number from 0.002 to 1,000,000 ms, not 'x'"),
         ("from,to,ms\na,a,2\na,b,30\n", "has no latency from 'b' to 'b'; each pair of regions"),
         (f"{LONG}a,b,31\n", "row 4: has 'a' to 'b' twice; keep one"),
         ("from,to\na,b\n", "needs one of ms, one_way_ms, rtt_ms; found from, to"),
         ("from,to,ms\n,a,2\n", "has a region without a name"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.4\n",
          "shares of regions must sum to 1, but sum to 0.9"),
-        ("from,to,ms,share\na,a,2,0.5\na,b,30,\nb,b,4,0.500002\n",
-         "shares of regions must sum to 1, but sum to 1.000002"),
         ("from,to,ms,share\na,a,2,0.5\na,b,30,0.5\nb,b,4,\n",
          "row 2: a share must be in the row from a region to itself"),
         ("from,to,ms,share\na,a,2,-1\na,b,30,\nb,b,4,2\n",
@@ -180,20 +158,15 @@ def test_a_short_delay_is_noted(tmp_path):
         ('{"regions": ["a", "b"], "ms": [[1, 2], [3]]}',
          "must be square: ms needs 2 lists of 2 numbers"),
         ('{"ms": [[1]]}', 'needs "regions"'),
-        ('{"regions": {"a": 0.5}, "ms": [[1]]}', "must sum to 1, but sum to 0.5"),
         ('{"regions": [null], "ms": [[1]]}', "names of regions must be texts"),
         ("{", "is not JSON"),
         ("[]", "must be rows"),
         ("", "cannot be read as a matrix: it is empty"),
         # cells beyond the header
         ("from,to,ms\na,b,1,5\n", "its rows have more cells than its header"),
-        (f"{LONG}b,a,1,5\n", "line 5 has more cells than its header"),
-        (SQUARE.replace("4", "4,1"), "line 3 has more cells than its header"),
         # one of two would win
         ("from,to,ms,ms\na,a,1,5\n", "has the column 'ms' twice"),
-        ("ms,a,share,share\na,1,1,0\n", "has the column 'share' twice"),
         ('[{"from": "a", "to": "a", "ms": 1, "ms": 5}]', "the key 'ms' occurs twice in an object"),
-        ('{"regions": {"a": 0, "a": 1}, "ms": [[1]]}', "the key 'a' occurs twice in an object"),
         ('[{"from": "a", "to": "a", "ms": 1}, {"from": "a", "to": "b", "ms": 1, "rtt_ms": 2}]',
          "needs one of ms, one_way_ms, rtt_ms; found from, to, ms, rtt_ms"),
         ('[{"from": "a", "to": "a", "ms": 1}, {"from": "a", "to": "b", "rtt_ms": 2}]',
@@ -202,12 +175,9 @@ def test_a_short_delay_is_noted(tmp_path):
         (SQUARE.replace("ms", "RTT"), "the first cell must be one of ms, one_way_ms, rtt_ms, or "
          "empty, not 'RTT'"),
         (SQUARE.replace("30", "3_0"), "must be a number from 0.001 to 1,000,000 ms, not '3_0'"),
-        (SQUARE.replace("30", "\u0663"), "to 'b' must be a number from 0.001 to 1,000,000 ms"),
-        (f'{{"regions": ["a"], "ms": [[1{"0" * 400}]]}}', "must be a number from 0.001"),
         (f'{{"regions": ["a"], "ms": [[1{"0" * 5000}]]}}', "is not JSON: "),
         ('[{"from": null, "to": "a", "ms": 1}]', "row 1: names of regions must be texts"),
         ('from,to,ms\na,"a,1\n', "cannot be read as a matrix: "),
-        ("ms" + ",a" * 20_000, "it has more than 10,000 columns"),
     ],
 )  # fmt: skip
 def test_a_bad_matrix_is_refused_in_one_line(tmp_path, text, words):
@@ -234,9 +204,6 @@ def test_a_bad_matrix_is_refused_in_one_line(tmp_path, text, words):
          "region_shares = 'mars': is not a region; give some of north-america"),
         ({"regions": "continents", "region_shares": "europe"},
          "region_shares = 'europe': must be REGION=SHARE with a share from 0 to 1"),
-        ({"regions": "continents", "region_shares": "europe=0.5"},
-         "region_shares = 'europe=0.5': shares of regions must sum to 1, but sum to 0.5"),
-        ({"regions": "azure", "region_jitter": "5"}, "region_jitter = '5': must have a unit"),
     ],
 )  # fmt: skip
 def test_bad_fields_are_refused_in_one_line(given, line):
@@ -281,19 +248,6 @@ def test_nodes_are_at_their_routers(spark, given):
         found = rates(NodeClasses.of(config), np.arange(5), simulation.graph.hosts.places)
         assert found.up.tolist() == [10**9, 10**9, 10**7, 10**9, 10**7]
     assert "node_routers" in input_digests(RunConfig(**given))
-
-
-def test_nodes_of_a_table_have_the_regions_of_their_routers(tmp_path):
-    matrix, hosts = tmp_path / "regions.csv", tmp_path / "hosts.csv"
-    matrix.write_text("from,to,ms\na,a,5\na,b,40\nb,a,40\nb,b,5\n")
-    drawn = load(RunConfig(nodes=6, regions=str(matrix), groups=1))
-    of_router = dict(zip(drawn.vertices["id"], drawn.hosts.region, strict=True))
-    chosen = [min(r for r, region in of_router.items() if region == one) for one in (1, 0) * 3]
-    rows = [f"{node},{router}" for node, router in enumerate(chosen)]
-    hosts.write_text("\n".join(["node,router", *rows, ""]))
-    config = RunConfig(nodes=6, regions=str(matrix), node_routers=str(hosts), groups=1)
-    (parts,) = node_parts(config, load(config).hosts)
-    assert parts.of_nodes(np.arange(6)).tolist() == [1, 0] * 3
 
 
 @pytest.mark.parametrize(

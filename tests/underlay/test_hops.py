@@ -1,6 +1,6 @@
 """Searches by hops, against plain Python and against the underlay that looks routes up."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,6 @@ from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
-from scribe_spark.underlay.paths import merged_links, path_links
 
 LAN_US = 700
 
@@ -52,42 +51,28 @@ def test_delay(spark, both):
     assert rows(ours) == rows(theirs)
 
 
-def test_link_packets(both):
-    a, b = (both[0].kernel.index(np.array(drawn_routers(both[0], 3000, seed))) for seed in (3, 4))
-    packets = np.random.default_rng(6).integers(1, 5, len(a))
+def test_packets_on_links(both):
+    """Of routes, and of the merged routes of trees, against ways along predecessors."""
+    drawn = [both[0].kernel.index(np.array(drawn_routers(both[0], 900, seed))) for seed in (3, 4)]
+    tree = np.random.default_rng(7).integers(0, 40, 900) * 5
+    a, b, packets = drawn[0][tree], drawn[1], tree % 4 + 1  # a source a tree, some the same
     _, pred, _ = both[1].kernel.open()
-    expected: Counter = Counter()
-    for source, here, number in zip(a.tolist(), b.tolist(), packets.tolist(), strict=True):
+    expected, merged = Counter(), defaultdict(set)
+    for of, source, here, number in zip(*(c.tolist() for c in (tree, a, b, packets)), strict=True):
         while here != source:
             before = int(pred[source, here])
             expected[before, here] += number
+            merged[before, here].add(of)
             here = before
-    for one in both:
-        sender, receiver, found = one.kernel.link_packets(a, b, packets)
-        assert dict(zip(zip(sender, receiver, strict=True), found, strict=True)) == expected
-        assert [len(part) for part in one.kernel.link_packets(a[:0], b[:0], packets[:0])] == [0] * 3
-
-
-def test_merged_packets(both):
-    kernel = both[0].kernel
-    tree = np.random.default_rng(7).integers(0, 40, 900) * 5
-    b = kernel.index(np.array(drawn_routers(both[0], len(tree), 8)))
-    a = kernel.index(np.array(drawn_routers(both[0], 200, 9)))[
-        tree
-    ]  # a source a tree, some the same
-    _, pred, _ = both[1].kernel.open()
-    expected: dict[tuple[int, int], set[int]] = {}
-    for of, source, here in zip(tree.tolist(), a.tolist(), b.tolist(), strict=True):
-        while here != source:
-            before = int(pred[source, here])
-            expected.setdefault((before, here), set()).add(of)
-            here = before
-    assert max(map(len, expected.values())) > 5
-    for one in both:
-        sender, receiver, found = one.kernel.merged_packets(tree, a, b)
-        links = zip(sender, receiver, strict=True)
-        assert dict(zip(links, found, strict=True)) == {k: len(v) for k, v in expected.items()}
-        assert [len(part) for part in one.kernel.merged_packets(tree[:0], a[:0], b[:0])] == [0] * 3
+    assert max(map(len, merged.values())) > 5
+    for kernel in (one.kernel for one in both):
+        for ask, given, wanted in (
+            (kernel.link_packets, (a, b, packets), expected),
+            (kernel.merged_packets, (tree, a, b), {k: len(v) for k, v in merged.items()}),
+        ):
+            sender, receiver, found = ask(*given)
+            assert dict(zip(zip(sender, receiver, strict=True), found, strict=True)) == wanted
+            assert [len(part) for part in ask(*(one[:0] for one in given))] == [0] * 3
 
 
 def alike(one: worlds.World) -> worlds.World:
@@ -160,7 +145,7 @@ def test_a_network_that_neither_can_is_refused(spark):
 
 
 def test_searches_equal_the_routes_of_the_oracle():
-    """Hops, links of routes and of merged routes, and the nearest of some routers."""
+    """Hops, and the nearest of some routers."""
     for one in map(alike, worlds.worlds()[::2]):
         rng, routers = np.random.default_rng(one.case.seed), len(one.case.routers)
         ends = np.array(list(one.case.links), dtype=np.int64).reshape(-1, 2).T
@@ -169,27 +154,12 @@ def test_searches_equal_the_routes_of_the_oracle():
         pairs = list(zip(a.tolist(), b.tolist(), strict=True))
         delays = [one.routes.delay[s][t] for s, t in pairs]
         assert (hops.hops(graph, a, b) * 3000).tolist() == delays
-        for rows, search in hops.searches(graph, a):
-            row, link = path_links(search.last_link, a[rows], b[rows])
-            found = zip(rows[row].tolist(), names(graph, link), strict=True)
-            paths = {at: one.routes.path_links(*pairs[at]) for at in rows.tolist()}
-            each = [(at, pair) for at, path in paths.items() for pair in path]
-            assert sorted(found) == sorted(each)
-            merged = {(pairs[at][0], pair) for at, pair in each}
-            link = merged_links(search.last_link, routers, a[rows], a[rows], b[rows])
-            assert sorted(names(graph, link)) == sorted(pair for _, pair in merged)
         candidates, starts = rng.integers(0, routers, 12), np.array([0, 3, 4])
         found = hops.nearest(graph, np.arange(routers), candidates, starts)
         for query in range(routers):
             away = np.array([one.routes.delay[query][to] for to in candidates.tolist()])
             first = [int(some.argmin()) for some in np.split(away, starts[1:])]
             assert (found[query] - starts).tolist() == first
-
-
-def names(graph: HopGraph, link: np.ndarray) -> list[tuple[int, int]]:
-    """Links as pairs of routers."""
-    ends = (graph.index[end[link]].tolist() for end in (graph.sender, graph.receiver))
-    return list(zip(*ends, strict=True))
 
 
 def test_a_line_of_several_words():

@@ -94,9 +94,6 @@ def test_one_router_no_link(spark):
     underlay = MatrixUnderlay.of(spark, routes, 0, 1000)
     both = spark.createDataFrame([(4, 4)], "a bigint, b bigint")
     assert underlay.delay(both, "a", "b").first()["delay_us"] == 2000
-    here, three = np.array([0]), np.array([3])
-    assert [len(part) for part in underlay.kernel.link_packets(here, here, three)] == [0] * 3
-    assert [len(part) for part in underlay.kernel.merged_packets(three, here, here)] == [0] * 3
 
 
 def test_delay_between_all_routers_of_every_case(spark):

@@ -1,7 +1,6 @@
 """Routes, their links, nearest routers and pendant components, against the oracle; numpy only."""
 
 import random
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +10,8 @@ import worlds
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.underlay import matrices as module
-from scribe_spark.underlay import paths
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
-from scribe_spark.underlay.matrices import bridges, nearest, pendant_components, pendant_exits
-from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
+from scribe_spark.underlay.matrices import nearest, pendant_components, pendant_exits
 
 
 def path(pred: np.ndarray, source: int, target: int) -> list[int]:
@@ -78,65 +75,6 @@ def test_a_route_of_more_than_half_an_hour_is_exact_here_and_too_long_for_the_ma
     assert bounded_delay(delay_us).tolist() == [[0, TOO_LONG], [TOO_LONG, 0]]
 
 
-# --- the links on routes and on merges of routes --------------------------------------------------
-
-
-def drawn_routes(one: worlds.World) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(one.case.seed)
-    return tuple(rng.integers(0, len(one.case.routers), (2, 30)))
-
-
-def test_path_links_equal_the_oracle():
-    for one in worlds.worlds():
-        r = len(one.case.routers)
-        source, target = drawn_routes(one)
-        row, link = path_links(last_links(worlds.route_matrices(one.case)[1]), source, target)
-        expected = [
-            (at, s * r + d)
-            for at, ends in enumerate(zip(source, target, strict=True))
-            for s, d in one.routes.path_links(*ends)
-        ]
-        assert sorted(zip(row.tolist(), link.tolist(), strict=True)) == sorted(expected)
-
-
-def test_packets_on_links_are_those_of_all_paths(monkeypatch):
-    monkeypatch.setattr(paths, "SOURCES", 3)
-    for one in worlds.worlds():
-        r = len(one.case.routers)
-        source, target = drawn_routes(one)
-        packets = np.arange(30) % 4 + 1
-        pred = worlds.route_matrices(one.case)[1]
-        expected: Counter = Counter()
-        for ends, number in zip(zip(source, target, strict=True), packets.tolist(), strict=True):
-            for s, d in one.routes.path_links(*ends):
-                expected[s * r + d] += number
-        link, found = packets_on_links(pred, source, target, packets)
-        assert (np.diff(link) > 0).all()
-        assert dict(zip(link.tolist(), found.tolist(), strict=True)) == expected
-
-
-def test_merged_links_equal_the_oracle():
-    for one in worlds.worlds():
-        r = len(one.case.routers)
-        source, target = drawn_routes(one)
-        tree = np.arange(30) // 7 * 1000 + 3
-        source = source[np.arange(30) // 7 * 7]  # one source a tree
-        order = np.random.default_rng(0).permutation(30)
-        link = merged_links(
-            last_links(worlds.route_matrices(one.case)[1]),
-            r,
-            tree[order],
-            source[order],
-            target[order],
-        )
-        expected = {
-            (name, s * r + d)
-            for name, *ends in zip(tree, source, target, strict=True)
-            for s, d in one.routes.path_links(*ends)
-        }
-        assert sorted(link.tolist()) == sorted(number for _, number in expected)
-
-
 # --- the nearest of a set of routers --------------------------------------------------------------
 
 
@@ -180,35 +118,3 @@ def test_the_nearest_router_may_be_beyond_a_slow_way_inside():
     candidates = np.array([3, 4])
     found = nearest(delay_us, exits, np.arange(5), candidates, np.array([0]))
     assert candidates[found[:, 0]].tolist() == [3, 3, 4, 3, 4]
-
-
-# --- pendant components, their routes and bridges -------------------------------------------------
-
-
-def reached(start: int, links, without: tuple[int, int]) -> set[int]:
-    """The routers to which links lead when one undirected link is taken away."""
-    seen, todo = {start}, [start]
-    while todo:
-        here = todo.pop()
-        for src, dst in links:
-            if src == here and dst not in seen and {src, dst} != set(without):
-                seen.add(dst)
-                todo.append(dst)
-    return seen
-
-
-def bridges_of(links) -> list[tuple[int, int]]:
-    return [(a, b) for a, b in links if b not in reached(a, links, (a, b))]
-
-
-def test_bridges_are_the_links_that_hold_the_network_together():
-    seen = 0
-    for one in worlds.worlds():
-        arrays = LinkArrays.of(np.array(one.case.routers), worlds.link_frame(one.case), "delay", 1)
-        links = list(zip(arrays.src.tolist(), arrays.dst.tolist(), strict=True))
-        marked = bridges(len(arrays.routers), arrays.src, arrays.dst).tolist()
-        assert [link for link, is_one in zip(links, marked, strict=True) if is_one] == bridges_of(
-            links
-        )
-        seen += len(links) - sum(marked)
-    assert seen > 200
