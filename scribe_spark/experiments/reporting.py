@@ -16,9 +16,8 @@ from scribe_spark.core.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST, RUN, Records, owner_of, records_of
 from scribe_spark.experiments.phases import REPORT
-from scribe_spark.report.run import render
-from scribe_spark.report.run_figures import Latency
-from scribe_spark.report.trees import GroupTree, RunTrees
+from scribe_spark.report.pictures import GroupTree, RunTrees
+from scribe_spark.report.run import Latency, render
 from scribe_spark.schemas import BY_PART, DISTRIBUTIONS, PART_LATENCIES, WRITTEN
 from scribe_spark.systems.registry import all_systems, find_system
 

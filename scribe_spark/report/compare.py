@@ -15,7 +15,6 @@ from markupsafe import Markup
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
-from scribe_spark.report.cards import REACHED
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference, is_headline
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
@@ -263,7 +262,7 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
     """Yield a sentence for each system that does not reach all members, in a comparison of runs."""
     for row in rows:
         system, _, measure = row.measure.partition(".")
-        if measure == REACHED:
+        if measure == "reached":
             for name, value in zip(names, row.values, strict=True):
                 if note := reach_in_words(value):
                     yield f"{label_of(system)} {note} in {name}."
@@ -327,11 +326,6 @@ def _signed(difference: float | None) -> str:
 # --- figures over each other: a measure, a title, and a panel (None if all sides are equal)
 
 
-def _looks(names: Mapping[str, Side]) -> dict[str, dict[str, Any]]:
-    """Return the style of the lines of each side, the same in all figures."""
-    return {name: marked_style(number) for number, name in enumerate(names)}
-
-
 def _round_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
     """Yield the panel of each headline measure of worlds."""
     tables = {name: side.rounds for name, side in sides.items() if side.rounds is not None}
@@ -349,7 +343,7 @@ def _round_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel |
             continue
         name = re.sub(r"[._ ]", "-", f"round.{measure}")
         hollow = {name: incomplete_rounds(table, measure) for name, table in there.items()}
-        looks = _looks(sides)
+        looks = {name: marked_style(number) for number, name in enumerate(sides)}
         panel = rounds_panel(name, title, lines, looks=looks, axis=unit, hollow=hollow)
         yield measure, title, panel
 
@@ -370,7 +364,8 @@ def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, 
             if len(found) < 2 or len(distinct) == 1:
                 yield measure, title, None
                 continue
-            panel = _shares_panel(file, title, found, axis, things, tail, _looks(sides))
+            looks = {name: marked_style(number) for number, name in enumerate(sides)}
+            panel = _shares_panel(file, title, found, axis, things, tail, looks)
             yield measure, title, panel
 
 
@@ -401,7 +396,9 @@ def _shares_panel(
     logarithmic scales.
     """
     bound = "at least" if tail else "at most"
-    y = f"{things} with {bound} x (%)"
+    y = Axis(f"{things} with {bound} x (%)", 0, 100, tick=percent_tick)
+    if tail:
+        y = Axis(y.title, scale="log", tick=lambda share: f"{share:g}%")
     lines = [
         share_line(label, {**looks[label], "marker": None}, of, tail=tail)
         for label, of in found.items()
@@ -413,10 +410,7 @@ def _shares_panel(
     ]
     return Panel(
         *(name, title, "tails" if tail else "shares", lines),
-        Axis(axis, scale="decades") if tail else Axis(axis),
-        Axis(y, scale="log", tick=lambda share: f"{share:g}%")
-        if tail
-        else Axis(y, 0, 100, tick=percent_tick),
+        *(Axis(axis, scale="decades" if tail else "linear"), y),
         " ".join(words),
         lambda x: f"{bound} {as_text(x)}, in {things}",
         as_percent,

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from scribe_spark.report import page
 from scribe_spark.report.charts import Axis, Panel, draw, from_zero, lines_panel, rounds_panel
+from scribe_spark.report.drawing import PageFigure, new_figure, svg_element
 from scribe_spark.report.style import (
     as_duration,
     as_text,
@@ -28,7 +29,6 @@ from scribe_spark.report.style import (
     short_number,
     short_tick,
 )
-from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 
 #: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from scribe_spark.report import world
-from scribe_spark.report.cards import run_cards, verdict, world_cards
-from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.drawing import PageFigure
+from scribe_spark.report.tables import run_cards, verdict, world_cards
 from scribe_spark.report.world import render_world, world_notes
 
 

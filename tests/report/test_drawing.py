@@ -9,13 +9,13 @@ import pytest
 
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.comparison import published_of_figure
+from scribe_spark.report.drawing import PageFigure
 from scribe_spark.report.paper_figures import (
     FIGURES,
     draw_figure,
     read_histogram,
     series_of,
 )
-from scribe_spark.report.svg import PageFigure
 from scribe_spark.systems.registry import TREE, System, register_system, unregister_system
 
 from . import sample

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from scribe_spark.report.comparison import check_verdict
+from scribe_spark.report.drawing import PageFigure
 from scribe_spark.report.page import (
     Card,
     Cards,
@@ -20,7 +21,6 @@ from scribe_spark.report.page import (
     make_page,
 )
 from scribe_spark.report.run import render
-from scribe_spark.report.svg import PageFigure, figure_files
 
 from . import sample
 from .sample import HOSTILE, NOTHING, Page
@@ -60,7 +60,7 @@ def test_ids_are_unique_and_links_lead_somewhere(page, report):
     assert {*page.links} - inside == {f"figures/{name}" for name in files} | {
         "tables/distributions"
     }
-    assert files == {name for name, _ in figure_files(report.figures)}
+    assert files == {name for figure in report.figures for name in figure.files}
 
 
 def test_every_metric_has_its_row(page):
