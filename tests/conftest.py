@@ -22,7 +22,7 @@ from scribe_spark.cli import commands
 from scribe_spark.config import Execution
 from scribe_spark.measures.metrics import _MEASURES
 from scribe_spark.report import world as world_pages
-from scribe_spark.report.drawing import PageFigure
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
 from scribe_spark.systems.registry import _SYSTEMS

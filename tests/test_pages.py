@@ -8,27 +8,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from command_line import exit_code
 from small_network import NETWORK
 
-from scribe_spark.config import RunConfig, WorldConfig, read_toml
+from scribe_spark.config import RunConfig, read_toml
 from scribe_spark.config.reference_tree import TreePoint
 from scribe_spark.experiments import checks
 from scribe_spark.experiments.reference_tree import tidy
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds.events import check_world
 from tools import groups_root, pages, questions, results
 from tools.checks import CHECKS
-from tools.folders import COUNTS, Folder
-from tools.groups_results import GROUPS, created_again, failures
+from tools.folders import COUNTS
 from tools.pages import Page
-from tools.peers_living_results import CHURN, FAILURE, commands
-from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS, Case, edge_lengths, verdict
+from tools.peers_living_results import CHURN, FAILURE
+from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -91,49 +88,12 @@ def test_a_page_runs_nothing(ran, tmp_path):
     assert file.read_text() == "nothing"
 
 
-def test_parts_without_their_experiment_stay_as_they_are(tmp_path):
-    (tmp_path / "two").mkdir()
-    parts = {name: (f"{name[:2]}*", lambda out: ["new"]) for name in ("one", "two")}
-    file = tmp_path / "page.md"
-    file.write_text("".join(f"<!-- {name}: -->\nold\n<!-- end of {name} -->\n" for name in parts))
-    results.write(file, tmp_path, parts)
-    assert [pages.lines_of(file.read_text(), name) for name in parts] == [["old"], ["new"]]
-
-
 @pytest.mark.parametrize(("name", "file"), FILES.items())
 def test_pages_have_the_marks_of_their_parts(name, file):
     page = results.PAGES[name]
     for parts, path in ((page.parts, ROOT / "docs" / file), (page.readme, ROOT / "README.md")):
         text = path.read_text("utf-8")
         assert all(pages.lines_of(text, part) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("patterns", "names"),
-    [
-        ("mass-*", ["mass-1", "mass-2"]),  # mass-3 was not played to its end
-        ("root mass-1", ["root", "mass-1"]),
-        ("mass-3", []),
-        ("mass-1 holders-4", []),  # all patterns are needed
-    ],
-)
-def test_folders_are_those_that_are_complete(tmp_path, patterns, names):
-    for end in ("mass-2/tables/rounds", "mass-1/metrics.json", "root/result.json", "mass-3/x"):
-        (tmp_path / end).mkdir(parents=True)
-    assert [folder.path.name for folder in Folder.find(tmp_path, patterns)] == names
-
-
-def test_lines_between_marks_are_replaced():
-    rows = [["1", "", "3"], ["4", "5", ""]]
-    new = pages.table(["a", "b", "c"], rows)
-    assert new == ["| a | b | c |", "|---|---|---|", "| 1 | | 3 |", "| 4 | 5 | |"]
-    begin, end = "<!-- x: written by y -->\n", "<!-- end of x -->\n"
-    text = pages.with_lines(f"before\n{begin}old\n{end}after\n", "x", new)
-    assert text == "\n".join(["before", begin[:-1], *new, end + "after\n"])
-    assert pages.lines_of(text, "x") == new
-    for part in (f"before\n{begin}", f"{end}after\n"):
-        with pytest.raises(SystemExit, match=r"the page has no lines <!-- x: \.\.\. --> and"):
-            pages.with_lines(part, "x", ["new"])
 
 
 def test_tables_take_the_place_of_tables():
@@ -184,28 +144,6 @@ def test_the_needs_of_claims_are_experiments():
         assert {*needs.split()} <= results.PAGES["peers"].experiments.keys(), words
 
 
-def test_few_nodes_fail_at_a_time(tmp_path):
-    events = failures(tmp_path, 1_000)
-    events.to_csv(tmp_path / "events.csv", index=False)
-    words = GROUPS.experiments["local-1000"].replace("--", "").split()[1:]
-    sizes = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-    check_world(WorldConfig(**sizes, events=str(tmp_path / "events.csv")))
-    assert events.groupby("round").size().to_dict() == dict.fromkeys(range(4, 124, 6), 2)
-    assert events["node"].is_unique
-
-
-@pytest.mark.parametrize("nodes", [100, 100_000])
-def test_the_same_events_for_all_systems(nodes):
-    """Only the delivery and the systems differ between the worlds of a scenario."""
-    words = {name: command.split() for name, command in commands(nodes, 5).items()}
-    assert len(words) == 3 * 2
-    for scenario in ("quarter-fails", "lifetime-1800", "lifetime-600"):
-        pair = words[f"{scenario}-best-effort"], words[f"{scenario}-reliable"]
-        differ = [both for both in zip(*pair, strict=True) if len({*both}) > 1]
-        systems = "scribe,gossipsub,bayeux,flooding,can", "scribe"
-        assert differ == [("best-effort", "reliable"), systems]
-
-
 @pytest.mark.parametrize("name", questions.COLUMNS)
 def test_a_config_asks_one_question_and_has_its_answers(name):
     path = ROOT / "data" / f"{name}.toml"
@@ -215,17 +153,6 @@ def test_a_config_asks_one_question_and_has_its_answers(name):
     assert {f"scribe.{metric}" for metric in questions.COLUMNS[name].values()} <= {*known}
     page = (ROOT / "docs" / "questions.md").read_text()
     assert f"[`data/{name}.toml`](../data/{name}.toml): {question_of(path)}\n" in page
-
-
-@pytest.mark.parametrize(
-    ("name", "asks"), [("gerbil_simsub", "run"), ("corrosion", "run"), ("lookups", "world")]
-)
-def test_configs_of_checks_ask_one_question(name, asks, capsys):
-    path = ROOT / "data" / f"{name}.toml"
-    question_of(path)
-    assert exit_code([asks, "--config", path, "--dry-run"]) == 0
-    nodes = dict(gerbil_simsub=1000, corrosion=200, lookups=3300)[name]
-    assert f"nodes = {nodes}" in capsys.readouterr().out
 
 
 def question_of(path: Path) -> str:
@@ -620,52 +547,6 @@ def test_a_page_has_a_figure(outs, name):
     drawing = file.read_text("utf-8")
     assert drawing.startswith("<svg")
     assert all(words in drawing for words in FIGURES[name])
-
-
-def test_nothing_is_there(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("".join(f"<!-- {name}: -->\n<!-- end of {name} -->\n" for name in GROUPS.parts))
-    results.main(["groups", str(tmp_path), "--page", str(page)])
-    assert "|" not in page.read_text()
-
-
-def test_readme_has_the_most_telling_rows(outs):
-    assert pages.lines_of((outs / "peers" / "README.md").read_text(), "peers") == [
-        "| 1,000 nodes, 40 groups | delay, median, ms | RAD, median group | RAD, largest group "
-        "| link stress, maximum | packets | duplicates per delivery |",
-        "|---" * 7 + "|",
-        "| Scribe | 900 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 |",
-        "| Bayeux | 2,700 | 4.5 | 5.1 | 6,000 | 6,000,000 | 0 |",
-        "| CAN multicast | 1,800 | 3 | 3.4 | 4,000 | 4,000,000 | - |",
-    ]
-
-
-def test_a_verdict_is_true_false_or_depends():
-    yes, no = Case(True, ""), Case(False, "")
-    assert [verdict(c) for c in ([yes, yes], [no], [no, yes], [])] == [
-        *("true", "false", "depends", "not measured")
-    ]
-
-
-def test_how_long_edges_of_trees_are():
-    """A leaf under the root is at neither end."""
-    edges = frame("group parent child", (1, 0, 9), (1, 9, 1), (1, 9, 2), (1, 1, 3), (1, 0, 4))
-    ms = edge_lengths(edges, np.array([8000, 4000, 2000, 6000, 99_000]))
-    assert ms == {"first": 8.0, "last": 4.0}
-
-
-def test_lost_groups_are_created_again(tmp_path):
-    rows = [(0, n, "join", 1) for n in range(30)] + [(0, 1, "create", 1), (0, 2, "create", 2)]
-    rows += [(5, 3, "fail", None), (7, 4, "publish", 1)]
-    events = frame("round node event group", *rows)
-    last = published([(19, 1, 3, 0, 0, 3, 0), (19, 2, 3, 3, 0, 0, 0)])
-    nodes = pd.DataFrame({"node": range(60)})
-    write(tmp_path / "holders-5", publications=last, nodes=nodes, events=events)
-    made = created_again(tmp_path)
-    kinds = {"join": 30, "create": 1, "fail": 1, "publish": 1}
-    assert made["event"].value_counts().to_dict() == kinds
-    assert set(made.loc[made["event"] == "join", "node"]) == set(range(30, 60))
-    assert made.loc[made["event"] == "create", ["round", "group"]].to_numpy().tolist() == [[12, 1]]
 
 
 @pytest.mark.slow

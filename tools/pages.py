@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.paths import replace_file
-from scribe_spark.report.drawing import new_figure, svg_element
 from scribe_spark.report.style import curve_style
+from scribe_spark.report.svg import new_figure, svg_element
 
 #: ``lines(OUT)``: the lines of a part of a page, of the experiments in OUT.
 Lines = Callable[[Path], Sequence[str]]

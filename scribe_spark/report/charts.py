@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.histogram import Histogram
-from scribe_spark.report.drawing import (
+from scribe_spark.report.style import as_text, log_axis, marked_style, short_tick
+from scribe_spark.report.svg import (
     PageFigure,
     Spot,
     Words,
@@ -23,7 +24,6 @@ from scribe_spark.report.drawing import (
     new_figure,
     svg_element,
 )
-from scribe_spark.report.style import as_text, log_axis, marked_style, short_tick
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
@@ -269,13 +269,15 @@ def _legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
             handlelength=2.6,
             columnspacing=1.1,
         )
-        box = legend.get_window_extent()
-        if columns == 1 or box.width <= figure.bbox.width * (1 - _MARGIN):
+        room, box = figure.bbox.width * (1 - _MARGIN), legend.get_window_extent()
+        if columns == 1 or box.width <= room:
             break
         legend.remove()
+    for text in legend.get_texts() if box.width > room else ():  # a label of wide characters
+        text.set_fontsize(_LABEL * (room - 5 * _LABEL) / (box.width - 4 * _LABEL))
     # the figure grows at the top
     width, height = figure.get_size_inches()
-    taller = height + box.height / 72
+    taller = height + legend.get_window_extent().height / 72
     figure.set_size_inches(width, taller)
     for axes in figure.axes:
         left, bottom, wide, high = axes.get_position().bounds

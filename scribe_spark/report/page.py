@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import redacted
-from scribe_spark.report.drawing import PageFigure
 from scribe_spark.report.style import ABSENT, as_duration, as_setting, as_text, is_number
+from scribe_spark.report.svg import PageFigure
 
 if TYPE_CHECKING:  # only drawing needs it
     from jinja2 import Environment

@@ -35,8 +35,8 @@ from scribe_spark.report.charts import (
     exactly,
     striped,
 )
-from scribe_spark.report.drawing import PageFigure
 from scribe_spark.report.style import DASHED, as_text, label_of, short_tick, system_styles
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.systems.registry import UNICAST, all_systems
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import index_sorted
-from scribe_spark.report.drawing import (
+from scribe_spark.report.style import DEPTHS, PERCENT, as_text, depth_style, label_of
+from scribe_spark.report.svg import (
     CHARACTER,
     GREY,
     INK,
@@ -32,7 +33,6 @@ from scribe_spark.report.drawing import (
     Spot,
     canvas,
 )
-from scribe_spark.report.style import DEPTHS, PERCENT, as_text, depth_style, label_of
 from scribe_spark.rounds.declaration import Picture
 
 # --- the tree of a group
@@ -243,7 +243,7 @@ def _node_by_node(
 
 
 def _numbers(tree: GroupTree, at: np.ndarray) -> list[tuple[float, float, str]]:
-    """Return places for the numbers of a few nodes, where they are free: of large subtrees first."""
+    """Return places for the numbers of a few nodes that are free: of large subtrees first."""
     assert tree.value is not None
     below, taken = tree.below, list[tuple[float, float, str]]()
     changes = ~np.isclose(tree.value[below], tree.value[tree.parent[below]])

@@ -35,7 +35,6 @@ from scribe_spark.report.comparison import (
     sections,
     topologies,
 )
-from scribe_spark.report.drawing import PageFigure, Spot, new_figure, svg_element
 from scribe_spark.report.paper_figures import draw_figure, page_systems, series_of, shown_figures
 from scribe_spark.report.pictures import RunTrees, tree_figures
 from scribe_spark.report.style import (
@@ -53,6 +52,7 @@ from scribe_spark.report.style import (
     short_tick,
     system_styles,
 )
+from scribe_spark.report.svg import PageFigure, Spot, new_figure, svg_element
 from scribe_spark.report.tables import (
     both_overlays,
     failures,

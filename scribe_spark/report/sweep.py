@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from scribe_spark.report import page
 from scribe_spark.report.charts import Axis, Panel, draw, from_zero, lines_panel, rounds_panel
-from scribe_spark.report.drawing import PageFigure, new_figure, svg_element
 from scribe_spark.report.style import (
     as_duration,
     as_text,
@@ -29,6 +28,7 @@ from scribe_spark.report.style import (
     short_number,
     short_tick,
 )
+from scribe_spark.report.svg import PageFigure, new_figure, svg_element
 
 #: The greatest number of points with such panels; more lines cannot be distinguished.
 MOST_LINES = 10
@@ -196,7 +196,7 @@ def _over_rounds(
             lines = {label: line.dropna() for label, line in lines.items()}
         if any(line.notna().any() for line in lines.values()):
             name, title = _name("rounds", measure), measure_in_words(measure)
-            drawn.append(draw(rounds_panel(name, title, lines, axis=unit, unit=unit, labels="")))
+            drawn.append(draw(rounds_panel(name, title, lines, axis=unit, unit=unit, legend=())))
     if not drawn:
         return []
     looks = {label: marked_style(number) for number, label in enumerate(by_label)}
@@ -284,7 +284,7 @@ def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
         lambda at: f"{axis} {_word(shown[at])}",
         looks={label: _style(number) for number, label in enumerate(lines)},
         at=lambda at: shown[at],
-        labels="",
+        legend=(),
         unit=unit,
     )
 

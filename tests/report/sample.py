@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.report.charts import draw, rounds_panel
-from scribe_spark.report.drawing import PageFigure
+from scribe_spark.report.svg import PageFigure
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert('&')</script>\""

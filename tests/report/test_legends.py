@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from scribe_spark.report.charts import draw, equal_curves, striped
+from scribe_spark.report.charts import draw
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
 from scribe_spark.report.run import by_size, draw_by_size
 from scribe_spark.report.style import label_of, marked_style, system_styles
@@ -165,14 +165,6 @@ def test_systems_side_by_side_in_worlds(figures):
     assert list(check(figures[-1])) == ["Scribe", "IP multicast", "Naive unicast"]
 
 
-def test_all_panels_of_worlds(figures):
-    panels = [one for one in group_panels() if len(one.measures) > 1 and not one.across]
-    for panel in panels:
-        draw_rounds(panel)
-    assert len(figures) == len(panels) > 4
-    assert all(check(figure) for figure in figures)
-
-
 def test_the_largest_group_is_a_point_of_its_own():
     """Medians are of classes of sizes, whatever the order of rows."""
     delays = pd.DataFrame(
@@ -209,26 +201,3 @@ def test_each_of_equal_curves_is_seen(figures):
     assert first
     assert second
     assert not first & second
-
-
-def test_curves_are_equal_in_all_points():
-    x, y = np.arange(3.0), np.array([1.0, np.nan, 2.0])
-    nothing = np.full(3, np.nan)
-    points = [(x, y), (x, y + 1), (x.copy(), y.copy()), (x[:2], y[:2]), (x, nothing), (x, nothing)]
-    groups = equal_curves(points)
-    assert groups == [[0, 2], [1], [3], [4], [5]]
-    looks = striped([{"color": str(n), "linestyle": "-"} for n in range(6)], groups)
-    assert [look["linestyle"] for look in looks[1:2] + looks[3:]] == ["-"] * 4
-    assert looks[0]["linestyle"] != looks[2]["linestyle"]
-
-
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_stripes_take_turns(count):
-    """At each place of the path, one curve is drawn."""
-    looks = striped([{"color": str(n)} for n in range(count)], [[*range(count)]])
-    for place in np.arange(0.5, 100):
-        drawn = 0
-        for look in looks:
-            offset, (on, off) = look["linestyle"]
-            drawn += (place + offset) % (on + off) < on
-        assert drawn == 1

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from scribe_spark import schemas
-from scribe_spark.report.drawing import Canvas
 from scribe_spark.report.pictures import ring_picture, scene_figures, scene_of
+from scribe_spark.report.svg import Canvas
 
 from .sample import texts, words
 

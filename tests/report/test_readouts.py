@@ -79,7 +79,7 @@ def test_a_figure_of_lines_is_also_a_png_and_a_table(images):
     assert files == again
     assert list(files) == ["x.svg", "x.png", "x.csv"]
     png = Image.open(io.BytesIO(files["x.png"]))
-    assert (png.size, png.mode) == ((920, 540), "RGB")  # quickly packed, without alpha
+    assert (png.size, png.mode) == ((920, 577), "RGB")  # quickly packed, without alpha
     assert files["x.csv"] == b'round,joined,"left, <&>"\n0,1,\n1,2.5,7\n2,,8\n'
 
 
