@@ -8,7 +8,7 @@ from scribe_spark.cli.program import PURPOSES
 from scribe_spark.config import REFERENCE_TREE_FIELDS, RUN_FIELDS, WORLD_FIELDS
 from scribe_spark.measures.metrics import all_measures
 from scribe_spark.worlds.summary import measure_of, summary_units
-from tools import meanings, reference_pages
+from tools import reference_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,7 +68,7 @@ def test_every_measure_of_a_world_has_a_meaning():
     assert len(summary_units()) > len(found) > 60
     # no meaning is left over
     names = {name.removeprefix("SYSTEM.") for name in found}
-    assert {*meanings.MEASURES} <= names
+    assert {*reference_pages.MEASURES} <= names
     assert measure_of("lookups.hops.last") in names
 
 
