@@ -150,9 +150,16 @@ def draw(panel: Panel) -> PageFigure:
                 axes.set_title(one.title, y=1, fontsize=8, pad=3, loc="left")
             parts, found = draw_on(axes, one)
             drawn += parts
+        if panel.inset is not None:
+            named, more = {line.label for line in panel.lines}, panel.inset.lines
+            found += [
+                (f"{line.label} (inset only)", [line.look])
+                for line in more
+                if line.label not in named
+            ]
         legend = panel.legend
         if legend is None:
-            legend = found if len(panel.lines) > 1 else []
+            legend = found if len(panel.lines) > 1 or len(found) > 1 else []
         if legend:
             _legend_above(figure, legend)
         spots = itertools.chain.from_iterable(_spots(*one) for one in drawn)
@@ -245,10 +252,7 @@ _CHARACTER, _HANDLE = 0.59, 6
 
 
 def _legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
-    """Put a legend above all axes, in as many columns as fit into the width of the figure.
-
-    The axes keep their size.  A label that is too long for a line continues in the next line.
-    """
+    """Put a legend above all axes, in as many columns as fit into the width of the figure."""
     from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
 
@@ -293,10 +297,7 @@ MOST_ROWS = 1_000
 
 
 def _spots(axes: Axes, panel: Panel) -> Iterator[Spot]:
-    """Yield vertical bands over the axes of a drawn figure, one for each x, with all values there.
-
-    If values are too close to each other to point at, a band has the one nearest to its middle.
-    """
+    """Yield bands over the axes, one for each x, with all values there; close ones are thinned."""
     high, box = axes.figure.bbox.height, axes.get_window_extent()  # in points: 72 dots per inch
     left, right, top, bottom = box.x0, box.x1, high - box.y1, high - box.y0
     x = _positions(panel.lines)
@@ -341,11 +342,7 @@ def _positions(lines: Sequence[Line]) -> np.ndarray:
 
 
 def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return some of the values `x` and of their places `at`, at least a least distance apart.
-
-    Of the places in each stretch of that width, counted from `left`, the one nearest to the middle
-    stays.
-    """
+    """Return some of the values `x` and of their places `at`, at least a least distance apart."""
     stretch = np.floor((at - left) / _NARROWEST)
     apart = np.abs(at - left - (stretch + 0.5) * _NARROWEST)
     order = np.lexsort((apart, stretch))

@@ -26,14 +26,11 @@ from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import main_figures
 from scribe_spark.report.charts import (
     Axis,
-    Entry,
     Line,
     Panel,
     draw,
-    entries,
     equal_curves,
     exactly,
-    striped,
 )
 from scribe_spark.report.style import DASHED, as_text, label_of, short_tick, system_styles
 from scribe_spark.report.svg import PageFigure
@@ -299,13 +296,16 @@ def draw_figure(
         for mark in spec.marks
         if known.keys() >= {*mark.metrics}
     ]
-    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
-    equal = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
+    groups = equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
+    equal = "; ".join(
+        " = ".join(curves[number].series.label for number in group)
+        for group in groups
+        if len(group) > 1
+    )
     told = spec.caption, note, f"Equal curves: {equal}." if equal else ""
     title = f"Figure {spec.number}. {spec.title}"
     panel = Panel(
         *(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), _describe(spec, curves)),
-        legend=_legend(spec, curves),
         marks=None if curves else _no_data,
         caption=" ".join(filter(None, told)),
         tables=("distributions",),
@@ -433,34 +433,6 @@ def _marks(quoted: Quoted, axes: Axes, size: float = 7) -> None:
             place |= {"xytext": (-2 if left else 2, 0), "rotation": 90}
         words: dict[str, Any] = {"color": colour, "fontsize": size, "textcoords": "offset points"}
         axes.annotate(text, gid=f"mark-{number}", **place, **words)
-
-
-def _equal(curves: Sequence[Curve]) -> list[list[int]]:
-    """Return the indices of curves in groups; the curves of a group have equal data."""
-    return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
-
-
-def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
-    """Return the entries of the legend: systems, then the dashes of their measures.
-
-    Equal curves of the main figure share an entry.
-    """
-    if len(curves) < 2:
-        return []
-    if len({curve.series.system for curve in curves}) == 1 or len(spec.measures) == 1:
-        main = [curve for curve in curves if not curve.series.inset_only]
-        looks = striped([curve.look for curve in main], _equal(main))
-        found = entries([curve.series.label for curve in main], looks, _equal(main))
-        inset = (curve for curve in curves if curve.series.inset_only)
-        return [*found, *((f"{c.series.label} (inset only)", [c.look]) for c in inset)]
-    of_systems = {
-        label_of(curve.series.system): [{**curve.look, "linestyle": "-"}] for curve in curves
-    }
-    of_measures = {
-        _MEASURE_LABELS[measure]: [{"linestyle": dashes, "color": _MEASURE_COLOUR}]
-        for measure, dashes in zip(spec.measures, _DASHES, strict=False)
-    }
-    return [*of_systems.items(), *of_measures.items()]
 
 
 def _look(

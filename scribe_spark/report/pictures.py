@@ -218,11 +218,7 @@ def _finished(
 def _node_by_node(
     drawing: Canvas, tree: GroupTree, x: np.ndarray, y: np.ndarray, where: Callable[[int], str]
 ) -> list[Key]:
-    """Draw every node and every edge of a tree; return the legend of the nodes.
-
-    ``where(index)`` describes a node's position. While the pointer is at a node, the node's path to
-    the root is visible.
-    """
+    """Draw every node and every edge of a tree; return the legend of the nodes."""
     at = np.column_stack([x, y])
     for level in range(int(tree.level.max(initial=0)), 0, -1):
         some = tree.below[tree.level[tree.below] == level]
@@ -434,10 +430,7 @@ def _on_map(found: RunTrees, name: str, title: str, tree: GroupTree) -> PageFigu
 def _by_places(
     drawing: Canvas, tree: GroupTree, chart: _Map, at: np.ndarray
 ) -> tuple[list[Key], str]:
-    """Draw a large tree by places of the map (domains or routers), not node by node.
-
-    `at` has the place of each node.
-    """
+    """Draw a large tree by places of the map (domains or routers), not node by node."""
     # 1. A line for all edges of one depth between two places
     level, up, down = np.minimum(tree.level, len(DEPTHS)), at[tree.parent], at
     edges = pd.DataFrame({"level": level, "up": up, "down": down}).iloc[tree.below]
@@ -754,11 +747,7 @@ def _after_words(scene: Scene, after: pd.DataFrame) -> str:
 def _laid_out(
     frame: pd.DataFrame, before: pd.DataFrame, order: pd.Series | None = None
 ) -> pd.DataFrame:
-    """Return a tree with the places, the kinds and the edges of its nodes.
-
-    `before` is the tree before the failure, and `order` has the horizontal positions there:
-    siblings keep their order, and new ones come last.
-    """
+    """Return a tree with the places, the kinds and the edges of its nodes."""
     frame = frame.sort_values("node", ignore_index=True)
     last = before.set_index("node")["parent"]
     above = _above(frame, last)
@@ -785,10 +774,7 @@ def _laid_out(
 
 
 def _above(frame: pd.DataFrame, last: pd.Series) -> np.ndarray:
-    """Return the index of the node drawn above each node, an orphan's last parent; -1 at the top.
-
-    Circles of the last parents of orphans are cut.
-    """
+    """Return the index of the node above each node, also an orphan's last parent; -1 at the top."""
     index = pd.Series(frame.index, frame["node"])
     found = frame["parent"].map(index).fillna(frame["node"].map(last).map(index))
     above = found.mask(frame["root"]).fillna(-1).to_numpy(dtype=int)

@@ -41,11 +41,7 @@ _TICKS = 7  # up to this number of values, each has its tick
 
 @dataclass(frozen=True)
 class _SweptPoints:
-    """The metrics of a sweep, by points.
-
-    `rows` has the swept fields, ``metric`` and ``value``; `grid` the values of each swept field;
-    `points` the values of the swept fields at each point, by the name of the point.
-    """
+    """The metrics of a sweep, by points."""
 
     rows: pd.DataFrame
     grid: Mapping[str, Sequence[Any]]
@@ -180,10 +176,7 @@ def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
 def _over_rounds(
     rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
 ) -> list[page.PageSection]:
-    """Return the section with a figure for each measure by rounds, a line for each point.
-
-    `rounds` and `labels` are by folder; `measures` has units. With many points there is no section.
-    """
+    """Return the section with a figure for each measure by rounds, a line for each point."""
     by_label = {labels[folder]: of for folder, of in rounds.items()}
     drawn: list[PageFigure] = []
     for measure, unit in measures.items() if 0 < len(rounds) <= MOST_LINES else ():

@@ -213,10 +213,7 @@ def _lookups(table: pd.DataFrame) -> Card:
 
 
 def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
-    """Return the results of a system's deliveries over all rounds, by name.
-
-    Deliveries in time, late and lost are in per cent of the expected ones that are due.
-    """
+    """Return the results of a system's deliveries over all rounds, by name."""
     not_due = rounds_not_due(table, system)
 
     def total(count: str, rows: pd.DataFrame = table) -> float:
@@ -239,10 +236,7 @@ def _fates(table: pd.DataFrame, system: str) -> dict[str, float | str | None]:
 def _card(
     system: str, numbers: Mapping[str, float | str | None], words: Mapping[str, tuple[str, str]]
 ) -> Card | None:
-    """Return a system's card with the numbers it has; None for a system without numbers.
-
-    `words` has the meaning and the unit of each number; a text in place of a number stays.
-    """
+    """Return a system's card with the numbers it has; None for a system without numbers."""
     known = [
         (what, value if isinstance(value, str) else _shown(value, unit), value)
         for name, (what, unit) in words.items()

@@ -274,10 +274,7 @@ def _panel(
     table: pd.DataFrame,
     in_place: Mapping[str, str],
 ) -> Panel:
-    """Return the panel of the lines that :func:`_lines` has found.
-
-    `in_place` are the words in place of means (`words_in_place`).
-    """
+    """Return the panel of the lines that :func:`_lines` has found."""
     measures, styles = panel.measures.items(), system_styles(panel.systems.values())
     found = rounds_panel(
         *(f"round-{panel.name}", panel.title, lines),
