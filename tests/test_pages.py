@@ -22,9 +22,7 @@ from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.underlay.routable import check_routes
 from tools import groups_root, pages, questions, results
 from tools.checks import CHECKS
-from tools.folders import COUNTS
 from tools.pages import Page
-from tools.peers_living_results import CHURN, FAILURE
 from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -212,19 +210,6 @@ def living(out: Path) -> None:
         write(out / name, rounds=measures)
 
 
-def rad_under_churn(out: Path) -> None:
-    """Worlds of two seeds; RAD grows for four rounds, and one round had no multicast."""
-    for seed in (1, 2):
-        rads = [1.5, None, 1.6, 1.9, *[seed + 1.0] * 20]
-        measures = dict.fromkeys(["scribe.rad.median", "scribe.rmd.median"], rads)
-        for name, value in (("scribe.multicasts.reached", 0.9), ("scribe.depth.mean", 4.0),
-                            ("nodes.live", 9), ("scribe.children_entries.max", 8)):  # fmt: skip
-            measures[name] = [value] * len(rads)
-        shed = {"scribe.joins.shed": [40, None, None, 2, *[seed] * 20]}
-        for point, more in (("plain", {}), ("bottleneck", shed)):
-            write(out / f"seed-{seed}" / f"variants={point}", rounds=measures | more)
-
-
 def reference_tree(out: Path) -> None:
     events = {f"faults.{event}": {0: 4} for event in ("connection", "disconnection")}
     areas = {"area.connection": {3: 4}, "area.disconnection": {5: 4}}
@@ -340,51 +325,6 @@ def peers(out: Path) -> None:
     (out / "plumtree").mkdir()  # which was run halfway
 
 
-def peers_living(out: Path) -> None:
-    """Scribe loses deliveries of the large one of two groups, GossipSub nothing."""
-    world(out / "quarter-fails-best-effort", ["scribe", "gossipsub", "can"], FAILURE, {2: 10})
-    world(out / "lifetime-600-reliable", ["scribe"], CHURN, {})
-    # 60 of 100 are lost until round 12, then 10
-    worst = dict.fromkeys(range(13), 60)
-    lost = dict.fromkeys(range(CHURN[0]), 10) | worst
-    world(out / "lifetime-1800-best-effort", ["scribe"], CHURN, lost)
-
-
-def world(folder: Path, systems: list[str], of: tuple[int, int], lost: dict[int, int]) -> None:
-    rounds, deadline = of
-    measures = {
-        "nodes.live": [50.0] * rounds, "messages.keep-alive": [12_000.0] * rounds,
-        "messages.JOIN": [600.0] * rounds, "messages.heartbeat": [900.0] * rounds,
-        "messages.payload": [900.0] * rounds, "link_stress.payload.max": [7.0] * rounds,
-        "link_stress.maintenance.max": [60.0] * rounds,
-    }  # fmt: skip
-    if "gossipsub" in systems:
-        # no multicast reaches the largest group in round 2; only half of the members in 4
-        measures |= {
-            "gossipsub.control": [12.5] * rounds,
-            "gossipsub.rad.median": [1.5] * rounds,
-            "gossipsub.rad.largest": [2.0 + n if n != 2 else None for n in range(rounds)],
-            "gossipsub.multicasts.reached": [1 - 0.5 * (n == 4) for n in range(rounds)],
-        }
-    publications = []
-    for number in range(rounds):
-        for group, expected in ((1, 100), (2, 20)):
-            missing = lost.get(number, 0) if group == 1 else 0
-            # a third of the first copies is for members that die later, who are not expected
-            came, due = expected * 3 // 2, expected if number < rounds - deadline else 0
-            found = {
-                "scribe": (expected - missing, 0, missing, came, 0),
-                "gossipsub": (expected, 0, 0, came, 4 * came),
-                "can": (expected, 0, 0, came, came),
-            }
-            rows = ((number, one, group, expected, due, *found[one]) for one in systems)
-            publications += rows
-    generator = "mass-failure" if of == FAILURE else "churn"
-    manifest = {"resolved": {"generator": generator}, "round": {"seconds": 30.0}}
-    table = pd.DataFrame(publications, columns=["round", "system", "group", *COUNTS])
-    write(folder, manifest=manifest, rounds=measures, publications=table)
-
-
 def answers(out: Path) -> None:
     values = {"within_1s.weight": 0.994, "quorum.median": 1234.4, "quorum.p99": None,
               "replies.median": 7.0, "replies.p99": 9.0, "replies.never": 2}  # fmt: skip
@@ -405,19 +345,9 @@ def answers(out: Path) -> None:
         write(out / name, rounds={}, publications=published([*rows, (3, 1, 10, 9, 0, 0, 0)], 1))
 
 
-def parts(out: Path) -> None:
-    values = {"latency.p50": 1234.4, "latency.p99": 2000, "reached": 0.5, "parts.beyond.mean": 2}
-    values["parts.bytes_beyond.mean"] = 3_000
-    for nodes, size in ((2000, "128KB"), (10_000, "128KB"), (2000, "1MB")):
-        systems = ("scribe", "splitstream", "gossipsub")
-        metrics = {f"{one}.{name}": value for one in systems for name, value in values.items()}
-        write(out / f"{nodes}-{size}-0", metrics)
-
-
 FOLDERS = {
-    "living": living, "rad-under-churn": rad_under_churn, "reference-tree": reference_tree,
-    "groups": groups, "peers": peers, "peers-living": peers_living, "questions": answers,
-    "parts": parts,
+    "living": living, "reference-tree": reference_tree, "groups": groups, "peers": peers,
+    "questions": answers,
 }  # fmt: skip
 
 #: Page and part -> lines that are there; ``...`` stands for any text, ``!`` for a line that is
@@ -427,12 +357,6 @@ LINES = {
         | rounds | `lookups.delivered` | ...
         | 20-39 | 1 | 1 | 1 | ...
         | steady, 2 seeds | ... | 2 ± 1.41 (12, 12) | ... | not settled | 2 ± 1.41 (12, 12) |""",
-    ("rad-under-churn", "rad_under_churn"): """
-        | trees | seeds | rounds | share of members reached | RAD, median group | ...
-        | Scribe | 2 | round 0 | 0.9 | 1.5 | ... | 0 |
-        | Scribe | 2 | mean of rounds 3-4 to 23 | 0.9 | 2.5 ± 0.71 | ... | 0 |
-        | with the bottleneck remover | 2 | round 0 | 0.9 | 1.5 | ... | 40 |
-        | with the bottleneck remover | 2 | mean ... | 2.5 ± 0.71 | ... | 1.52 ± 0.673 |""",
     ("reference-tree", "degrees"): """
         *More children* (120 hosts, 256 keys): with up to 3 children, at most 10.00 % of the hosts have more neighbours than the bound (children + 1); the largest degree is 9. ... The tree was right after every event.""",
     ("reference-tree", "scaling"): """
@@ -478,15 +402,6 @@ LINES = {
         | GossipSub | 2,700/900 | 5,100/1,700 | ...
         | Narada | 1,800/- | 3,400/- | ...
         ! | Bayeux ...""",
-    # rounds 1, 3, 5, 6, 7 of RAD: not those that are incomplete; a round of 30 s: 1,500 messages of
-    # 50 nodes are one per node and second; under churn 110 of all 120, of the groups 90 and 100 %
-    ("peers-living", "worlds"): """
-        | events | system | rounds | in time, % | in time, median group, % | lost, % | RAD, median group | ...
-        | failure | Scribe, best effort | 1 to 7 | 98.809 | 99.285 | 1.2 | - | - | 0 | 1 | 0 | 7 | 2 |
-        | failure | GossipSub | 1 to 7 | 100 | 100 | 0 | 1.5 | 6.4 | 4 | 12.5 | ...
-        | failure | CAN multicast | ... | 1 | not simulated | 0 | 0 | not simulated |
-        | lifetime 30 min | Scribe, best effort | 13 to 34 | 91.666 | 95.000 | 8.3 | ...
-        | lifetime 10 min | Scribe, reliable | ...""",
     ("questions", "answers"): """
         | Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |""",
     ("questions", "withheld"): """
@@ -495,21 +410,10 @@ LINES = {
         | Scribe | `payload` | 100.0 % | 100 ms | never | 0 |""",
     ("questions", "delivered"): """
         | `reliable` | 45.0 % | 25.0 % | 30.0 % |""",
-    ("parts", "parts"): """
-        | Scribe | 10,000 | whole | 1,234 | 2,000 | 50 | 2.0 | 3 |
-        | Scribe | 2,000 | whole | ...""",
 }  # fmt: skip
 
 #: Page -> its figure, and words for those who do not see the figure.
-FIGURES = {
-    "rad-under-churn": ("RAD, median over the groups, with the bottleneck remover: 1.5 to 2.5",),
-    "groups": ("lifetime 60: 0.12 to 0.9",),
-    "peers-living": (
-        "Scribe, best effort: 91.7 to 100",
-        "Scribe, reliable, in the end: 100 to 100",
-    ),
-    "parts": ("Scribe, 128KB, whole: 2 to 2",),
-}
+FIGURES = {"groups": ("lifetime 60: 0.12 to 0.9",)}
 
 
 @pytest.fixture(scope="module")

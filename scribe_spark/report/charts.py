@@ -187,7 +187,10 @@ def draw_on(axes: Axes, panel: Panel) -> tuple[list[tuple[Axes, Panel]], list[En
         inner.tick_params(labelsize=6.5, length=2, pad=1.5)
         inner.set_title(panel.inset.title, y=1, fontsize=7, pad=3, color="#222222")
         drawn += draw_on(inner, panel.inset)[0]
-    return drawn, entries([line.label for line in lines], looks, groups)
+    named = (
+        (" = ".join(lines[n].label for n in group), [looks[n] for n in group]) for group in groups
+    )
+    return drawn, list(named)
 
 
 def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
@@ -230,25 +233,13 @@ def striped(
     return found
 
 
-def entries(
-    labels: Sequence[str],
-    looks: Sequence[Mapping[str, Any]],
-    groups: Sequence[Sequence[int]],
-) -> list[Entry]:
-    """Return the entries of a legend, one for each group of equal curves."""
-    return [
-        (" = ".join(labels[number] for number in group), [looks[number] for number in group])
-        for group in groups
-    ]
-
-
 # --- the legend
 
 _MOST_COLUMNS = 4
 #: The margin of the legend, as a share of the width of the figure; the size of a label.
 _MARGIN, _LABEL = 0.01, 7.5
 #: The assumed width of a character in font sizes, and that of a line in a legend in characters.
-_CHARACTER, _HANDLE = 0.59, 6
+_CHARACTER, _HANDLE = 0.55, 6
 
 
 def _legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
@@ -259,7 +250,8 @@ def _legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
     # a handle with several lines has all of them at one place: stripes
     lines = [tuple(Line2D([], [], **look) for look in looks) for _, looks in entries]
     characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER))
-    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+    fit = characters // (max(len(label) for label, _ in entries) + _HANDLE)
+    for columns in range(max(1, min(len(entries), _MOST_COLUMNS, fit)), 0, -1):
         legend = figure.legend(
             handles=[of[0] if len(of) == 1 else of for of in lines],
             labels=[textwrap.fill(label, characters - _HANDLE) for label, _ in entries],
