@@ -140,7 +140,7 @@ def draw(panel: Panel) -> PageFigure:
     (width, height), charts = KINDS[panel.kind].size, panel.charts or (panel,)
     across, down = min(_ACROSS, len(charts)), -(-len(charts) // _ACROSS)
     with new_figure(width * across, height * down) as figure:
-        drawn, found = [], []
+        drawn, found = [], list[Entry]()
         for number, one in enumerate(charts):
             row, column = divmod(number, _ACROSS)
             left, bottom, wide, high = KINDS[panel.kind].box

@@ -340,19 +340,17 @@ def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, 
     """Yield the panel of each system's distribution of each measure that at least one side has."""
     read = {name: _histograms(side.distributions) for name, side in sides.items()}
     keys = dict.fromkeys(key for histograms in read.values() for key in histograms)
-    for measure, (heading, *about) in _DISTRIBUTIONS.items():
+    for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
         for system in (system for system, of in keys if of == measure):
             found = {
                 name: of[system, measure] for name, of in read.items() if (system, measure) in of
             }
             title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
             distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in found.values()}
-            is_drawn = len(found) > 1 and len(distinct) > 1
-            yield (
-                measure,
-                title,
-                _shares(file, title, found, _looks(sides), *about) if is_drawn else None,
-            )
+            panel = None
+            if len(found) > 1 and len(distinct) > 1:
+                panel = _shares(file, title, found, _looks(sides), axis, things, tail)
+            yield measure, title, panel
 
 
 def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:

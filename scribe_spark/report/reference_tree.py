@@ -120,8 +120,8 @@ def render_reference_tree(
     sections: list[page.PageSection] = []
     for title, intro, panels in parts:
         if of := [*map(draw, panels)]:
-            name, parts_of = f"section-{len(sections) + 1}", [intro, page.Figures(of)]
-            sections.append(page.PageSection(name, title, parts_of, count=len(of)))
+            name, figures = f"section-{len(sections) + 1}", page.Figures(of)
+            sections.append(page.PageSection(name, title, [intro, figures], count=len(of)))
     facts = page.NamedValues(page.facts(manifest), "facts")
     return page.make_page(
         "The reference tree over a DHT",

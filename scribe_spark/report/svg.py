@@ -261,8 +261,8 @@ class Canvas:
 
     def text(self, x: float, y: float, words: str, **look: Any) -> None:
         """Write words from `x` on, over the line `y`."""
-        look = {"fontsize": 7.0, "color": INK} | look
-        self.axes.text(x, y, words, zorder=next(self._layers), **look)
+        defaults: dict[str, Any] = {"fontsize": 7.0, "color": INK}
+        self.axes.text(x, y, words, zorder=next(self._layers), **defaults | look)
 
     def numbers(self, places: Iterable[tuple[float, float, str]], **look: Any) -> None:
         """Write numbers that stay legible over edges: x, y and the number."""

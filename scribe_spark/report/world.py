@@ -70,8 +70,8 @@ def panels_of(section: str) -> list[RoundPanel]:
     for name, title, unit, begin, ends, *across in _rows(section):
         pairs = (end.partition(" = ") for end in ends.split("; "))
         measures = {begin + end: label or end for end, _, label in pairs}
-        every_round = not name.startswith("~")
-        found.append(RoundPanel(name.lstrip("~"), title, unit, measures, every_round, *across))
+        panel = RoundPanel(name.lstrip("~"), title, unit, measures, not name.startswith("~"))
+        found.append(replace(panel, across="".join(across)))
     return found
 
 
