@@ -105,7 +105,7 @@ KINDS = {
     "points": PanelKind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), _ABOVE_AXES),
     "shares": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), _STEPS),
     "tails": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8)),
-    "part": PanelKind((2.25, 1.75), (0.2, 0.25, 0.75, 0.64)),
+    "part": PanelKind((2.25, 1.75), (0.26, 0.25, 0.69, 0.64)),
 }
 #: The number of charts side by side.
 _ACROSS = 2
@@ -138,7 +138,7 @@ class Panel:
 def draw(panel: Panel) -> PageFigure:
     """Return the figure of a page that a panel describes."""
     (width, height), charts = KINDS[panel.kind].size, panel.charts or (panel,)
-    across, down = min(_ACROSS, len(charts)), -(-len(charts) // _ACROSS)
+    across, down = _ACROSS if panel.charts else 1, -(-len(charts) // _ACROSS)
     with new_figure(width * across, height * down) as figure:
         drawn, found = [], list[Entry]()
         for number, one in enumerate(charts):
