@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.between import in_processes
-from benchmarks.calibration import calibrate
-from benchmarks.measure import run_job
+from benchmarks.exchange import in_processes
+from benchmarks.measure import calibrate, run_job
 from benchmarks.watch import windows
 from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications

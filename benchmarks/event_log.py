@@ -35,10 +35,6 @@ class Superstep:
     shuffle_read: int = 0
     shuffle_written: int = 0
 
-    def is_round(self, loop: str, number: int) -> bool:
-        """Whether it is this round of this loop."""
-        return (self.loop, self.round) == (loop, number)
-
 
 @dataclass
 class Job:
@@ -109,7 +105,7 @@ def supersteps(log: EventLog, progress: Iterable[str]) -> list[Superstep]:
         loop, number = named[1], int(named[2])
         # a round may take several queries, the last of them beside the first of the next round
         recent = range(max(0, len(found) - 2), len(found))
-        places = [at for at in recent if found[at][0].is_round(loop, number)]
+        places = [at for at in recent if (found[at][0].loop, found[at][0].round) == (loop, number)]
         if places:
             step, first, last = found[places[0]]
             found[places[0]] = (step, first, max(last, end))

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.calibration import calibrate
+from benchmarks.measure import calibrate
 from benchmarks.watch import TreeMemory, watch
 from scribe_spark.core.paths import replace_file
 from tools.pages import lines_of, table, with_lines

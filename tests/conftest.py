@@ -22,7 +22,7 @@ from scribe_spark.cli import commands
 from scribe_spark.config import Execution
 from scribe_spark.measures.metrics import _MEASURES
 from scribe_spark.report import world as world_pages
-from scribe_spark.report.svg import Drawn, PageFigure
+from scribe_spark.report.svg import PageFigure
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
 from scribe_spark.systems.registry import _SYSTEMS
@@ -88,24 +88,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 #: Drawing the PNG files of all pages, and twenty figures over the rounds of each world, would take
 #: minutes.
-_AS_PNG, _OF_ROUNDS = Drawn.as_png, world_pages.draw
+_AS_PNG, _OF_ROUNDS = PageFigure.as_png, world_pages.draw
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_pages() -> Iterator[None]:
     """Write the first bytes of a PNG file in place of each image, and no lines over rounds."""
-    Drawn.as_png = lambda figure: b"\x89PNG"
+    PageFigure.as_png = lambda figure: b"\x89PNG"
     world_pages.draw = lambda panel: PageFigure(
         panel.name, panel.title, "<svg/>", words=panel.words
     )
     yield
-    Drawn.as_png, world_pages.draw = _AS_PNG, _OF_ROUNDS
+    PageFigure.as_png, world_pages.draw = _AS_PNG, _OF_ROUNDS
 
 
 @pytest.fixture
 def images(monkeypatch) -> None:
     """Draw images, as users' commands do."""
-    monkeypatch.setattr(Drawn, "as_png", _AS_PNG)
+    monkeypatch.setattr(PageFigure, "as_png", _AS_PNG)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -103,15 +102,6 @@ def test_phases_follow_one_another_without_a_gap():
     assert windows(seen()) == [("start", 0.0, 10.0)]
 
 
-def test_peaks_are_those_of_the_window():
-    run = seen()
-    assert run.peak() == {"peak_rss": 9, "peak_pss": 7}
-    assert run.peak(0, 1.5) == {"peak_rss": 5, "peak_pss": 4}
-    assert run.peak(8, 9) == {"peak_rss": None, "peak_pss": None}
-    assert run.largest() == TreeMemory(9, 7, driver=2, worker=2, jvm=3)
-    assert run.largest(8, 9) is None
-
-
 GREEDY = """
 import subprocess, sys, time
 more = "held = b'x' * (150 * 2**20); import time; time.sleep(1.5)"
@@ -129,27 +119,6 @@ def test_the_whole_process_tree_is_watched(capsys):
     assert "topology: started" in capsys.readouterr().err
     assert watched.peak()["peak_rss"] > 150 * 2**20
     assert watched.peak()["peak_pss"] <= watched.peak()["peak_rss"]
-
-
-def test_what_a_process_writes_is_seen(tmp_path, monkeypatch):
-    def used(folder):  # of this folder alone: other processes write to the file system, and delete
-        files = [file.stat().st_size for file in Path(folder).iterdir()]
-        return SimpleNamespace(used=sum(files))
-
-    monkeypatch.setattr("shutil.disk_usage", used)
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    writing = "import time; open('large', 'wb').write(b'x' * 2**26); time.sleep(1)"
-    watched = watch([sys.executable, "-c", f"import os; os.chdir({str(tmp_path)!r}); {writing}"])
-    assert watched.disk == 2**26
-
-
-def test_the_users_own_spark_settings_stay(monkeypatch, tmp_path):
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf a=b pyspark-shell")
-    arguments = logging_to(tmp_path)["PYSPARK_SUBMIT_ARGS"]
-    assert "spark.eventLog.enabled=true" in arguments
-    assert arguments.endswith(" --conf a=b pyspark-shell")
-    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")
-    assert logging_to(tmp_path)["PYSPARK_SUBMIT_ARGS"].endswith(" pyspark-shell")
 
 
 @pytest.mark.parametrize(
@@ -235,25 +204,6 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert "N = 50, G = 2" in told
     assert "growth exponent" in told
     assert "JOIN 0" in told
-
-
-def test_both_engines_side_by_side(stand_in, capsys):
-    words = ["--sizes", "20,30", "--engines", "jobs,tasks", "--no-event-log"]
-    assert main([*words, "--json", str(stand_in)]) == 0
-    sizes = json.loads(stand_in.read_text())["sizes"]
-    both = [(size["nodes"], size["engine"]) for size in sizes]
-    assert both == [(20, "jobs"), (20, "tasks"), (30, "jobs"), (30, "tasks")]
-    assert not any("supersteps" in size for size in sizes)
-    assert "N = 30, G = 2, in tasks" in capsys.readouterr().out
-
-
-def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
-    job = [sys.executable, "-c", "raise SystemExit(4)"]
-    monkeypatch.setattr("benchmarks.measure.job_command", lambda flags: job)
-    monkeypatch.setattr("benchmarks.measure.calibrate", lambda: 0.5)
-    with pytest.raises(SystemExit) as stopped:
-        run_job([], tmp_path / "out")
-    assert stopped.value.code == 4
 
 
 @pytest.mark.slow

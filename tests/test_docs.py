@@ -71,20 +71,6 @@ def test_results_are_written_from_metrics(tmp_path):
     assert "3.6\N{NO-BREAK SPACE}% |\n" in results
 
 
-def test_timings_are_written_from_benchmarks(tmp_path):
-    size = {"nodes": 1000, "groups": 15, "seconds": 12.4, "calibration": 2.5, "calibrations": 4.96,
-            "peak_rss": 2**31, "peak_pss": 3 * 2**29, "peak_disk": 2**30}  # fmt: skip
-    sizes = [size | {"engine": engine} for engine in ("jobs", "tasks")]
-    bench = {"config": {"master": "local[2]"}, "sizes": sizes, "growth_exponent": None}
-    (tmp_path / "bench.json").write_text(json.dumps(bench))
-    page = ROOT / "docs" / "performance.md"
-    pages = write_docs.pages(None, [str(tmp_path / "bench.json")])
-    made = pages[page]
-    for engine in ("jobs", "tasks"):
-        assert f"| 1,000 | 15 | {engine} | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.5 | 1.0 |" in made
-    assert made.splitlines()[:3] == page.read_text().splitlines()[:3]
-
-
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 80
 
@@ -231,41 +217,6 @@ def test_pages_that_are_named_exist():
     there = {page.name for page in ROOT.glob("docs/*.md")}
     missing = {(name, str(path)) for name, path in named if Path(name).name not in there}
     assert not missing
-
-
-def test_the_example_of_readme_is_a_run_s(tmp_path):
-    phases = [{"name": "topology", "seconds": 7.04}, {"name": "trees", "seconds": 12.26}]
-    (tmp_path / "manifest.json").write_text(json.dumps({"seed": 9, "phases": phases}))
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "figure-07-delay-penalty.svg").write_text("<svg/>")
-    made = write_docs.pages(None, [], str(tmp_path))
-    page = made[ROOT / "README.md"]
-    told = page.split("<!-- example: ")[1].split("<!-- end of example -->")[0]
-    assert told.splitlines()[1:] == [
-        "```",
-        "$ scribe-spark run --config data/paper.toml --seed 9 --out out/seed9",
-        "topology: done in 7.0 s",
-        "trees: done in 12.3 s",
-        "out/seed9",
-        "```",
-    ]
-    assert made[ROOT / "docs" / "figure-07-delay-penalty.svg"] == "<svg/>"
-    assert (
-        page.split("<!-- end of example -->")[1]
-        == ((ROOT / "README.md").read_text().split("<!-- end of example -->")[1])
-    )
-
-
-def test_lines_of_a_file_are_told_apart(tmp_path):
-    file = tmp_path / "module.py"
-    file.write_text(
-        '"""What it is.\n\nMore of it.\n"""\n\n# why\nLIST = [\n    1,  # one\n]\n\n\n'
-        'def length():\n    """Return its length."""\n    return len(LIST)\n'
-    )
-    assert package_size.lines_of(file) == {
-        **{"files": 1, "lines": 14, "statements": 3},
-        **{"code": 5, "docstrings": 5, "comments": 1, "blank": 3},
-    }
 
 
 def test_each_room_is_counted_once():

@@ -6,10 +6,7 @@ import ast
 import runpy
 import subprocess
 import sys
-import traceback
-import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -102,33 +99,6 @@ def test_arguments_of_a_script_are_values_of_widgets(tmp_path):
     done = call("-f", "/x/kernel=1.json", "--History.file=:memory:", "nodes=7")
     assert (done.returncode, done.stdout, done.stderr) == (0, "7 2\nNotebook exited: enough\n", "")
     assert "widget = 'node': is unknown; did you mean 'nodes'?" in call("node=7").stderr
-
-
-class Rows:
-    """A DataFrame of Spark, as far as `display` knows it."""
-
-    def limit(self, most: int) -> Rows:
-        return self
-
-    def toPandas(self) -> str:
-        return "rows"
-
-
-def test_jupyter_shows_what_it_can_show(monkeypatch, capsys):
-    shown: list[Any] = []
-    jupyter, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
-    jupyter.get_ipython = object
-    display.display, display.HTML = shown.append, lambda html: ("HTML", html)
-    monkeypatch.setitem(sys.modules, "IPython", jupyter)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    notebook.display(Rows())
-    notebook.display(5)
-    notebook.displayHTML("<svg/>")
-    assert shown == ["rows", 5, ("HTML", "<svg/>")]
-    jupyter.get_ipython = lambda: None  # IPython is imported, but runs no notebook
-    notebook.display(5)
-    notebook.displayHTML("<svg/>")
-    assert (len(shown), capsys.readouterr().out) == (3, "5\n[SVG, 6 characters]\n")
 
 
 @pytest.mark.slow
@@ -227,29 +197,9 @@ def written(tmp_path):
     return write
 
 
-def test_cells_share_a_namespace(written, capsys):
-    names = runner.run(written(), "a session")
-    assert names["seen"] == "a session"
-    assert capsys.readouterr().out == "20\n"
-
-
-def test_given_values_win(written, capsys):
-    runner.run(written(), None, {"nodes": "7", "of another notebook": "1"})
-    assert capsys.readouterr().out == "14\n"
-
-
 def test_a_notebook_can_exit(written, capsys):
     leaves = '\n# COMMAND ----------\ndbutils.notebook.exit("enough")\nlast = 1\n'
     names = runner.run(written(NOTEBOOK + leaves + "\n# COMMAND ----------\n1 / 0\n"), None)
     assert capsys.readouterr().out == "20\nNotebook exited: enough\n"
     assert "seen" in names
     assert "last" not in names
-
-
-def test_tracebacks_show_the_files_lines(written):
-    path = written(NOTEBOOK + "\n# COMMAND ----------\n\n1 / 0\n")
-    line = path.read_text().splitlines().index("1 / 0") + 1
-    with pytest.raises(ZeroDivisionError) as failed:
-        runner.run(path, None)
-    last = traceback.extract_tb(failed.value.__traceback__)[-1]
-    assert (last.filename, last.lineno) == (str(path), line)

@@ -105,12 +105,6 @@ def test_values_reach_the_program_as_they_stand(clone, value):
     assert sorted(clone.rglob("*")) == before
 
 
-def test_values_from_the_environment_are_as_harmless(clone):
-    value = "$(shell touch y); touch y"
-    assert f"<--out><{value}>" in make(clone, "run", OUT=value)
-    assert not (clone / "y").exists()
-
-
 def test_arguments_run_nothing(clone):
     make(clone, "run", "ARGS=; touch y $(touch y) $(shell touch y)")
     assert not (clone / "y").exists()
@@ -133,12 +127,6 @@ def test_the_tests_are_run_over_what_the_first_run_left():
 
 
 HEAVY = ("pyspark", "py4j", "pandas", "numpy", "matplotlib", "scipy")
-
-
-def test_every_name_of_the_face_is_there():
-    for name in scribe_spark.__all__:
-        assert callable(getattr(scribe_spark, name))
-        assert name in dir(scribe_spark)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +219,6 @@ def test_no_room_has_a_circle_of_imports():
         names = {f"{node.module}.{alias.name}" for node in of for alias in node.names}
         imported[module] = (names | {str(node.module) for node in of}) & {*module_of.values()}
     assert list(TopologicalSorter(imported).static_order())  # a circle raises CycleError
-
-
-def test_no_name_of_a_package_is_that_of_a_module_of_it():
-    """Else the module replaces the name once both are loaded."""
-    modules = {file.stem for file in Path(scribe_spark.__file__).parent.glob("*.py")}
-    assert set(scribe_spark.__all__) & modules == set()
 
 
 # --- doctor, --version, completion ----------------------------------------------------------------
@@ -354,14 +336,6 @@ def test_words_are_completed(call, monkeypatch, typed):
     assert [line.partition(",")[2] for line in told.splitlines()] == COMPLETED[typed]
 
 
-def test_a_reader_that_goes_is_no_fault():
-    command = f"{sys.executable} -m scribe_spark.cli --help | true"
-    done = subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, env=os.environ, timeout=60
-    )
-    assert done.stderr == ""
-
-
 def test_help_lists_every_registered_system(call):
     _, told, _ = call("run", "--help")
     told = " ".join(told.split())
@@ -373,11 +347,6 @@ def test_help_lists_every_registered_system(call):
 
 
 # --- faults of `tools.try_faults` -----------------------------------------------------------------
-
-
-def test_every_entry_of_the_file_is_a_fault():
-    text = (ROOT / "tools" / "faults.txt").read_text("utf-8")
-    assert len(FAULTS) == text.count("\n    ") > 75
 
 
 @pytest.mark.parametrize("name", FAULTS)

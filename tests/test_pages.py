@@ -8,27 +8,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from command_line import exit_code
 from small_network import NETWORK
 
-from scribe_spark.config import RunConfig, WorldConfig, read_toml
+from scribe_spark.config import RunConfig, read_toml
 from scribe_spark.config.reference_tree import TreePoint
 from scribe_spark.experiments import checks
 from scribe_spark.experiments.reference_tree import tidy
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.underlay.routable import check_routes
-from scribe_spark.worlds.events import check_world
 from tools import groups_root, pages, questions, results
 from tools.checks import CHECKS
-from tools.folders import COUNTS, Folder
-from tools.groups_results import GROUPS, created_again, failures
 from tools.pages import Page
-from tools.peers_living_results import CHURN, FAILURE, commands
-from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS, Case, edge_lengths, verdict
+from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -91,49 +86,12 @@ def test_a_page_runs_nothing(ran, tmp_path):
     assert file.read_text() == "nothing"
 
 
-def test_parts_without_their_experiment_stay_as_they_are(tmp_path):
-    (tmp_path / "two").mkdir()
-    parts = {name: (f"{name[:2]}*", lambda out: ["new"]) for name in ("one", "two")}
-    file = tmp_path / "page.md"
-    file.write_text("".join(f"<!-- {name}: -->\nold\n<!-- end of {name} -->\n" for name in parts))
-    results.write(file, tmp_path, parts)
-    assert [pages.lines_of(file.read_text(), name) for name in parts] == [["old"], ["new"]]
-
-
 @pytest.mark.parametrize(("name", "file"), FILES.items())
 def test_pages_have_the_marks_of_their_parts(name, file):
     page = results.PAGES[name]
     for parts, path in ((page.parts, ROOT / "docs" / file), (page.readme, ROOT / "README.md")):
         text = path.read_text("utf-8")
         assert all(pages.lines_of(text, part) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("patterns", "names"),
-    [
-        ("mass-*", ["mass-1", "mass-2"]),  # mass-3 was not played to its end
-        ("root mass-1", ["root", "mass-1"]),
-        ("mass-3", []),
-        ("mass-1 holders-4", []),  # all patterns are needed
-    ],
-)
-def test_folders_are_those_that_are_complete(tmp_path, patterns, names):
-    for end in ("mass-2/tables/rounds", "mass-1/metrics.json", "root/result.json", "mass-3/x"):
-        (tmp_path / end).mkdir(parents=True)
-    assert [folder.path.name for folder in Folder.find(tmp_path, patterns)] == names
-
-
-def test_lines_between_marks_are_replaced():
-    rows = [["1", "", "3"], ["4", "5", ""]]
-    new = pages.table(["a", "b", "c"], rows)
-    assert new == ["| a | b | c |", "|---|---|---|", "| 1 | | 3 |", "| 4 | 5 | |"]
-    begin, end = "<!-- x: written by y -->\n", "<!-- end of x -->\n"
-    text = pages.with_lines(f"before\n{begin}old\n{end}after\n", "x", new)
-    assert text == "\n".join(["before", begin[:-1], *new, end + "after\n"])
-    assert pages.lines_of(text, "x") == new
-    for part in (f"before\n{begin}", f"{end}after\n"):
-        with pytest.raises(SystemExit, match=r"the page has no lines <!-- x: \.\.\. --> and"):
-            pages.with_lines(part, "x", ["new"])
 
 
 def test_tables_take_the_place_of_tables():
@@ -184,28 +142,6 @@ def test_the_needs_of_claims_are_experiments():
         assert {*needs.split()} <= results.PAGES["peers"].experiments.keys(), words
 
 
-def test_few_nodes_fail_at_a_time(tmp_path):
-    events = failures(tmp_path, 1_000)
-    events.to_csv(tmp_path / "events.csv", index=False)
-    words = GROUPS.experiments["local-1000"].replace("--", "").split()[1:]
-    sizes = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-    check_world(WorldConfig(**sizes, events=str(tmp_path / "events.csv")))
-    assert events.groupby("round").size().to_dict() == dict.fromkeys(range(4, 124, 6), 2)
-    assert events["node"].is_unique
-
-
-@pytest.mark.parametrize("nodes", [100, 100_000])
-def test_the_same_events_for_all_systems(nodes):
-    """Only the delivery and the systems differ between the worlds of a scenario."""
-    words = {name: command.split() for name, command in commands(nodes, 5).items()}
-    assert len(words) == 3 * 2
-    for scenario in ("quarter-fails", "lifetime-1800", "lifetime-600"):
-        pair = words[f"{scenario}-best-effort"], words[f"{scenario}-reliable"]
-        differ = [both for both in zip(*pair, strict=True) if len({*both}) > 1]
-        systems = "scribe,gossipsub,bayeux,flooding,can", "scribe"
-        assert differ == [("best-effort", "reliable"), systems]
-
-
 @pytest.mark.parametrize("name", questions.COLUMNS)
 def test_a_config_asks_one_question_and_has_its_answers(name):
     path = ROOT / "data" / f"{name}.toml"
@@ -215,17 +151,6 @@ def test_a_config_asks_one_question_and_has_its_answers(name):
     assert {f"scribe.{metric}" for metric in questions.COLUMNS[name].values()} <= {*known}
     page = (ROOT / "docs" / "questions.md").read_text()
     assert f"[`data/{name}.toml`](../data/{name}.toml): {question_of(path)}\n" in page
-
-
-@pytest.mark.parametrize(
-    ("name", "asks"), [("gerbil_simsub", "run"), ("corrosion", "run"), ("lookups", "world")]
-)
-def test_configs_of_checks_ask_one_question(name, asks, capsys):
-    path = ROOT / "data" / f"{name}.toml"
-    question_of(path)
-    assert exit_code([asks, "--config", path, "--dry-run"]) == 0
-    nodes = dict(gerbil_simsub=1000, corrosion=200, lookups=3300)[name]
-    assert f"nodes = {nodes}" in capsys.readouterr().out
 
 
 def question_of(path: Path) -> str:
@@ -283,19 +208,6 @@ def living(out: Path) -> None:
         measures = dict.fromkeys([*names.split(), "cells.nearest_delay"], line)
         measures["cells.delay"] = [100 * value - number for number in range(40)]
         write(out / name, rounds=measures)
-
-
-def rad_under_churn(out: Path) -> None:
-    """Worlds of two seeds; RAD grows for four rounds, and one round had no multicast."""
-    for seed in (1, 2):
-        rads = [1.5, None, 1.6, 1.9, *[seed + 1.0] * 20]
-        measures = dict.fromkeys(["scribe.rad.median", "scribe.rmd.median"], rads)
-        for name, value in (("scribe.multicasts.reached", 0.9), ("scribe.depth.mean", 4.0),
-                            ("nodes.live", 9), ("scribe.children_entries.max", 8)):  # fmt: skip
-            measures[name] = [value] * len(rads)
-        shed = {"scribe.joins.shed": [40, None, None, 2, *[seed] * 20]}
-        for point, more in (("plain", {}), ("bottleneck", shed)):
-            write(out / f"seed-{seed}" / f"variants={point}", rounds=measures | more)
 
 
 def reference_tree(out: Path) -> None:
@@ -413,51 +325,6 @@ def peers(out: Path) -> None:
     (out / "plumtree").mkdir()  # which was run halfway
 
 
-def peers_living(out: Path) -> None:
-    """Scribe loses deliveries of the large one of two groups, GossipSub nothing."""
-    world(out / "quarter-fails-best-effort", ["scribe", "gossipsub", "can"], FAILURE, {2: 10})
-    world(out / "lifetime-600-reliable", ["scribe"], CHURN, {})
-    # 60 of 100 are lost until round 12, then 10
-    worst = dict.fromkeys(range(13), 60)
-    lost = dict.fromkeys(range(CHURN[0]), 10) | worst
-    world(out / "lifetime-1800-best-effort", ["scribe"], CHURN, lost)
-
-
-def world(folder: Path, systems: list[str], of: tuple[int, int], lost: dict[int, int]) -> None:
-    rounds, deadline = of
-    measures = {
-        "nodes.live": [50.0] * rounds, "messages.keep-alive": [12_000.0] * rounds,
-        "messages.JOIN": [600.0] * rounds, "messages.heartbeat": [900.0] * rounds,
-        "messages.payload": [900.0] * rounds, "link_stress.payload.max": [7.0] * rounds,
-        "link_stress.maintenance.max": [60.0] * rounds,
-    }  # fmt: skip
-    if "gossipsub" in systems:
-        # no multicast reaches the largest group in round 2; only half of the members in 4
-        measures |= {
-            "gossipsub.control": [12.5] * rounds,
-            "gossipsub.rad.median": [1.5] * rounds,
-            "gossipsub.rad.largest": [2.0 + n if n != 2 else None for n in range(rounds)],
-            "gossipsub.multicasts.reached": [1 - 0.5 * (n == 4) for n in range(rounds)],
-        }
-    publications = []
-    for number in range(rounds):
-        for group, expected in ((1, 100), (2, 20)):
-            missing = lost.get(number, 0) if group == 1 else 0
-            # a third of the first copies is for members that die later, who are not expected
-            came, due = expected * 3 // 2, expected if number < rounds - deadline else 0
-            found = {
-                "scribe": (expected - missing, 0, missing, came, 0),
-                "gossipsub": (expected, 0, 0, came, 4 * came),
-                "can": (expected, 0, 0, came, came),
-            }
-            rows = ((number, one, group, expected, due, *found[one]) for one in systems)
-            publications += rows
-    generator = "mass-failure" if of == FAILURE else "churn"
-    manifest = {"resolved": {"generator": generator}, "round": {"seconds": 30.0}}
-    table = pd.DataFrame(publications, columns=["round", "system", "group", *COUNTS])
-    write(folder, manifest=manifest, rounds=measures, publications=table)
-
-
 def answers(out: Path) -> None:
     values = {"within_1s.weight": 0.994, "quorum.median": 1234.4, "quorum.p99": None,
               "replies.median": 7.0, "replies.p99": 9.0, "replies.never": 2}  # fmt: skip
@@ -478,19 +345,9 @@ def answers(out: Path) -> None:
         write(out / name, rounds={}, publications=published([*rows, (3, 1, 10, 9, 0, 0, 0)], 1))
 
 
-def parts(out: Path) -> None:
-    values = {"latency.p50": 1234.4, "latency.p99": 2000, "reached": 0.5, "parts.beyond.mean": 2}
-    values["parts.bytes_beyond.mean"] = 3_000
-    for nodes, size in ((2000, "128KB"), (10_000, "128KB"), (2000, "1MB")):
-        systems = ("scribe", "splitstream", "gossipsub")
-        metrics = {f"{one}.{name}": value for one in systems for name, value in values.items()}
-        write(out / f"{nodes}-{size}-0", metrics)
-
-
 FOLDERS = {
-    "living": living, "rad-under-churn": rad_under_churn, "reference-tree": reference_tree,
-    "groups": groups, "peers": peers, "peers-living": peers_living, "questions": answers,
-    "parts": parts,
+    "living": living, "reference-tree": reference_tree, "groups": groups, "peers": peers,
+    "questions": answers,
 }  # fmt: skip
 
 #: Page and part -> lines that are there; ``...`` stands for any text, ``!`` for a line that is
@@ -500,12 +357,6 @@ LINES = {
         | rounds | `lookups.delivered` | ...
         | 20-39 | 1 | 1 | 1 | ...
         | steady, 2 seeds | ... | 2 ± 1.41 (12, 12) | ... | not settled | 2 ± 1.41 (12, 12) |""",
-    ("rad-under-churn", "rad_under_churn"): """
-        | trees | seeds | rounds | share of members reached | RAD, median group | ...
-        | Scribe | 2 | round 0 | 0.9 | 1.5 | ... | 0 |
-        | Scribe | 2 | mean of rounds 3-4 to 23 | 0.9 | 2.5 ± 0.71 | ... | 0 |
-        | with the bottleneck remover | 2 | round 0 | 0.9 | 1.5 | ... | 40 |
-        | with the bottleneck remover | 2 | mean ... | 2.5 ± 0.71 | ... | 1.52 ± 0.673 |""",
     ("reference-tree", "degrees"): """
         *More children* (120 hosts, 256 keys): with up to 3 children, at most 10.00 % of the hosts have more neighbours than the bound (children + 1); the largest degree is 9. ... The tree was right after every event.""",
     ("reference-tree", "scaling"): """
@@ -551,15 +402,6 @@ LINES = {
         | GossipSub | 2,700/900 | 5,100/1,700 | ...
         | Narada | 1,800/- | 3,400/- | ...
         ! | Bayeux ...""",
-    # rounds 1, 3, 5, 6, 7 of RAD: not those that are incomplete; a round of 30 s: 1,500 messages of
-    # 50 nodes are one per node and second; under churn 110 of all 120, of the groups 90 and 100 %
-    ("peers-living", "worlds"): """
-        | events | system | rounds | in time, % | in time, median group, % | lost, % | RAD, median group | ...
-        | failure | Scribe, best effort | 1 to 7 | 98.809 | 99.285 | 1.2 | - | - | 0 | 1 | 0 | 7 | 2 |
-        | failure | GossipSub | 1 to 7 | 100 | 100 | 0 | 1.5 | 6.4 | 4 | 12.5 | ...
-        | failure | CAN multicast | ... | 1 | not simulated | 0 | 0 | not simulated |
-        | lifetime 30 min | Scribe, best effort | 13 to 34 | 91.666 | 95.000 | 8.3 | ...
-        | lifetime 10 min | Scribe, reliable | ...""",
     ("questions", "answers"): """
         | Scribe | 99.4 % | 1,234 ms | never | 7 ms | 9 ms | 2 |""",
     ("questions", "withheld"): """
@@ -568,21 +410,10 @@ LINES = {
         | Scribe | `payload` | 100.0 % | 100 ms | never | 0 |""",
     ("questions", "delivered"): """
         | `reliable` | 45.0 % | 25.0 % | 30.0 % |""",
-    ("parts", "parts"): """
-        | Scribe | 10,000 | whole | 1,234 | 2,000 | 50 | 2.0 | 3 |
-        | Scribe | 2,000 | whole | ...""",
 }  # fmt: skip
 
 #: Page -> its figure, and words for those who do not see the figure.
-FIGURES = {
-    "rad-under-churn": ("RAD, median over the groups, with the bottleneck remover: 1.5 to 2.5",),
-    "groups": ("lifetime 60: 0.12 to 0.9",),
-    "peers-living": (
-        "Scribe, best effort: 91.7 to 100",
-        "Scribe, reliable, in the end: 100 to 100",
-    ),
-    "parts": ("Scribe, 128KB, whole: 2 to 2",),
-}
+FIGURES = {"groups": ("lifetime 60: 0.12 to 0.9",)}
 
 
 @pytest.fixture(scope="module")
@@ -620,52 +451,6 @@ def test_a_page_has_a_figure(outs, name):
     drawing = file.read_text("utf-8")
     assert drawing.startswith("<svg")
     assert all(words in drawing for words in FIGURES[name])
-
-
-def test_nothing_is_there(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("".join(f"<!-- {name}: -->\n<!-- end of {name} -->\n" for name in GROUPS.parts))
-    results.main(["groups", str(tmp_path), "--page", str(page)])
-    assert "|" not in page.read_text()
-
-
-def test_readme_has_the_most_telling_rows(outs):
-    assert pages.lines_of((outs / "peers" / "README.md").read_text(), "peers") == [
-        "| 1,000 nodes, 40 groups | delay, median, ms | RAD, median group | RAD, largest group "
-        "| link stress, maximum | packets | duplicates per delivery |",
-        "|---" * 7 + "|",
-        "| Scribe | 900 | 1.5 | 1.7 | 2,000 | 2,000,000 | 0 |",
-        "| Bayeux | 2,700 | 4.5 | 5.1 | 6,000 | 6,000,000 | 0 |",
-        "| CAN multicast | 1,800 | 3 | 3.4 | 4,000 | 4,000,000 | - |",
-    ]
-
-
-def test_a_verdict_is_true_false_or_depends():
-    yes, no = Case(True, ""), Case(False, "")
-    assert [verdict(c) for c in ([yes, yes], [no], [no, yes], [])] == [
-        *("true", "false", "depends", "not measured")
-    ]
-
-
-def test_how_long_edges_of_trees_are():
-    """A leaf under the root is at neither end."""
-    edges = frame("group parent child", (1, 0, 9), (1, 9, 1), (1, 9, 2), (1, 1, 3), (1, 0, 4))
-    ms = edge_lengths(edges, np.array([8000, 4000, 2000, 6000, 99_000]))
-    assert ms == {"first": 8.0, "last": 4.0}
-
-
-def test_lost_groups_are_created_again(tmp_path):
-    rows = [(0, n, "join", 1) for n in range(30)] + [(0, 1, "create", 1), (0, 2, "create", 2)]
-    rows += [(5, 3, "fail", None), (7, 4, "publish", 1)]
-    events = frame("round node event group", *rows)
-    last = published([(19, 1, 3, 0, 0, 3, 0), (19, 2, 3, 3, 0, 0, 0)])
-    nodes = pd.DataFrame({"node": range(60)})
-    write(tmp_path / "holders-5", publications=last, nodes=nodes, events=events)
-    made = created_again(tmp_path)
-    kinds = {"join": 30, "create": 1, "fail": 1, "publish": 1}
-    assert made["event"].value_counts().to_dict() == kinds
-    assert set(made.loc[made["event"] == "join", "node"]) == set(range(30, 60))
-    assert made.loc[made["event"] == "create", ["round", "group"]].to_numpy().tolist() == [[12, 1]]
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import code
 import re
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -46,12 +45,6 @@ print(names, open("data/tiny.toml").readable())
 ![A picture](figures/a.svg)
 """
 
-#: A figure with a part for the pointer.
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg"><g class="marks"><path d="M 1.23456 2"/>'
-    '<g class="spot more"><text>told</text></g></g></svg>'
-)
-
 
 def test_blocks_are_played_in_order_and_their_outputs_written(tmp_path):
     seen = []
@@ -75,13 +68,6 @@ def test_blocks_are_played_in_order_and_their_outputs_written(tmp_path):
         *("run\nverify\n", None, "['seen'] True\n")
     ]
     assert tutorials.with_outputs(written, ["old\n", "", ""]) == PAGE
-
-
-def test_a_picture_has_nothing_for_the_pointer():
-    assert tutorials.pictures_of(PAGE) == [("out/run/figures/a.svg", "figures/a.svg")]
-    small = tutorials.picture(SVG)
-    assert "told" not in small
-    assert '<path d="M 1.23 2" />' in small
 
 
 # --- the tutorial
@@ -157,16 +143,6 @@ def test_the_page_is_the_notebook_s(page, notebook):
         assert (tutorials.page_of(tutorials.TUTORIAL).parent / name).exists()
 
 
-def test_each_step_predicts_and_ends_with_a_question(page):
-    steps = page.split("\n## ")[1:-1]
-    assert len(steps) == 8
-    for step in steps:
-        assert "**Predict.**" in step
-        question = step.rindex("**Question.**")
-        assert step[question:].count("<details") == step[question:].count("</details>") == 1
-        assert step.rstrip().endswith("</details>")
-
-
 def test_each_block_can_be_pasted_into_python(page):
     """Line by line: an indented part ends with an empty line or with the block."""
     for block in tutorials.blocks_of(page):
@@ -236,33 +212,6 @@ def test_commands_of_a_tutorial_are_accepted(name, call, tmp_path):
     assert len(list(tutorials.play(page, tmp_path, check))) == len(shells)
     assert checked
     assert [err for code, _, err in checked if code] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", tutorials.HOW_TOS)
-def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_path):
-    """The blocks are the page's, the sizes are those that it has for this."""
-    monkeypatch.setattr(
-        "scribe_spark.cli.commands.open_session", lambda *_, **__: nullcontext(spark)
-    )
-
-    def run(words: list[str]) -> str:
-        code, out, err = call(*words)
-        assert code == 0, err
-        return out
-
-    text = tutorials.page_of(name).read_text("utf-8")
-    outputs = list(tutorials.play(text, tmp_path, run, small=True))
-    said = [block.output for block in tutorials.blocks_of(text)]
-    assert sum(one is not None for one in said) >= 4
-    for output, recorded in zip(outputs, said, strict=True):
-        assert recorded is None or first_words(output) == first_words(recorded)
-    pictures = tutorials.pictures_of(text)
-    assert pictures
-    assert len(pictures) == text.count("![")
-    for source, target in pictures:
-        assert (tmp_path / source).exists()
-        assert (tutorials.page_of(name).parent / target).exists()
 
 
 @pytest.mark.slow

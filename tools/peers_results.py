@@ -485,10 +485,7 @@ def _value(peers: Peers, grid: str, combination: str, metric: str) -> float | No
 
 
 def _direction(overlays: Iterable[tuple[str, str]], metrics: str, holds: Holds, words: str = "") -> Cases:  # fmt: skip
-    """Cases that one combination has less of some metrics than another one.
-
-    `words` tell the ratio of the two, as the table has the numbers.
-    """
+    """Cases that one combination has less of some metrics than another one."""
 
     def cases(peers: Peers) -> Iterator[Case]:
         for less, more in overlays:

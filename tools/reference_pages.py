@@ -1,8 +1,11 @@
 """The pages of the reference that are written from the package.
 
-These are the pages of the settings, tables, measures, commands and rules.
+These are the pages of the settings, tables, measures, commands, rules and attributes; ``meanings.txt``
+has what they say of tables, columns, measures and fields.
 """
 
+import dataclasses
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,13 +17,55 @@ from scribe_spark import schemas
 from scribe_spark.cli.program import PURPOSES, CommandLine
 from scribe_spark.config import RunConfig
 from scribe_spark.config.fields import COMMANDS, FieldRecord, documentation
+from scribe_spark.experiments import Run, Simulation
 from scribe_spark.measures.metrics import all_measures
+from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
+from scribe_spark.rounds.grown_overlays import GrownOverlays, Period
+from scribe_spark.rounds.system import LivingRound, SystemOnBuckets, SystemRound
 from scribe_spark.systems.registry import all_systems, described
+from scribe_spark.systems.scribe.variants import VariantContext
+from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.summary import measure_of, summary_units
-from tools.meanings import COLUMNS, MEASURES, ROWS, unit_of
+from scribe_spark.worlds.world import World
 from tools.pages import table
 
 _PROGRAM = CommandLine("scribe-spark")
+
+# --- meanings.txt
+
+_TEXT = Path(__file__).with_name("meanings.txt").read_text("utf-8")
+
+
+def _rows(section: str, several: bool = True) -> dict[str, list[str]]:
+    """Return the cells of a section by the name, or each of several names, in their first cell."""
+    lines = _TEXT.partition(f"\n# {section}\n")[2].partition("\n# ")[0].splitlines()
+    rows = (line.split(" | ") for line in lines if line)
+    return {
+        name: cells for names, *cells in rows for name in (names.split() if several else [names])
+    }
+
+
+#: Table -> the meaning of a row.
+ROWS = {name: cells[0] for name, cells in _rows("rows").items()}
+
+#: Measure of a world's rounds, whose name may have blanks -> its meaning.
+MEASURES = {name: cells[0] for name, cells in _rows("measures", several=False).items()}
+
+#: Column -> unit and meaning.
+COLUMNS = {name: (unit.strip("-"), meaning) for name, (unit, meaning) in _rows("columns").items()}
+
+#: Field of a config -> unit, if its name does not tell the unit.
+UNITS = {name: unit for name, (unit,) in _rows("units").items()}
+
+_ENDINGS = {"_ms": "ms", "_seconds": "s"}
+_KINDS = {"size": "bytes", "rate": "bit/s", "time": "time", "times": "time"}
+
+
+def unit_of(field: FieldRecord) -> str:
+    """Return the unit of a field; empty for names, choices and plain numbers."""
+    by_name = (unit for ending, unit in _ENDINGS.items() if field.flat.endswith(ending))
+    return next(by_name, UNITS.get(field.flat) or _KINDS.get(field.kind.name, ""))
+
 
 # --- configuration.md
 
@@ -285,6 +330,69 @@ def rules() -> Iterator[str]:
         yield from ("", *re.sub(r"\]\((\.\./)+docs/", "](", text).splitlines())
 
 
+# --- attributes.md
+
+#: The classes of the page, in order.
+CLASSES = (
+    *(Run, Simulation, World, Overlays, Network, Kernel, GroupOverlays, GrownOverlays, Period),
+    *(LivingRound, SystemOnBuckets, SystemRound, VariantContext),
+)
+
+_ROLE = re.compile(r":\w+:`~?([^`]*)`|``([^`]*)``")
+_ENTRY = re.compile(r"^(\w[\w, ]*) : (.*)\n((?:    .*\n?|\n)+)", re.M)
+
+
+def attributes() -> Iterator[str]:
+    """Yield the lines of ``docs/attributes.md``: a section for each class."""
+    for number, cls in enumerate(CLASSES):
+        text = inspect.getdoc(cls) or ""
+        rows = dict([*_described(text), *_members(cls)])
+        yield from ([""] * (number > 0) + [f"## {cls.__name__}", "", _first(text), ""])
+        yield from table(["name", "meaning"], rows.items())
+
+
+def _described(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and the meanings in the section "Attributes" of a docstring."""
+    section = text.partition("\nAttributes\n----------\n")[2]
+    section = re.split(r"\n\w+\n---+\n", section)[0]
+    for names, kind, words in _ENTRY.findall(section + "\n"):
+        meaning = _first(inspect.cleandoc(words))
+        yield ", ".join(f"`{name}`" for name in names.split(", ")), f"{_plain(kind)}: {meaning}"
+
+
+def _members(cls: type) -> Iterator[tuple[str, str]]:
+    """Yield the public methods and properties of a class of the package, in order of its file."""
+    for of in reversed(cls.__mro__):
+        if not of.__module__.startswith("scribe_spark") or (of is not cls and of in CLASSES):
+            continue
+        for name, member in vars(of).items():
+            text = inspect.getdoc(member) or ""
+            own = text and text != inspect.getdoc(type(member))
+            as_elsewhere = text.startswith("See ")
+            if own and not (
+                name.startswith("_") or dataclasses.is_dataclass(member) or as_elsewhere
+            ):
+                yield f"`{name}{_arguments(member)}`", _first(text)
+
+
+def _arguments(member: object) -> str:
+    """Return the arguments of a method in brackets; nothing for a property."""
+    member = getattr(member, "__func__", member)
+    if not inspect.isfunction(member):
+        return ""
+    return f"({', '.join([*inspect.signature(member).parameters][1:])})"
+
+
+def _first(text: str) -> str:
+    """Return the first sentence of a docstring."""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return _plain(re.split(r"(?<=[.]) (?=[A-Z`:])", paragraph)[0])
+
+
+def _plain(text: str) -> str:
+    return _ROLE.sub(lambda found: f"`{found[1] or found[2]}`", text)
+
+
 def reference() -> dict[str, dict[str, list[str]]]:
     """Return the lines that are written from the code: page -> part -> lines."""
     return {
@@ -301,4 +409,5 @@ def reference() -> dict[str, dict[str, list[str]]]:
         "docs/commands.md": {"commands": [*commands()]},
         "docs/rules.md": {"rules": [*rules()]},
         "docs/first_500_lines.md": {"lines": read_first()},
+        "docs/attributes.md": {"classes": [*attributes()]},
     }

@@ -39,13 +39,12 @@ class Fault(NamedTuple):
 
 def _faults(text: str) -> Iterator[tuple[str, Fault]]:
     """Yield the names and the faults of a text: see ``faults.txt``."""
-    for file, tests, faults in re.findall(r"^(\S+), (\S+)\n((?: {4}.*\n)+)", text, re.M):
-        for entry in faults.splitlines():
-            name, _, change = entry.strip().partition(" | ")
-            line = change.replace("\N{PILCROW SIGN}", "\n")
-            right = re.sub(r"\{\+.*?\+\}", "", line).replace("[-", "").replace("-]", "")
-            wrong = re.sub(r"\[-.*?-\]", "", line).replace("{+", "").replace("+}", "")
-            yield name, Fault(file, right, wrong, f"tests/{tests}")
+    for entry in text.partition("\n\n")[2].splitlines():
+        file, tests, name, change = entry.split(" | ", 3)
+        line = change.replace("\N{PILCROW SIGN}", "\n")
+        right = re.sub(r"\{\+.*?\+\}", "", line).replace("[-", "").replace("-]", "")
+        wrong = re.sub(r"\[-.*?-\]", "", line).replace("{+", "").replace("+}", "")
+        yield name, Fault(file, right, wrong, f"tests/{tests}.py")
 
 
 #: Name -> fault.

@@ -23,7 +23,6 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
-from tools.attributes import attributes
 from tools.pages import number, table, with_lines
 from tools.reference_pages import reference
 
@@ -163,7 +162,7 @@ def pages(
     paper: str | None, benches: Sequence[str], example: str | None = None, world: str | None = None
 ) -> dict[Path, str]:
     """Return every generated page and its text."""
-    parts = reference() | {"docs/attributes.md": {"classes": [*attributes()]}}
+    parts = reference()
     made = dict[Path, str]()
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))

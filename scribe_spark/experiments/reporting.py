@@ -17,9 +17,8 @@ from scribe_spark.experiments.folder import Folder, StoredFolder
 from scribe_spark.experiments.manifest import MANIFEST, RUN
 from scribe_spark.experiments.phases import REPORT
 from scribe_spark.experiments.plan import read_records
-from scribe_spark.report.run import render
-from scribe_spark.report.run_figures import Latency
-from scribe_spark.report.trees import GroupTree, RunTrees
+from scribe_spark.report.pictures import GroupTree, RunTrees
+from scribe_spark.report.run import Latency, render
 from scribe_spark.schemas import DISTRIBUTIONS, WRITTEN
 from scribe_spark.systems.registry import all_systems, find_system
 

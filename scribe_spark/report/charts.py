@@ -6,21 +6,28 @@ import itertools
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.style import as_text, log_axis, marked_style, short_tick
-from scribe_spark.report.svg import PageFigure, Spot, Words, coordinate, new_figure, svg_element
+from scribe_spark.report.svg import (
+    PageFigure,
+    Spot,
+    Words,
+    coordinate,
+    new_figure,
+    svg_element,
+)
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
 
 #: An entry of a legend: a label, and the looks of the lines that it names.
 Entry = tuple[str, Sequence[Mapping[str, Any]]]
@@ -55,34 +62,32 @@ class Axis:
 
     def set_on(self, axes: Axes, which: str) -> None:
         """Set the scale, the ends and the ticks of the ``x`` or ``y`` axis of a drawing."""
-        from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+        from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
         axis = axes.xaxis if which == "x" else axes.yaxis
         if self.scale != "linear":
             axes.set(**{f"{which}scale": "log"})
+            axis.set_major_locator(LogLocator(numticks=self.ticks or 20))
+            axis.set_minor_locator(NullLocator())  # they would take most of a figure's time
         if self.scale == "decades":
             log_axis(axes, which)
         axes.set(**{f"{which}lim": (self.low, self.high)})
         if self.named is not None:
-            axes.minorticks_off()
             # a dollar sign in a user's name begins no formula
             axis.set_ticks([*self.named], labels=[*self.named.values()], parse_math=False)
-        elif self.ticks is not None and self.scale == "log":
-            axis.set_major_locator(LogLocator(numticks=self.ticks))
-        elif self.ticks is not None:
+        elif self.ticks is not None and self.scale == "linear":
             whole = {"integer": self.is_whole, "min_n_ticks": 1}
             axis.set_major_locator(MaxNLocator(self.ticks, steps=self.steps, **whole))
         if (tick := self.tick) is not None:
             axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
 
 
-@dataclass(frozen=True)
-class PanelKind:
+class PanelKind(NamedTuple):
     """A kind of panels: their size in inches, their axes, and the options of their lines."""
 
     size: tuple[float, float]
     box: tuple[float, float, float, float]  # of the axes: left, bottom, width, height
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 _LARGE = (4.5, 3.15), (0.165, 0.135, 0.815, 0.83)
@@ -100,7 +105,10 @@ KINDS = {
     "points": PanelKind((3.1, 2.1), (0.18, 0.2, 0.78, 0.75), _ABOVE_AXES),
     "shares": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8), _STEPS),
     "tails": PanelKind((4.6, 2.9), (0.17, 0.16, 0.8, 0.8)),
+    "part": PanelKind((2.25, 1.75), (0.26, 0.25, 0.69, 0.64)),
 }
+#: The number of charts side by side.
+_ACROSS = 2
 
 
 @dataclass(frozen=True)
@@ -117,12 +125,10 @@ class Panel:
     heading: Callable[[float], str] = as_text  # of an x: the first line under the pointer
     value: Callable[[float], str] = as_text  # a value in words
     at: Callable[[float], Any] = float  # x in the form of a table
-    #: The place of the lines' labels: a ``legend``, the ``ends`` of the lines if there is space, or
-    #: empty for none.
-    labels: str = "legend"
     legend: Sequence[Entry] | None = None  # by default an entry for each group of equal lines
     marks: Callable[[Axes], object] | None = None  # draws further marks
     inset: Panel | None = None
+    charts: Sequence[Panel] = ()  # drawn in rows, each with its title, in place of the lines
     table: Sequence[Line] | None = None  # the lines of the table, if it has others
     unit: str = ""  # behind the heading
     caption: str = ""
@@ -130,21 +136,36 @@ class Panel:
 
 
 def draw(panel: Panel) -> PageFigure:
-    """Return the figure of a page that a panel describes: its SVG, and the names of its tables."""
-    kind, lines = KINDS[panel.kind], panel.lines
-    with new_figure(*kind.size) as figure:
-        axes = figure.add_axes(kind.box)
-        drawn, found = draw_on(axes, panel)
-        legend = found if panel.legend is None else panel.legend
-        at_ends = panel.labels == "ends" and len(found) == len(lines)
-        is_named = len(lines) > 1 if panel.legend is None else len(legend) > 0
-        if panel.labels and is_named and not (at_ends and _label_ends(axes, lines)):
-            legend_above(figure, legend)
-        spots = itertools.chain.from_iterable(panel_spots(*one) for one in drawn)
-        values = panel_values(panel)
-        svg = svg_element(figure, panel.name, panel.title, panel.words, spots, values)
+    """Return the figure of a page that a panel describes."""
+    (width, height), charts = KINDS[panel.kind].size, panel.charts or (panel,)
+    across, down = _ACROSS if panel.charts else 1, -(-len(charts) // _ACROSS)
+    with new_figure(width * across, height * down) as figure:
+        drawn, found = [], list[Entry]()
+        for number, one in enumerate(charts):
+            row, column = divmod(number, _ACROSS)
+            left, bottom, wide, high = KINDS[panel.kind].box
+            place = (left + column) / across, (bottom + down - 1 - row) / down
+            axes = figure.add_axes((*place, wide / across, high / down))
+            if panel.charts:
+                axes.set_title(one.title, y=1, fontsize=8, pad=3, loc="left")
+            parts, found = draw_on(axes, one)
+            drawn += parts
+        if panel.inset is not None:
+            named, more = {line.label for line in panel.lines}, panel.inset.lines
+            found += [
+                (f"{line.label} (inset only)", [line.look])
+                for line in more
+                if line.label not in named
+            ]
+        legend = panel.legend
+        if legend is None:
+            legend = found if len(panel.lines) > 1 or len(found) > 1 else []
+        if legend:
+            _legend_above(figure, legend)
+        spots = itertools.chain.from_iterable(_spots(*one) for one in drawn)
+        svg = svg_element(figure, panel.name, panel.title, panel.words, spots)
     rest = panel.caption, panel.words, panel.unit, panel.tables
-    return PageFigure(panel.name, panel.title, svg, *rest)
+    return PageFigure(panel.name, panel.title, svg, *rest, figure, panel_values(panel))
 
 
 def draw_on(axes: Axes, panel: Panel) -> tuple[list[tuple[Axes, Panel]], list[Entry]]:
@@ -166,14 +187,17 @@ def draw_on(axes: Axes, panel: Panel) -> tuple[list[tuple[Axes, Panel]], list[En
         inner.tick_params(labelsize=6.5, length=2, pad=1.5)
         inner.set_title(panel.inset.title, y=1, fontsize=7, pad=3, color="#222222")
         drawn += draw_on(inner, panel.inset)[0]
-    return drawn, entries([line.label for line in lines], looks, groups)
+    named = (
+        (" = ".join(lines[n].label for n in group), [looks[n] for n in group]) for group in groups
+    )
+    return drawn, list(named)
 
 
 def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """Lengthen the x axis until a line, where it is as high as the inset, is left of the inset."""
     inset = KINDS["inset"].box
     high = np.flatnonzero(y > 0.7 * inset[1] * axes.get_ylim()[1])
-    if len(high) == 0:
+    if not len(high):
         return
     transform = axes.transScale.transform
     last = x[min(high[-1] + 1, len(x) - 1)]
@@ -209,113 +233,51 @@ def striped(
     return found
 
 
-def entries(
-    labels: Sequence[str],
-    looks: Sequence[Mapping[str, Any]],
-    groups: Sequence[Sequence[int]],
-) -> list[Entry]:
-    """Return the entries of a legend, one for each group of equal curves."""
-    return [
-        (" = ".join(labels[number] for number in group), [looks[number] for number in group])
-        for group in groups
-    ]
-
-
-# --- the names of lines
+# --- the legend
 
 _MOST_COLUMNS = 4
-#: The margin of the legend, as a share of the width of the figure.
-_MARGIN = 0.01
-#: The size of a label at the end of a line, and its greatest number of characters.
-_LABEL, _LONGEST_LABEL = 7.5, 24
+#: The margin of the legend, as a share of the width of the figure; the size of a label.
+_MARGIN, _LABEL = 0.01, 7.5
 #: The assumed width of a character in font sizes, and that of a line in a legend in characters.
-_CHARACTER, _HANDLE = 0.59, 6
+_CHARACTER, _HANDLE = 0.55, 6
 
 
-def legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
-    """Put a legend above all axes, in as many columns as fit into the width of the figure.
-
-    The axes keep their size.  A label that is too long for a line continues in the next line, and a
-    word that is too long is cut.
-    """
-    room = figure.bbox.width * (1 - _MARGIN)
-    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
-        legend = _legend(figure, entries, columns)
-        too_wide = legend.get_window_extent().width - room
-        if too_wide <= 0:
-            break
-        if columns > 1:
-            legend.remove()
-            continue
-        widest = max(text.get_window_extent().width for text in legend.get_texts())
-        for text in legend.get_texts():
-            words = text.get_text()
-            while words and text.get_window_extent().width > widest - too_wide:
-                words = words[:-1].rstrip()
-                text.set_text(words + "\N{HORIZONTAL ELLIPSIS}")
-    # the figure grows at the top
-    width, height = figure.get_size_inches()
-    taller = height + legend.get_window_extent().height / figure.dpi
-    figure.set_size_inches(width, taller)
-    for axes in figure.axes:
-        left, bottom, wide, high = axes.get_position().bounds
-        axes.set_position((left, bottom * height / taller, wide, high * height / taller))
-
-
-def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> Legend:
+def _legend_above(figure: Figure, entries: Sequence[Entry]) -> None:
+    """Put a legend above all axes, in as many columns as fit into the width of the figure."""
     from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
 
     # a handle with several lines has all of them at one place: stripes
     lines = [tuple(Line2D([], [], **look) for look in looks) for _, looks in entries]
-    characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER)) - _HANDLE
-    return figure.legend(
-        handles=[of[0] if len(of) == 1 else of for of in lines],
-        labels=[textwrap.fill(label, characters, break_long_words=False) for label, _ in entries],
-        handler_map={tuple: HandlerTuple(ndivide=1, pad=0)},
-        loc="upper left",
-        bbox_to_anchor=(_MARGIN, 1),
-        borderaxespad=0,
-        ncols=columns,
-        frameon=False,
-        fontsize=_LABEL,
-        handlelength=2.6,
-        columnspacing=1.1,
-    )
-
-
-def _label_ends(axes: Axes, lines: Sequence[Line]) -> bool:
-    """Put the label of each line at its right end; return False if there is no space for all.
-
-    The axes become narrower by the width of the longest label.
-    """
-    figure, labels = axes.figure, [line.label for line in lines]
-    known = [line.points[1][~np.isnan(line.points[1])] for line in lines]
-    if not all(map(len, known)) or max(map(len, labels)) > _LONGEST_LABEL:
-        return False
-    ends = [float(values[-1]) for values in known]
-    heights = sorted(axes.transData.transform((0, y))[1] for y in ends)
-    lowest = _LABEL * 1.15 * figure.dpi / 72
-    if any(above - below < lowest for below, above in itertools.pairwise(heights)):
-        return False
-    texts = [
-        axes.annotate(
-            line.label,
-            xy=(1, y),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            color=line.look["color"],
+    characters = int(72 * figure.get_figwidth() / (_LABEL * _CHARACTER))
+    fit = characters // (max(len(label) for label, _ in entries) + _HANDLE)
+    for columns in range(max(1, min(len(entries), _MOST_COLUMNS, fit)), 0, -1):
+        legend = figure.legend(
+            handles=[of[0] if len(of) == 1 else of for of in lines],
+            labels=[textwrap.fill(label, characters - _HANDLE) for label, _ in entries],
+            handler_map={tuple: HandlerTuple(ndivide=1, pad=0)},
+            loc="upper left",
+            bbox_to_anchor=(_MARGIN, 1),
+            borderaxespad=0,
+            ncols=columns,
+            frameon=False,
             fontsize=_LABEL,
-            va="center",
-            annotation_clip=False,
+            handlelength=2.6,
+            columnspacing=1.1,
         )
-        for line, y in zip(lines, ends, strict=True)
-    ]
-    wide = max(text.get_window_extent().width for text in texts) / figure.bbox.width
-    left, bottom, _, high = axes.get_position().bounds
-    axes.set_position((left, bottom, 0.97 - left - wide, high))
-    return True
+        room, box = figure.bbox.width * (1 - _MARGIN), legend.get_window_extent()
+        if columns == 1 or box.width <= room:
+            break
+        legend.remove()
+    for text in legend.get_texts() if box.width > room else ():  # a label of wide characters
+        text.set_fontsize(_LABEL * (room - 5 * _LABEL) / (box.width - 4 * _LABEL))
+    # the figure grows at the top
+    width, height = figure.get_size_inches()
+    taller = height + legend.get_window_extent().height / 72
+    figure.set_size_inches(width, taller)
+    for axes in figure.axes:
+        left, bottom, wide, high = axes.get_position().bounds
+        axes.set_position((left, bottom * height / taller, wide, high * height / taller))
 
 
 # --- the values of a panel: under the pointer, and as a table
@@ -326,25 +288,20 @@ _NARROWEST = 2.4
 MOST_ROWS = 1_000
 
 
-def panel_spots(axes: Axes, panel: Panel) -> Iterator[Spot]:
-    """Yield vertical bands over the axes of a drawn figure, one for each x, with all values there.
-
-    If values are too close to each other to point at, a band has the one nearest to its middle.
-    """
-    scale, high = 72 / axes.figure.dpi, 72 * axes.figure.bbox.height / axes.figure.dpi
-    box = axes.get_window_extent()
-    left, right = box.x0 * scale, box.x1 * scale
-    top, bottom = high - box.y1 * scale, high - box.y0 * scale
+def _spots(axes: Axes, panel: Panel) -> Iterator[Spot]:
+    """Yield bands over the axes, one for each x, with all values there; close ones are thinned."""
+    high, box = axes.figure.bbox.height, axes.get_window_extent()  # in points: 72 dots per inch
+    left, right, top, bottom = box.x0, box.x1, high - box.y1, high - box.y0
     x = _positions(panel.lines)
     x = x[np.isfinite(axes.transScale.transform(np.c_[x, np.ones(len(x))])[:, 0])]
     if not len(x):
         return
-    at = axes.transData.transform(np.c_[x, np.ones(len(x))])[:, 0] * scale
+    at = axes.transData.transform(np.c_[x, np.ones(len(x))])[:, 0]
     inside = (at >= left - 0.5) & (at <= right + 0.5)
     x, at = _thinned(x[inside], at[inside], left)
     edges = np.r_[left, (at[1:] + at[:-1]) / 2, right]
     values = np.array([line.at(x) for line in panel.lines])
-    heights = [high - axes.transData.transform(np.c_[x, of])[:, 1] * scale for of in values]
+    heights = [high - axes.transData.transform(np.c_[x, of])[:, 1] for of in values]
     for number, place in enumerate(at.tolist()):
         marks = f'<path d="M{coordinate(place)} {coordinate(top)}V{coordinate(bottom)}"/>'
         words: list[Words] = [panel.heading(float(x[number]))]
@@ -377,11 +334,7 @@ def _positions(lines: Sequence[Line]) -> np.ndarray:
 
 
 def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return some of the values `x` and of their places `at`, at least a least distance apart.
-
-    Of the places in each stretch of that width, counted from `left`, the one nearest to the middle
-    stays.
-    """
+    """Return some of the values `x` and of their places `at`, at least a least distance apart."""
     stretch = np.floor((at - left) / _NARROWEST)
     apart = np.abs(at - left - (stretch + 0.5) * _NARROWEST)
     order = np.lexsort((apart, stretch))
@@ -473,7 +426,6 @@ def rounds_panel(
     axis: str = "",
     across: str = "round",
     hollow: Mapping[str, Collection[int]] | None = None,
-    labels: str = "ends",
     **more: Any,
 ) -> Panel:
     """Return the panel of lines (label -> values by round) over the rounds.
@@ -501,7 +453,6 @@ def rounds_panel(
         lambda x: f"{across} {as_text(x)}",
         before="in",
         marks=marks,
-        labels=labels,
         **more,
     )
     return panel

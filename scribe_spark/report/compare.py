@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,6 @@ from markupsafe import Markup
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
-from scribe_spark.report.cards import REACHED
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
 from scribe_spark.report.comparison import NOTABLE, Difference, is_headline
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
@@ -85,10 +84,8 @@ class Compared:
     def percent(self, side: int) -> float | None:
         """Return the difference in per cent of the base; infinite if the base is 0."""
         difference, base = self.difference(side), self.values[0]
-        if difference is None or base is None:
-            return None
-        if difference == 0:
-            return 0.0
+        if not difference:  # None, or 0
+            return difference
         return 100 * difference / abs(base) if base else math.copysign(math.inf, difference)
 
     def shown(self, side: int) -> str:
@@ -109,8 +106,7 @@ class Compared:
     @property
     def most(self) -> float:
         """The greatest absolute difference from the base in per cent."""
-        known = [self.percent(side) for side in range(1, len(self.values))]
-        return max((abs(percent) for percent in known if percent is not None), default=0.0)
+        return max(abs(self.percent(side) or 0.0) for side in range(1, len(self.values)))
 
 
 def compared_measures(sides: Sequence[Side]) -> list[Compared]:
@@ -139,11 +135,9 @@ def short_names(folders: Sequence[str]) -> list[str]:
     (['a', 'b'], ['a/run', 'b/run'])
     """
     parts = [folder.rstrip("/").split("/") for folder in folders]
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-count:]) for part in parts]
-        if len({*names}) == len(names):
-            return names
-    return list(folders)
+    lengths = range(1, max(map(len, parts)) + 1)
+    names = (["/".join(part[-count:]) for part in parts] for count in lengths)
+    return next((some for some in names if len({*some}) == len(some)), list(folders))
 
 
 def render_compare(
@@ -174,17 +168,11 @@ def render_compare(
     left = [page.Text(f"{'; '.join(alike)}.")] if alike else []
     title = "All other measures"
     all_others = page.Folded(f"{len(others)} measures", [_table(others, names, title)])
-    notes = [
-        f"{name}: {note}"
-        for name, side in named.items()
-        if side.rounds is not None
-        for note in world_notes(side.rounds)
-    ]
-    origins = [
-        part
-        for name, side in named.items()
-        for part in (page.Text(name, tag="h3"), page.NamedValues(page.origin(side.manifest)))
-    ]
+    tables = {name: side.rounds for name, side in named.items() if side.rounds is not None}
+    notes = [f"{name}: {note}" for name, of in tables.items() for note in world_notes(of)]
+    origins: list[page.PagePart] = []
+    for name, side in named.items():
+        origins += [page.Text(name, tag="h3"), page.NamedValues(page.origin(side.manifest))]
     return page.make_page(
         f"Comparison of {len(names)} {noun}s",
         [
@@ -263,7 +251,7 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
     """Yield a sentence for each system that does not reach all members, in a comparison of runs."""
     for row in rows:
         system, _, measure = row.measure.partition(".")
-        if measure == REACHED:
+        if measure == "reached":
             for name, value in zip(names, row.values, strict=True):
                 if note := reach_in_words(value):
                     yield f"{label_of(system)} {note} in {name}."
@@ -290,10 +278,7 @@ def _percent(percent: float | None) -> str:
 
 
 def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
-    """Return a table with a row for each compared measure and a column for each folder.
-
-    Beside the value of each but the first folder is the difference from the first one.
-    """
+    """Return a table with a row for each compared measure and a column for each folder."""
     heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
         heads += [name, page.Cell("Difference", look="number apart"), "%"]
@@ -327,11 +312,6 @@ def _signed(difference: float | None) -> str:
 # --- figures over each other: a measure, a title, and a panel (None if all sides are equal)
 
 
-def _looks(names: Mapping[str, Side]) -> dict[str, dict[str, Any]]:
-    """Return the style of the lines of each side, the same in all figures."""
-    return {name: marked_style(number) for number, name in enumerate(names)}
-
-
 def _round_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
     """Yield the panel of each headline measure of worlds."""
     tables = {name: side.rounds for name, side in sides.items() if side.rounds is not None}
@@ -343,15 +323,17 @@ def _round_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel |
         lines = {name: line for name, line in found.items() if line.notna().any()}
         unit = next((of.units[measure] for of in sides.values() if measure in of.units), "")
         title = measure_in_words(measure) + (f" ({unit})" if unit else "")
-        base = next(iter(lines.values()), None)
-        if len(lines) < 2 or all(line.equals(base) for line in lines.values()):
-            yield measure, title, None
-            continue
-        name = re.sub(r"[._ ]", "-", f"round.{measure}")
-        hollow = {name: incomplete_rounds(table, measure) for name, table in there.items()}
-        looks = _looks(sides)
-        panel = rounds_panel(name, title, lines, looks=looks, axis=unit, hollow=hollow)
+        base, panel = next(iter(lines.values()), None), None
+        if len(lines) > 1 and not all(line.equals(base) for line in lines.values()):
+            hollow = {name: incomplete_rounds(table, measure) for name, table in there.items()}
+            look: dict[str, Any] = {"looks": _looks(sides), "axis": unit, "hollow": hollow}
+            panel = rounds_panel(re.sub(r"[._ ]", "-", f"round.{measure}"), title, lines, **look)
         yield measure, title, panel
+
+
+def _looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the style of the lines of each side, the same in all figures."""
+    return {name: marked_style(number) for number, name in enumerate(names)}
 
 
 def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
@@ -361,16 +343,13 @@ def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, 
     for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
         for system in (system for system, of in keys if of == measure):
             found = {
-                name: histograms[system, measure]
-                for name, histograms in read.items()
-                if (system, measure) in histograms
+                name: of[system, measure] for name, of in read.items() if (system, measure) in of
             }
             title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
             distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in found.values()}
-            if len(found) < 2 or len(distinct) == 1:
-                yield measure, title, None
-                continue
-            panel = _shares_panel(file, title, found, axis, things, tail, _looks(sides))
+            panel = None
+            if len(found) > 1 and len(distinct) > 1:
+                panel = _shares(file, title, found, _looks(sides), axis, things, tail)
             yield measure, title, panel
 
 
@@ -386,37 +365,29 @@ def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], His
     }
 
 
-def _shares_panel(
+def _shares(
     name: str,
     title: str,
     found: Mapping[str, Histogram],
+    looks: Mapping[str, Mapping[str, Any]],
     axis: str,
     things: str,
     tail: bool,
-    looks: Mapping[str, Mapping[str, Any]],
 ) -> Panel:
-    """Return a panel of cumulated distributions, a line for each label of `found`.
-
-    A line is the share of `things` with a value of at most x or, if `tail`, of at least x on
-    logarithmic scales.
-    """
+    """Return a panel of cumulated distributions, a line for each label of `found`."""
     bound = "at least" if tail else "at most"
-    y = f"{things} with {bound} x (%)"
-    lines = [
-        share_line(label, {**looks[label], "marker": None}, of, tail=tail)
-        for label, of in found.items()
-    ]
+    y = Axis(f"{things} with {bound} x (%)", 0, 100, tick=percent_tick)
+    if tail:
+        y = Axis(y.title, scale="log", tick=lambda share: f"{share:g}%")
     words = [
         f"{label}: median {as_text(of.median())}, maximum {as_text(of.max)} of "
         f"{of.total:,} {things}."
         for label, of in found.items()
     ]
     return Panel(
-        *(name, title, "tails" if tail else "shares", lines),
-        Axis(axis, scale="decades") if tail else Axis(axis),
-        Axis(y, scale="log", tick=lambda share: f"{share:g}%")
-        if tail
-        else Axis(y, 0, 100, tick=percent_tick),
+        *(name, title, "tails" if tail else "shares"),
+        [share_line(n, {**looks[n], "marker": None}, of, tail=tail) for n, of in found.items()],
+        *(Axis(axis, scale="decades" if tail else "linear"), y),
         " ".join(words),
         lambda x: f"{bound} {as_text(x)}, in {things}",
         as_percent,

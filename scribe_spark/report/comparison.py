@@ -12,7 +12,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -106,20 +106,18 @@ def sections(
     metrics: Iterable[Mapping[str, Any]],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """Return titles and metrics, by experiment and figure; those without a figure come last."""
-    grouped: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    found: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for metric in metrics:
-        figure = metric.get("figure")
-        of = grouped.setdefault(experiment_of(metric), {})
-        of.setdefault("" if figure is None else str(figure), []).append(metric)
+        figure = str(metric.get("figure") or "")
+        found.setdefault(experiment_of(metric), {}).setdefault(figure, []).append(metric)
 
     def order(figure: str) -> tuple[bool, float]:
         return figure == "", float(figure) if figure.isdecimal() else math.inf
 
     return [
-        (f"{experiment}. {title}" if experiment else title, of[figure])
-        for experiment, of in grouped.items()
+        (". ".join(filter(None, (experiment, _section_title(figure)))), of[figure])
+        for experiment, of in found.items()
         for figure in sorted(of, key=order)
-        for title in (_section_title(figure),)
     ]
 
 
@@ -138,14 +136,12 @@ def deviation_words(
     spec: FigureSpec, series: Iterable[Series], metrics: Iterable[Mapping[str, Any]]
 ) -> str:
     """Return the average standard deviations as in the paper's captions; none for a single run."""
-    figure = [metric for metric in metrics if str(metric.get("figure")) == spec.number]
-    known = {metric.get("name"): metric for metric in figure}
-    found = [(s.label, known[s.deviation_name]) for s in series if s.deviation_name in known]
-    words = [
-        f"{label} {as_text(row.get('value'))}"
-        + ("" if row.get("paper") is None else f" (paper: {as_text(row['paper'])})")
-        for label, row in found
-    ]
+    known = {row.get("name"): row for row in metrics if str(row.get("figure")) == spec.number}
+    words = []
+    for one in series:
+        if (row := known.get(one.deviation_name)) is not None:
+            paper = f" (paper: {as_text(row['paper'])})" if row.get("paper") is not None else ""
+            words.append(f"{one.label} {as_text(row.get('value'))}{paper}")
     return f"Average standard deviation: {', '.join(words)}." if words else ""
 
 
@@ -164,14 +160,14 @@ def headline_cards(compared: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) 
     """Return a card with the first compared number of each figure (of :func:`sections`)."""
     cards = []
     for _, metrics in compared:
-        for metric in metrics:
-            if (apart := difference_of(metric)) is not None:
-                names = experiment_of(metric), readable(str(metric.get("name") or ""))
-                title, value = ". ".join(filter(None, names)), as_text(metric.get("value"))
-                paper, told = as_text(metric.get("paper")), filter(None, (str(apart), apart.words))
-                card = page.Card(title, value, f"paper {paper}", difference=", ".join(told))
-                cards.append(replace(card, is_notable=apart.notable))
-                break
+        found = ((metric, difference_of(metric)) for metric in metrics)
+        metric, apart = next((one for one in found if one[1] is not None), ({}, None))
+        if apart is not None:
+            names = experiment_of(metric), readable(str(metric.get("name") or ""))
+            title, value = ". ".join(filter(None, names)), as_text(metric.get("value"))
+            told = ", ".join(filter(None, (str(apart), apart.words)))
+            words = f"paper {as_text(metric.get('paper'))}"
+            cards.append(page.Card(title, value, words, difference=told, is_notable=apart.notable))
     return cards
 
 
@@ -205,14 +201,10 @@ def comparison_section(
     table = page.Folded(
         f"{len(metrics)} numbers", [page.PageTable(heads, groups=groups)], is_open=is_compared
     )
-    parts: page.PageParts = [
-        checked * is_compared,
-        _BY_HOPS * any(map(_is_by_hops, metrics)),
-        table,
-    ]
-    if not metrics:
-        parts = [page.Text("No numbers were measured.")]
-    return page.PageSection("comparison", title, parts)
+    by_hops = _BY_HOPS * any(map(_is_by_hops, metrics))
+    parts: page.PageParts = [checked * is_compared, by_hops, table]
+    nothing = page.Text("No numbers were measured.")
+    return page.PageSection("comparison", title, parts if metrics else [nothing])
 
 
 def _cells(metric: Mapping[str, Any]) -> list[page.Cell]:
@@ -349,17 +341,14 @@ def average_deviations(
     together = pd.concat(tables, ignore_index=True)
     rows: list[dict[str, Any]] = []
     for spec in FIGURES:
-        for series in series_of(spec, together):
-            curves = [
-                read_histogram(t, spec.number, series.system, series.measure, positive=spec.log_x)
-                for t in tables
-            ]
+        for one in series_of(spec, together):
+            key = spec.number, one.system, one.measure
+            curves = [read_histogram(table, *key, positive=spec.log_x) for table in tables]
             if any(curves):
-                name = series.deviation_name
                 value = average_deviation(curves, spec.kind == "cumulative")
-                paper = published.get(name, PublishedNumber()).paper
-                row = {"name": name, "value": value, "unit": spec.thing, "figure": spec.number}
-                row |= {"paper": paper, "check": None, "std": None}
+                paper = published.get(one.deviation_name, PublishedNumber()).paper
+                row = {"name": one.deviation_name, "value": value, "unit": spec.thing}
+                row |= {"figure": spec.number, "paper": paper, "check": None, "std": None}
                 rows.append(row | {"seeds": {}, "note": None, "fitted": False})
     return rows
 

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import redacted
 from scribe_spark.report.style import ABSENT, as_duration, as_setting, as_text, is_number
-from scribe_spark.report.svg import PageFigure, figure_files
+from scribe_spark.report.svg import PageFigure
 
 if TYPE_CHECKING:  # only drawing needs it
     from jinja2 import Environment
@@ -34,24 +34,27 @@ MOST_OPEN = 6
 
 @dataclass(frozen=True)
 class Report:
-    """A page, and the drawing (`svg.Drawn`) of each figure by its name."""
+    """A page and its figures."""
 
     html: str
-    figures: dict[str, str]
+    figures: Sequence[PageFigure]
 
     @cached_property
     def files(self) -> dict[str, bytes]:
-        """The content of each file of the figures by its name (`svg.figure_files`), drawn once."""
-        return dict(figure_files(self.figures))
+        """The content of each file of the figures by its name, drawn once."""
+        return {name: make() for one in self.figures for name, make in one.files.items()}
 
 
 # --- the parts of a page: a plain string is a small grey ("soft") paragraph
 
 
 class PagePart:
-    """A part of a page; `kind` selects its markup in the template. Empty parts are left out."""
+    """A part of a page; its class selects the markup. Empty parts are left out."""
 
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str:
+        """The name of the part's class, for the template."""
+        return type(self).__name__
 
 
 PageParts = Sequence[PagePart | str]
@@ -61,7 +64,6 @@ PageParts = Sequence[PagePart | str]
 class Text(PagePart):
     """A paragraph or other element of text, with its own tag and style."""
 
-    kind = "text"
     words: str  # `Markup` for words with links
     look: str = ""  # a class of the style sheet
     tag: str = "p"
@@ -71,7 +73,6 @@ class Text(PagePart):
 class NamedValues(PagePart):
     """Names and values: the facts in the head of a page, or settings."""
 
-    kind = "pairs"
     pairs: Sequence[tuple[str, Any]]
     look: str = "pairs"  # or ``facts``
     bold: bool = False  # True for bold names
@@ -97,7 +98,6 @@ class Card:
 class Cards(PagePart):
     """Cards side by side."""
 
-    kind = "cards"
     cards: Sequence[Card]
     label: str = "Main numbers"
     look: str = "tiles cards"
@@ -121,7 +121,6 @@ Row = Sequence[Any]
 class PageTable(PagePart):
     """A table; the first cell of a row is the row's head."""
 
-    kind = "table"
     heads: Row
     rows: Sequence[Row] = ()
     label: str = ""  # by default the title of the section
@@ -129,26 +128,15 @@ class PageTable(PagePart):
     look: str = ""
 
     @property
-    def head(self) -> list[Cell]:
-        """The heads of the columns."""
-        return _cells(self.heads)
-
-    @property
-    def bodies(self) -> list[tuple[str, list[list[Cell]]]]:
+    def bodies(self) -> Sequence[tuple[str, Sequence[Row]]]:
         """The groups of rows with their titles; without groups, all rows are one without title."""
-        groups = self.groups or [("", self.rows)]
-        return [(title, [_cells(row) for row in rows]) for title, rows in groups]
-
-
-def _cells(row: Row) -> list[Cell]:
-    return [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+        return self.groups or [("", self.rows)]
 
 
 @dataclass(frozen=True)
 class Legend(PagePart):
     """Names of lines beside samples of the lines, which are ``<svg>`` elements."""
 
-    kind = "legend"
     label: str
     entries: Sequence[tuple[str, str]]
 
@@ -157,7 +145,6 @@ class Legend(PagePart):
 class Figures(PagePart):
     """Figures side by side."""
 
-    kind = "figures"
     figures: Sequence[PageFigure]
     look: str = ""  # ``three`` in a row, or ``small`` ones
 
@@ -166,7 +153,6 @@ class Figures(PagePart):
 class Folded(PagePart):
     """Parts of a page that are hidden until the reader clicks on their summary."""
 
-    kind = "folded"
     summary: str
     parts: PageParts
     is_open: bool = False
@@ -177,7 +163,6 @@ class Folded(PagePart):
 class PageSection(PagePart):
     """A section of a page: its heading, and its parts."""
 
-    kind = "section"
     name: str
     title: str
     parts: PageParts
@@ -259,10 +244,9 @@ def section_of(measure: str) -> str:
     >>> section_of("scribe.rad.median"), section_of("lookups.hops.last"), section_of("cost.seconds")
     ('time', 'overlay', 'other')
     """
-    for pattern, section in _OF_MEASURES:
-        if any(re.fullmatch(pattern, part) for part in measure.split(".")):
-            return section
-    return OTHER
+    parts = measure.split(".")
+    fitting = (of for pattern, of in _OF_MEASURES if any(re.fullmatch(pattern, p) for p in parts))
+    return next(fitting, OTHER)
 
 
 # --- the origin of a result: command, versions, duration; without secrets
@@ -308,8 +292,9 @@ def origin(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection:
     """Return the section with the settings and the versions and, if wanted, the phases."""
     shown, versions = settings(manifest), origin(manifest)
-    by_user = [(key, value) for key, value, is_set in shown if is_set]
-    defaults = [(key, value) for key, value, is_set in shown if not is_set]
+    by_user, defaults = (
+        [(k, v) for k, v, is_set in shown if is_set == one] for one in (True, False)
+    )
     rows = [
         (
             as_text(phase.get("name")),
@@ -368,7 +353,7 @@ def make_page(heading: str, head: PageParts, body: PageParts, title: str = "") -
     """
     values = {"heading": heading, "title": title or heading, "head": head, "body": body}
     html = environment().get_template("page.html").render(values)
-    return Report(html, {one.name: one.drawing for one in _figures(body)})
+    return Report(html, [*_figures(body)])
 
 
 def _figures(parts: PageParts) -> Iterator[PageFigure]:
@@ -408,12 +393,12 @@ _MODULES = (
 
 def preload() -> threading.Thread:
     """Import the libraries that draw the report, and compile the template, in a thread."""
-    thread = threading.Thread(target=_load, name="preload-report", daemon=True)
+
+    def load() -> None:
+        for module in _MODULES:
+            importlib.import_module(module)
+        environment().get_template("page.html")
+
+    thread = threading.Thread(target=load, name="preload-report", daemon=True)
     thread.start()
     return thread
-
-
-def _load() -> None:
-    for module in _MODULES:
-        importlib.import_module(module)
-    environment().get_template("page.html")

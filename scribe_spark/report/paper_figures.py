@@ -26,23 +26,13 @@ from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import main_figures
 from scribe_spark.report.charts import (
     Axis,
-    Entry,
     Line,
     Panel,
     draw,
-    entries,
     equal_curves,
     exactly,
-    striped,
 )
-from scribe_spark.report.style import (
-    DASHED,
-    as_text,
-    label_of,
-    spaced_markers,
-    system_styles,
-    whole_tick,
-)
+from scribe_spark.report.style import DASHED, as_text, label_of, short_tick, system_styles
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.systems.registry import UNICAST, all_systems
 
@@ -66,10 +56,6 @@ class Mark:
     def metrics(self) -> list[str]:
         """The names of the metrics in the words of the mark."""
         return re.findall(r"\{(.*?)\}", self.words)
-
-    def is_published(self, published: Mapping[str, float]) -> bool:
-        """Return True if all metrics of the mark are published for this run."""
-        return all(name in published for name in self.metrics)
 
     def text(self, published: Mapping[str, float]) -> str:
         """Return the words of the mark with the published values."""
@@ -294,34 +280,34 @@ def draw_figure(
 
     `published` has the values that the paper quotes by metric, `note` a sentence for the caption.
     """
-    series = series_of(spec, distributions)
     read = [
-        read_histogram(distributions, spec.number, one.system, one.measure, positive=spec.log_x)
-        for one in series
+        (one, read_histogram(distributions, spec.number, one.system, one.measure, spec.log_x))
+        for one in series_of(spec, distributions)
     ]
     styles = system_styles(page_systems(distributions))
-    pairs = [(one, data) for one, data in zip(series, read, strict=True) if data]
-    several = len({one.system for one, _ in pairs}) > 1
-    curves = [Curve(one, data, _look(spec, one, styles, several)) for one, data in pairs]
+    several = len({one.system for one, data in read if data}) > 1
+    curves = [Curve(one, data, _look(spec, one, styles, several)) for one, data in read if data]
+    known = published or {}
     quoted = [
         (
-            *(float(published[first]), mark.text(published), mark),
-            styles[first.partition(".")[0]]["color"] if mark.coloured else _MARK_COLOUR,
+            *(float(known[mark.metrics[0]]), mark.text(known), mark),
+            styles[mark.metrics[0].partition(".")[0]]["color"] if mark.coloured else _MARK_COLOUR,
         )
         for mark in spec.marks
-        if published is not None and mark.is_published(published)
-        for first in mark.metrics[:1]
+        if known.keys() >= {*mark.metrics}
     ]
-    groups = [[curves[number].series.label for number in group] for group in _equal(curves)]
-    equal = "; ".join(" = ".join(group) for group in groups if len(group) > 1)
+    groups = equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
+    equal = "; ".join(
+        " = ".join(curves[number].series.label for number in group)
+        for group in groups
+        if len(group) > 1
+    )
     told = spec.caption, note, f"Equal curves: {equal}." if equal else ""
-    caption = " ".join(filter(None, told))
-    title, words = f"Figure {spec.number}. {spec.title}", _describe(spec, curves)
+    title = f"Figure {spec.number}. {spec.title}"
     panel = Panel(
-        *(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), words),
-        legend=_legend(spec, curves),
+        *(spec.name, title, "large", (), Axis(spec.x), Axis(spec.y), _describe(spec, curves)),
         marks=None if curves else _no_data,
-        caption=caption,
+        caption=" ".join(filter(None, told)),
         tables=("distributions",),
     )
     return draw(_KINDS[spec.kind](panel, spec, curves, quoted) if curves else panel)
@@ -366,7 +352,7 @@ def _counts(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quo
     def tail(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
         return data.values[data.values > 0], data.at_least[data.values > 0]
 
-    main = [curve for curve in curves if not curve.series.inset_only]
+    every = _lines(spec, curves, Histogram.count_of, zeros_in_gaps)
     inset = Panel(
         *(spec.name, f"{spec.y} with at least x", "inset"),
         _lines(spec, curves, Histogram.count_at_least, tail),
@@ -376,12 +362,14 @@ def _counts(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quo
     )
     return replace(
         panel,
-        lines=_lines(spec, main, Histogram.count_of, zeros_in_gaps),
+        lines=[
+            line for line, curve in zip(every, curves, strict=True) if not curve.series.inset_only
+        ],
         x=replace(panel.x, scale="decades") if spec.log_x else _from_zero(panel.x),
         y=_from_zero(panel.y),
         heading=_heading(spec),
         inset=inset,
-        table=_lines(spec, curves, Histogram.count_of, zeros_in_gaps),
+        table=every,
     )
 
 
@@ -395,7 +383,7 @@ def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:
 
 def _from_zero(axis: Axis) -> Axis:
     """Return the axis from 0 on, with ticks at whole numbers, for numbers of things."""
-    return replace(axis, low=0, ticks=6, steps=(1, 2, 5, 10), is_whole=True, tick=whole_tick)
+    return replace(axis, low=0, ticks=6, steps=(1, 2, 5, 10), is_whole=True, tick=short_tick)
 
 
 def _lines(
@@ -421,11 +409,12 @@ def zeros_in_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
 
     A gap is where whole values are missing.
     """
-    values, top = data.values, data.values[-1]
-    x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
+    values = data.values
+    x = np.unique(np.concatenate((values, values[:-1] + 1, values[1:] - 1)))
+    x = x[x <= values[-1]]
     y = np.zeros(len(x))
     y[index_sorted(x, values)] = data.counts
-    return x[x <= top], y[x <= top]
+    return x, y
 
 
 def _marks(quoted: Quoted, axes: Axes, size: float = 7) -> None:
@@ -446,34 +435,6 @@ def _marks(quoted: Quoted, axes: Axes, size: float = 7) -> None:
         axes.annotate(text, gid=f"mark-{number}", **place, **words)
 
 
-def _equal(curves: Sequence[Curve]) -> list[list[int]]:
-    """Return the indices of curves in groups; the curves of a group have equal data."""
-    return equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
-
-
-def _legend(spec: FigureSpec, curves: Sequence[Curve]) -> list[Entry]:
-    """Return the entries of the legend: systems, then the dashes of their measures.
-
-    Equal curves of the main figure share an entry.
-    """
-    if len(curves) < 2:
-        return []
-    if len({curve.series.system for curve in curves}) == 1 or len(spec.measures) == 1:
-        inset = [curve for curve in curves if curve.series.inset_only]
-        main = [curve for curve in curves if not curve.series.inset_only]
-        looks, groups = striped([curve.look for curve in main], _equal(main)), _equal(main)
-        found = entries([curve.series.label for curve in main], looks, groups)
-        return [*found, *((f"{c.series.label} (inset only)", [c.look]) for c in inset)]
-    of_systems = {
-        label_of(curve.series.system): [{**curve.look, "linestyle": "-"}] for curve in curves
-    }
-    of_measures = {
-        _MEASURE_LABELS[measure]: [{"linestyle": dashes, "color": _MEASURE_COLOUR}]
-        for measure, dashes in zip(spec.measures, _DASHES, strict=False)
-    }
-    return [*of_systems.items(), *of_measures.items()]
-
-
 def _look(
     spec: FigureSpec, series: Series, styles: Mapping[str, dict[str, Any]], several: bool
 ) -> dict[str, Any]:
@@ -481,9 +442,9 @@ def _look(
     look: dict[str, Any] = {"linestyle": _DASHES[spec.measures.index(series.measure)]}
     if series.system == ALL_SYSTEMS:
         return {**look, "color": _MEASURE_COLOUR}
-    look |= styles[series.system]
-    number = list(styles).index(series.system)
-    return look | ({"markevery": spaced_markers(number)} if several else {"marker": None})
+    # the first marker and the distance of markers, in diagonals of the axes
+    spaced = 0.02 + 0.03 * (list(styles).index(series.system) % 5), 0.17
+    return look | styles[series.system] | ({"markevery": spaced} if several else {"marker": None})
 
 
 def page_systems(distributions: pd.DataFrame) -> set[str]:
@@ -493,18 +454,15 @@ def page_systems(distributions: pd.DataFrame) -> set[str]:
 
 def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
     """Return a sentence for each curve of a figure."""
-    if spec.kind == "ranks":
-        sentences = [
-            f"{len(data.values):,} {spec.thing}, from {data.counts.max():,.0f} members down to "
-            f"{data.counts.min():,.0f}, {data.total:,.0f} in all."
-            for data in (curve.data for curve in curves)
-        ]
-    else:
-        sentences = [
-            f"{curve.series.label}: {curve.data.total:,.0f} {spec.thing}, "
-            f"median {_number(curve.data.median())}, maximum {_number(curve.data.max)}."
-            for curve in curves
-        ]
+    sentences = [
+        f"{curve.series.label}: {data.total:,.0f} {spec.thing}, "
+        f"median {_number(data.median())}, maximum {_number(data.max)}."
+        if spec.kind != "ranks"
+        else f"{len(data.values):,} {spec.thing}, from {data.counts.max():,.0f} members down to "
+        f"{data.counts.min():,.0f}, {data.total:,.0f} in all."
+        for curve in curves
+        for data in (curve.data,)
+    ]
     return " ".join(sentences) or "No data."
 
 

@@ -117,11 +117,11 @@ def render_reference_tree(
         ("Larger degrees", _CONJECTURE, _conjectured(rows)),
         ("Large trees", "Hosts with random 128-bit ids.", _large(rows)),
     )
-    drawn = [(title, intro, [*map(draw, panels)]) for title, intro, panels in parts]
-    sections = [
-        page.PageSection(f"section-{number}", title, [intro, page.Figures(of)], count=len(of))
-        for number, (title, intro, of) in enumerate((one for one in drawn if one[2]), start=1)
-    ]
+    sections: list[page.PageSection] = []
+    for title, intro, panels in parts:
+        if of := [*map(draw, panels)]:
+            name, figures = f"section-{len(sections) + 1}", page.Figures(of)
+            sections.append(page.PageSection(name, title, [intro, figures], count=len(of)))
     facts = page.NamedValues(page.facts(manifest), "facts")
     return page.make_page(
         "The reference tree over a DHT",

@@ -11,13 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-import numpy as np
-
 from scribe_spark.systems.registry import all_systems, find_system
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 # --- values as text
@@ -186,15 +183,13 @@ RC = {
 
 def curve_style(number: int) -> dict[str, Any]:
     """Return colour and dashes of a curve by its number, from 0; the first 40 differ."""
-    again = number // len(_COLOURS)
-    dashes = _DASHES[(number + again) % len(_DASHES)]
+    dashes = _DASHES[(number + number // len(_COLOURS)) % len(_DASHES)]
     return {"color": _COLOURS[number % len(_COLOURS)], "linestyle": dashes}
 
 
 def marked_style(number: int) -> dict[str, Any]:
     """Return colour, dashes and marker of line `number`, of few points; the first 360 differ."""
-    again = number // (len(_COLOURS) * len(_DASHES))
-    marker = _MARKERS[again % len(_MARKERS)]
+    marker = _MARKERS[number // (len(_COLOURS) * len(_DASHES)) % len(_MARKERS)]
     return {**curve_style(number), "marker": marker, "markersize": 3}
 
 
@@ -218,11 +213,6 @@ def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def spaced_markers(number: int) -> tuple[float, float]:
-    """Return the first marker of curve `number` and the distance of markers, in axes' diagonals."""
-    return 0.02 + 0.03 * (number % 5), 0.17
-
-
 def depth_style(depth: int) -> tuple[str, float]:
     """Return the colour and the width of the edges to nodes at a depth, which is 1 or more."""
     return DEPTHS[min(depth, len(DEPTHS)) - 1]
@@ -241,43 +231,12 @@ def log_axis(axes: Axes, which: str) -> None:
 
     The axis begins below 1 if a mean over topologies does.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter
 
-    low, high = axes.dataLim.intervalx if which == "x" else axes.dataLim.intervaly
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    decades = max(1.0, math.log10(max(high, 1.0)))
-    (axes.set_xlim if which == "x" else axes.set_ylim)(0.85 * min(low, 1), 10 ** (decades * 1.04))
-    axis.set_major_locator(LogLocator(numticks=20))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
-    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)), numticks=20))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def draw_minor_ticks(figure: Figure) -> None:
-    """Draw the minor ticks of logarithmic axes, which have no labels, as one line of markers each.
-
-    As ticks of matplotlib, which are three artists each, they would take most of a figure's time.
-    """
-    from matplotlib.lines import Line2D
-    from matplotlib.markers import TICKDOWN, TICKLEFT
-    from matplotlib.ticker import NullLocator
-
-    look: dict[str, Any] = {"linestyle": "none", "color": RC["xtick.color"], "clip_on": False}
-    look |= {"markersize": 2, "markeredgewidth": 0.6}  # as matplotlib's own
-    for axes in (one for outer in figure.axes for one in (outer, *outer.child_axes)):
-        for axis, marker, transform in (
-            (axes.xaxis, TICKDOWN, axes.get_xaxis_transform()),
-            (axes.yaxis, TICKLEFT, axes.get_yaxis_transform()),
-        ):
-            if axis.get_scale() != "log":
-                continue
-            at, (low, high) = axis.get_minorticklocs(), axis.get_view_interval()
-            axis.set_minor_locator(NullLocator())
-            at = at[(at >= low) & (at <= high)]
-            edge = np.zeros(len(at))
-            points = (at, edge) if axis is axes.xaxis else (edge, at)
-            look |= {"marker": marker, "transform": transform, "zorder": axis.get_zorder()}
-            axes.add_artist(Line2D(*points, **look))
+    low, high = getattr(axes.dataLim, f"interval{which}")
+    top = 10 ** (max(1.0, math.log10(max(high, 1.0))) * 1.04)
+    axes.set(**{f"{which}lim": (0.85 * min(low, 1), top)})
+    getattr(axes, f"{which}axis").set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
 
 
 def short_tick(value: float) -> str:
@@ -288,11 +247,6 @@ def short_tick(value: float) -> str:
 def percent_tick(percent: float) -> str:
     """Return the label of a tick at a number of per cent."""
     return f"{percent:.0f}%"
-
-
-def whole_tick(value: float) -> str:
-    """Return the label of a tick at a whole number, with thousands separated."""
-    return f"{value:,.0f}" if value < 1e6 else short_number(value)
 
 
 # --- names
@@ -313,10 +267,8 @@ def measure_in_words(measure: str) -> str:
     'GossipSub, RAD, median'
     """
     system, _, rest = measure.partition(".")
-    words = readable(measure)
-    return words if find_system(system) is None else f"{label_of(system)}, {_lower(readable(rest))}"
-
-
-def _lower(words: str) -> str:
-    """Return words for the middle of a sentence; an abbreviation stays as it is."""
-    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+    if find_system(system) is None:
+        return readable(measure)
+    words = readable(rest)  # an abbreviation at its beginning stays as it is
+    words = words if words[:2].isupper() else words[:1].lower() + words[1:]
+    return f"{label_of(system)}, {words}"

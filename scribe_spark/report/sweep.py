@@ -41,11 +41,7 @@ _TICKS = 7  # up to this number of values, each has its tick
 
 @dataclass(frozen=True)
 class _SweptPoints:
-    """The metrics of a sweep, by points.
-
-    `rows` has the swept fields, ``metric`` and ``value``; `grid` the values of each swept field;
-    `points` the values of the swept fields at each point, by the name of the point.
-    """
+    """The metrics of a sweep, by points."""
 
     rows: pd.DataFrame
     grid: Mapping[str, Sequence[Any]]
@@ -180,10 +176,7 @@ def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
 def _over_rounds(
     rounds: Mapping[str, pd.DataFrame], labels: Mapping[str, str], measures: Mapping[str, str]
 ) -> list[page.PageSection]:
-    """Return the section with a figure for each measure by rounds, a line for each point.
-
-    `rounds` and `labels` are by folder; `measures` has units. With many points there is no section.
-    """
+    """Return the section with a figure for each measure by rounds, a line for each point."""
     by_label = {labels[folder]: of for folder, of in rounds.items()}
     drawn: list[PageFigure] = []
     for measure, unit in measures.items() if 0 < len(rounds) <= MOST_LINES else ():
@@ -196,7 +189,7 @@ def _over_rounds(
             lines = {label: line.dropna() for label, line in lines.items()}
         if any(line.notna().any() for line in lines.values()):
             name, title = _name("rounds", measure), measure_in_words(measure)
-            drawn.append(draw(rounds_panel(name, title, lines, axis=unit, unit=unit, labels="")))
+            drawn.append(draw(rounds_panel(name, title, lines, axis=unit, unit=unit, legend=())))
     if not drawn:
         return []
     looks = {label: marked_style(number) for number, label in enumerate(by_label)}
@@ -284,7 +277,7 @@ def _panel(metric: str, swept: _SweptPoints, unit: str) -> Panel:
         lambda at: f"{axis} {_word(shown[at])}",
         looks={label: _style(number) for number, label in enumerate(lines)},
         at=lambda at: shown[at],
-        labels="",
+        legend=(),
         unit=unit,
     )
 

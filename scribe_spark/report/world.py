@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,17 @@ from scribe_spark.measures.incomplete import (
     words_in_place,
 )
 from scribe_spark.report import page
-from scribe_spark.report.cards import answers_in_words, world_cards
 from scribe_spark.report.charts import Panel, draw, rounds_panel
 from scribe_spark.report.pictures import scene_figures, scene_of
-from scribe_spark.report.run_figures import Latency, draw_coverage
+from scribe_spark.report.run import Latency, draw_coverage
 from scribe_spark.report.style import PERCENT, as_text, in_order, label_of, system_styles
-from scribe_spark.report.tables import latencies_by_part, latencies_of_last_round, links_in_words
+from scribe_spark.report.tables import (
+    answers_in_words,
+    latencies_by_part,
+    latencies_of_last_round,
+    links_in_words,
+    world_cards,
+)
 from scribe_spark.systems.registry import SCRIBE, measure_of_round
 
 
@@ -49,188 +55,76 @@ class RoundPanel:
     systems: Mapping[str, str] = field(default_factory=dict)  # name of a line -> its system
 
 
-PANELS = (
-    RoundPanel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
-    RoundPanel("leaf-sets", "Leaf sets that match the ring", "share", {"leaf_sets.right": "right"}),
-    RoundPanel("cells", "Cells of routing tables", "per live node",
-               {"cells.dead": "dead entry", "cells.missing": "empty, although a live node fits"}),
-    RoundPanel("delay", "Delay to the entries of routing tables", "ms, between routers",
-               {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"}),
-    RoundPanel("delivered", "Lookups", "share",
-               {"lookups.delivered": "delivered", "lookups.right": "at the right root"}),
-    RoundPanel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
-    RoundPanel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
-)  # fmt: skip
+_PANELS = resources.files(__package__).joinpath("panels.txt").read_text("utf-8")
 
-#: Measure of every system of a world that is drawn -> title and unit.
-_OF_SYSTEMS = {
-    "publications.in_time": ("Delivered in time", "deliveries"),
-    "publications.late": ("Delivered late", "deliveries"),
-    "publications.lost": ("Lost", "deliveries"),
-    "publications.duplicates.mean": ("Duplicates per delivery", "copies"),
-    "multicasts.reached": ("Members that multicasts reach", "share"),
-    "latency.p50": ("Latency, median over all deliveries", "ms"),
-    "latency.p99": ("Latency, 99th percentile over all deliveries", "ms"),
-    "time_to_99.median": ("Time to 99 % of the members, median over the groups", "ms"),
-    "bytes.up.mean": ("Payload that a node sends, mean", "B per live node and round"),
-    "bytes.up.max": ("Payload that a node sends, maximum", "B per round"),
-    "control_bytes.up.mean": ("Control bytes that a node sends", "B per live node and round"),
-    "rad.median": ("RAD, median over the groups", "times"),
-    "rad.largest": ("RAD of the largest group", "times"),
-    "rmd.median": ("RMD, median over the groups", "times"),
-    "rmd.largest": ("RMD of the largest group", "times"),
-    "rdp.mean": ("RDP of the largest group, mean", "times"),
-    "children_entries.max": ("Copies or children of the busiest node, over all groups", "copies"),
-    "link_stress.max": ("Packets on a link, maximum: one multicast of each group", "packets"),
-    "control": ("Control messages", "per live node and second"),
-    "control.member": ("Control messages of a member", "per member and second"),
-    "rest.mean": ("Own rounds until the overlays of groups rest, mean", "own rounds"),
-    "rest.max": ("Own rounds until the overlays of groups rest, maximum", "own rounds"),
-    "certificates": ("Certificates that reach roots", "certificates"),
-    "link_stress.payload.max": (
-        "Link stress of payload, maximum",
-        "messages on a directed link, in rounds in which it is measured",
-    ),
-    "publications.duplicates": ("Duplicates", "copies"),
-    "lost": ("Stripes that do not reach live nodes", "stripes of a node"),
-    "converging": ("Groups in which a stripe does not reach all live nodes", "groups"),
-    "converged.rounds": (
-        "Rounds until all stripes reached all live nodes again, mean",
-        "rounds, of the groups in which they now do",
-    ),
-    "publications.open": ("Open deliveries at the end of the world", "deliveries"),
-}
+
+def _rows(section: str) -> list[list[str]]:
+    """Return the cells of the lines in a section of ``panels.txt``."""
+    lines = _PANELS.partition(f"\n# {section}\n")[2].partition("\n\n")[0].splitlines()
+    return [line.split(" | ") for line in lines]
+
+
+def panels_of(section: str) -> list[RoundPanel]:
+    """Return the panels in a section of ``panels.txt`` whose measures it names."""
+    found = []
+    for name, title, unit, begin, ends, *across in _rows(section):
+        pairs = (end.partition(" = ") for end in ends.split("; "))
+        measures = {begin + end: label or end for end, _, label in pairs}
+        panel = RoundPanel(name.lstrip("~"), title, unit, measures, not name.startswith("~"))
+        found.append(replace(panel, across="".join(across)))
+    return found
 
 
 def _of_systems(
-    name: str, title: str, unit: str, measures: Mapping[str, str], every_round: bool = True
+    name: str, title: str, unit: str, measures: Mapping[str, str], every_round: bool = False
 ) -> RoundPanel:
     """Return a panel with a line for each system; `measures` has a measure of each."""
-    return RoundPanel(
-        name,
-        title,
-        unit,
-        {measure: label_of(system) for system, measure in measures.items()},
-        every_round,
-        systems={label_of(system): system for system in measures},
-    )
+    labels = {measure: label_of(system) for system, measure in measures.items()}
+    systems = {label_of(system): system for system in measures}
+    return RoundPanel(re.sub(r"[._]", "-", name), title, unit, labels, every_round, "", systems)
 
 
-def system_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
+def system_panels(measures: Collection[str]) -> list[RoundPanel]:
     """Return the panels of several systems side by side; empty if Scribe is the only system."""
     systems = in_order(systems_of_world(measures))
     if set(systems) <= {SCRIBE}:  # Scribe's trees have panels of their own
-        return ()
-    return tuple(
-        _of_systems(re.sub(r"[._]", "-", f"systems-{name}"), title, unit,
-                    {system: measure_of_round(system, name) for system in systems},
-                    every_round=False)
-        for name, (title, unit) in _OF_SYSTEMS.items()
-    )  # fmt: skip
+        return []
+    return [
+        _of_systems(f"systems-{name}", title, unit, {s: measure_of_round(s, name) for s in systems})
+        for name, title, unit in _rows("systems")
+    ]
 
 
-def coverage_panels(measures: Collection[str]) -> tuple[RoundPanel, ...]:
+def coverage_panels(measures: Collection[str]) -> list[RoundPanel]:
     """Return a panel for each deadline and quorum, with a line for each system."""
     systems = in_order(systems_of_world(measures))
-    words: dict[str, tuple[str, str]] = {}
-    for system in systems:
-        words |= answers_in_words(measures, system)
-    return tuple(
+    words = {
+        name: of for system in systems for name, of in answers_in_words(measures, system).items()
+    }
+    return [
         _of_systems(
-            re.sub(r"[._]", "-", f"coverage-{name}"),
+            f"coverage-{name}",
             f"Share {what}" if unit == PERCENT else f"Time {what}, over publications",
             "share" if unit == PERCENT else "ms",
             {system: f"{system}.{name}" for system in systems},
         )
         for name, (what, unit) in words.items()
-    )
+    ]
 
 
-#: The panels of a world whose publications have a size.
-BYTES_PANELS = (
-    RoundPanel("payload-bytes", "Payload that a node sends in a round", "B",
-               {f"scribe.bytes.up.{end}": end for end in ("mean", "p95", "max")},
-               every_round=False),
-)  # fmt: skip
-
-#: The systems whose links are compared in a world.
-_MULTICASTS = ("scribe", "ip_multicast", "naive_unicast")
-
-_FATES = {"expected": "expected", "in_time": "in time", "late": "late", "lost": "lost",
-          "open": "open at the end of the world", "duplicates": "duplicates"}  # fmt: skip
-_CAUSES = ("own", "forwarder", "parent failed", "root failed", "parent left", "refused",
-           "hand-over")  # fmt: skip
-
-#: The panels of a world with groups.
-GROUP_PANELS = (
-    RoundPanel("publications", "Deliveries, by the round of the publication", "deliveries",
-               {f"scribe.publications.{name}": label for name, label in _FATES.items()}),
-    RoundPanel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
-    RoundPanel("order", "Deliveries out of order", "deliveries",
-               {"scribe.deliveries.out_of_order": "deliveries"}),
-    RoundPanel("members", "Members of all groups", "members", {"scribe.members": "members"}),
-    RoundPanel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
-    RoundPanel("joins", "JOINs by cause", "JOINs",
-               {f"scribe.joins.{cause}": cause for cause in _CAUSES}
-               | {"scribe.joins.at_root": "answered by a root"}),
-    RoundPanel("repaired", "Failures and repair", "nodes",
-               {"scribe.failures": "failed nodes with children",
-                "scribe.repaired": "failed nodes whose children are all reached again",
-                "scribe.repair.nodes": "nodes that took part in JOINs after failures"}),
-    RoundPanel("repair-rounds", "Rounds until a failure is repaired", "failures, of all rounds",
-               {"scribe.repaired": "failures"},
-               across="rounds from the failure until the last child is reached"),
-    RoundPanel("lateness", "Delay of late deliveries in rounds", "late deliveries, of all rounds",
-               {"scribe.deliveries.late": "deliveries"},
-               across="rounds from the publication to the delivery"),
-    RoundPanel("groups-lost", "Groups whose state is lost", "groups",
-               {"scribe.groups.lost": "lost"}),
-    RoundPanel("link-stress-mean", "Link stress, mean over all directed links",
-               "messages per link, in rounds in which it is measured",
-               {"link_stress.payload.mean_existing": "payload",
-                "link_stress.maintenance.mean_existing": "maintenance"}, every_round=False),
-    RoundPanel("link-stress-max", "Link stress, maximum",
-               "messages on a directed link, in rounds in which it is measured",
-               {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
-               every_round=False),
-    RoundPanel("multicast-latency", "Latency of multicasts, over all deliveries", "ms",
-               {f"scribe.latency.{name}": name for name in ("p50", "p90", "p95", "p99", "max")}),
-    RoundPanel("multicast-delay", "Delay of multicasts, relative to IP multicast", "times",
-               {"scribe.rad.median": "RAD, median",
-                "scribe.rad.largest": "RAD of the largest group",
-                "scribe.rmd.median": "RMD, median",
-                "scribe.rmd.largest": "RMD of the largest group",
-                "scribe.rdp.mean": "RDP of the largest group, mean"}),
-    RoundPanel("multicast-reached", "Members that multicasts reach", "share",
-               {"scribe.multicasts.reached": "reached"}),
-    RoundPanel("node-stress", "Entries of children tables, per node", "entries",
-               {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"}),
-    *(_of_systems(f"multicast-links-{end}",
-                  f"Packets on a link, {title}: one multicast of each group", "packets",
-                  {system: f"{system}.link_stress.{end}" for system in _MULTICASTS})
-      for end, title in (("mean_existing", "mean"), ("max", "maximum"))),
-)  # fmt: skip
-
-#: The panels of a world with a reference tree.
-TREE_PANELS = (
-    RoundPanel("tree-links", "Links of the reference tree", "links",
-               {"reference_tree.links.removed": "removed",
-                "reference_tree.links.created": "created"}),
-    RoundPanel("tree-hosts", "Hosts that search for new neighbours", "hosts",
-               {"reference_tree.hosts": "hosts"}),
-    RoundPanel("tree-messages", "Messages of the reconfiguration", "messages",
-               {"reference_tree.parent_lookups": "look-ups for a parent",
-                "reference_tree.child_lookups": "look-ups for children",
-                "reference_tree.notices": "notices"}),
-    RoundPanel("tree-rounds", "Rounds of the reconfiguration", "rounds",
-               {"reference_tree.rounds": "rounds"}),
-    RoundPanel("tree-depth", "Depth of hosts in the reference tree", "hops",
-               {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"}),
-    RoundPanel("tree-degree", "Neighbours of a host in the reference tree", "neighbours",
-               {"reference_tree.degree.largest": "most"}),
-    RoundPanel("tree-faults", "Trees that differ from a new computation", "trees",
-               {"reference_tree.faults": "wrong"}),
-)  # fmt: skip
+def group_panels() -> list[RoundPanel]:
+    """Return the panels of a world with groups, some beside IP multicast and unicast."""
+    links = [
+        _of_systems(
+            f"multicast-links-{end}",
+            f"Packets on a link, {words}: one multicast of each group",
+            "packets",
+            {s: f"{s}.link_stress.{end}" for s in ("scribe", "ip_multicast", "naive_unicast")},
+            every_round=True,
+        )
+        for end, words in (("mean_existing", "mean"), ("max", "maximum"))
+    ]
+    return [*panels_of("groups"), *links]
 
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
@@ -283,13 +177,14 @@ _INTRO = (
 
 def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a round's mean supersteps, messages and bytes, if the rounds were played in jobs."""
-    costs = list(manifest.get("world", {}).get("costs", {}).values())
-    if not costs:
+    costs = pd.DataFrame(manifest.get("world", {}).get("costs", {}).values())
+    if costs.empty:
         return []
-    supersteps, messages, size = (
-        sum(one[name] for one in costs) / len(costs) for name in ("supersteps", "messages", "bytes")
+    of = costs.mean()
+    words = (
+        f"{of['supersteps']:,.0f} supersteps, {of['messages']:,.0f} messages of "
+        f"{of['bytes'] / 1e6:,.1f} MB"
     )
-    words = f"{supersteps:,.0f} supersteps, {messages:,.0f} messages of {size / 1e6:,.1f} MB"
     return [("A round, in the mean", words)]
 
 
@@ -300,16 +195,15 @@ def _last_round(
     by_part: pd.DataFrame | None,
 ) -> Iterator[page.PageSection]:
     """Yield the sections about the last round with multicasts."""
-    systems = set() if latency is None else {str(name) for name in latency.counts["system"]}
     contents, title = "Latency in the last round", "Coverage in the last round"
-    coverage = draw_coverage(latency, systems)
-    if coverage is not None:
-        yield page.PageSection("time", title, [page.Figures([coverage])], contents)
+    coverage = list(draw_coverage(latency, set()))
+    if coverage:
+        yield page.PageSection("time", title, [page.Figures(coverage)], contents)
     links = links_in_words(page.as_mapping(manifest.get("resolved")))
-    listed = contents if coverage is None else ""
-    tables = latencies_of_last_round(table, links, coverage is not None, listed)
+    listed = "" if coverage else contents
+    tables = latencies_of_last_round(table, links, bool(coverage), listed)
     yield from tables
-    if by_part is not None and (tables or coverage is not None):
+    if by_part is not None and (tables or coverage):
         # of the last round with deliveries
         delays = by_part[by_part["measure"] == "delay_ms"]
         of_last = delays[delays["round"] == delays["round"].max()]
@@ -326,9 +220,9 @@ def _over_rounds(
     for title, panels in (
         ("Systems side by side", system_panels(table.columns)),
         ("Deadlines and quorums", coverage_panels(table.columns)),
-        ("Scribe's trees", (*GROUP_PANELS, *BYTES_PANELS)),
-        ("Nodes and lookups", (*PANELS, _most_frequent(table))),
-        ("The reference tree", TREE_PANELS),
+        ("Scribe's trees", group_panels()),
+        ("Nodes and lookups", [*panels_of("nodes"), _most_frequent(table)]),
+        ("The reference tree", panels_of("tree")),
     ):
         found = [(one, lines) for one in panels if (lines := _lines(one, table, seconds))]
         shown += [one for one, _ in found if one.name != _MOST_FREQUENT and not one.across]
@@ -380,10 +274,7 @@ def _panel(
     table: pd.DataFrame,
     in_place: Mapping[str, str],
 ) -> Panel:
-    """Return the panel of the lines that :func:`_lines` has found.
-
-    `in_place` are the words in place of means (`words_in_place`).
-    """
+    """Return the panel of the lines that :func:`_lines` has found."""
     measures, styles = panel.measures.items(), system_styles(panel.systems.values())
     found = rounds_panel(
         *(f"round-{panel.name}", panel.title, lines),
@@ -396,7 +287,7 @@ def _panel(
     )
     told = [found.words]
     if panel.across:
-        told = [distribution_words(line, panel.across) for line in lines.values()]
+        told = [_distribution_words(line, panel.across) for line in lines.values()]
     told += [f"{label}: {in_place[name]}." for name, label in measures if name in in_place]
     return replace(found, words=" ".join(told))
 
@@ -454,12 +345,10 @@ def _cell(table: pd.DataFrame, number: int, name: str) -> str:
     system, _, measure = name.partition(".")
     if measure == "publications.lost" and number in rounds_not_due(table, system):
         return "not due"
-    if name not in table or pd.isna(table.at[number, name]):
-        return as_text(None)
-    return as_text(float(table.at[number, name]))
+    return as_text(float(table.at[number, name]) if name in table else None)
 
 
-def distribution_words(counts: pd.Series, across: str) -> str:
+def _distribution_words(counts: pd.Series, across: str) -> str:
     """Return the median and the greatest value of a distribution, given by counts, in words."""
     shares = counts.cumsum() / counts.sum()
     median, most = (int((shares >= share).idxmax()) for share in (0.5, 1.0))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.report.charts import draw, rounds_panel
-from scribe_spark.report.svg import Drawn
+from scribe_spark.report.svg import PageFigure
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert('&')</script>\""
@@ -83,16 +83,14 @@ def words(svg: str) -> list[list[str]]:
     return [lines for _, lines in spots(svg)]
 
 
-def table(drawing: Any) -> pd.DataFrame:
-    """The values of a drawing as its CSV file has them."""
-    return pd.read_csv(io.BytesIO(drawing.as_csv()), keep_default_na=False)
+def table(figure: PageFigure) -> pd.DataFrame:
+    """The values of a figure as its CSV file has them."""
+    return pd.read_csv(io.BytesIO(figure.as_csv()), keep_default_na=False)
 
 
-def rounds_svg(lines: dict[str, pd.Series], name: str = "x", **more: Any) -> Drawn:
+def rounds_figure(lines: dict[str, pd.Series]) -> PageFigure:
     """Lines over the rounds, drawn."""
-    drawn = draw(rounds_panel(name, "title", lines, **more)).drawing
-    assert isinstance(drawn, Drawn)
-    return drawn
+    return draw(rounds_panel("x", "title", lines))
 
 
 def metrics() -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from scribe_spark.report import world
-from scribe_spark.report.cards import run_cards, verdict, world_cards
 from scribe_spark.report.svg import PageFigure
+from scribe_spark.report.tables import run_cards, verdict, world_cards
 from scribe_spark.report.world import render_world, world_notes
 
 
@@ -74,13 +74,6 @@ def test_a_card_begins_with_the_members_that_are_not_reached(reached, note):
     if note:
         alone = [row for row in rows if row["name"].startswith("gossipsub")]
         assert verdict(run_cards(alone)) == f"GossipSub {note}."
-
-
-def test_a_world_is_not_whole_by_rounding():
-    rounds = ROUNDS.pivot(index="round", columns="measure", values="value")
-    rounds = rounds.assign(**{"lookups.right": 0.99996, "scribe.publications.in_time": 49.999})
-    pastry, scribe, _ = world_cards(rounds)
-    assert (pastry.value, scribe.value) == ("99.996\xa0%", "99.998\xa0%")
 
 
 #: Four rounds: of 100 deliveries that are due 90 are in time, 4 late, 6 lost; the publications of

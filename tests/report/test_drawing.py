@@ -1,18 +1,14 @@
 """The figures: what they draw, the same every time, and that they may share a page."""
 
 import re
-from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.comparison import published_of_figure
 from scribe_spark.report.paper_figures import (
     FIGURES,
     draw_figure,
-    read_histogram,
     series_of,
 )
 from scribe_spark.report.svg import PageFigure
@@ -57,17 +53,6 @@ def test_ids_never_meet_and_every_reference_has_its_id(drawings):
     }
 
 
-def test_text_stays_text_and_has_an_alternative(drawings):
-    for number, drawing in drawings.items():
-        assert BY_NUMBER[number].x in texts(drawing.svg)
-        root = ElementTree.fromstring(drawing.svg)
-        assert root.get("role") == "img"
-        ids = {e.get("id"): e.text for e in root.iter()}
-        named = [ids[name] for name in (root.get("aria-labelledby") or "").split()]
-        assert named == [drawing.title, drawing.words]
-        assert drawing.title == f"Figure {number}. {BY_NUMBER[number].title}"
-
-
 #: A figure of each kind, with and without an axis of decades.
 KINDS = [BY_NUMBER[number] for number in ("6", "7", "8", "10")]
 
@@ -81,23 +66,6 @@ def test_one_value_is_enough_and_without_data_a_figure_says_so(spec, value):
     drawing = draw_figure(spec, pd.DataFrame(rows, columns=COLUMNS))
     is_empty = value is None or (value == 0 and spec.log_x)
     assert ("no data" in texts(drawing.svg)) == (drawing.words == "No data.") == is_empty
-
-
-def tables_per_node(rows) -> Histogram:
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    return read_histogram(table, "8", "scribe", "children_tables")
-
-
-def test_histogram_adds_up_equal_values_and_leaves_out_what_is_no_number():
-    rows = [("8", "scribe", "children_tables", value, 2) for value in (3, 1, 3, np.nan, np.inf)]
-    rows += [("8", "other", "children_tables", 9, 1), (8, "scribe", "children_tables", 5, 0)]
-    data = tables_per_node(rows)
-    assert (data.values.tolist(), data.counts.tolist()) == ([1, 3], [2, 4])
-    assert (data.at_most.tolist(), data.at_least.tolist()) == ([2, 6], [6, 4])
-    x = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
-    assert data.count_at_most(x).tolist() == [0, 2, 2, 6, 6]
-    assert np.nan_to_num(data.count_of(x), nan=-1).tolist() == [0, 2, 0, 4, -1]
-    assert np.nan_to_num(data.count_at_least(x), nan=-1).tolist() == [6, 6, 4, 4, -1]
 
 
 def test_a_system_that_the_paper_does_not_have_is_drawn_too():

@@ -1,23 +1,13 @@
 """Several topologies as one, against numbers worked out by hand."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.report.comparison import (
     average_deviation,
-    mean_distributions,
     over_seeds,
 )
-from scribe_spark.report.paper_figures import read_histogram
-
-from .sample import COLUMNS
-
-
-def table(counts: dict[float, float], figure: str = "8", measure: str = "children_tables"):
-    rows = [(figure, "scribe", measure, value, count) for value, count in counts.items()]
-    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -52,15 +42,6 @@ def test_a_cumulative_curve_against_a_fine_grid():
     expected = np.std(heights, axis=0, ddof=1).mean()
     found = average_deviation([Histogram.of(sample) for sample in samples], cumulative=True)
     assert found == pytest.approx(expected, rel=1e-3)
-
-
-def test_a_mean_curve_is_the_mean_of_the_curves():
-    mean = mean_distributions([table({0: 4, 1: 1}), table({0: 2, 3: 2})])
-    assert mean[["value", "count"]].to_numpy().tolist() == [[0, 3], [1, 0.5], [3, 1]]
-    one, other = table({1.0: 1, 4.0: 2}, "7", "rad"), table({2.0: 2}, "7", "rad")
-    mean = read_histogram(mean_distributions([one, other]), "7", "scribe", "rad")
-    assert mean.values.tolist() == [1, 2, 4]
-    assert mean.at_most.tolist() == [0.5, 1.5, 2.5]
 
 
 def test_numbers():

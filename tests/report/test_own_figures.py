@@ -3,7 +3,7 @@
 import pandas as pd
 
 from scribe_spark import schemas
-from scribe_spark.report.run_figures import (
+from scribe_spark.report.run import (
     Latency,
     draw_coverage,
     draw_node_bytes,
@@ -49,7 +49,7 @@ def test_bytes_by_system():
         *("figure-bytes-up", "figure-bytes-up-nodes"),
         *("figure-bytes-down", "figure-bytes-down-nodes"),
     ]
-    assert table(bars.drawing).to_numpy().tolist() == [
+    assert table(bars).to_numpy().tolist() == [
         ["Scribe", "", 128_000, 32, 1_152_000, 1_152_000],
         ["GossipSub", "", 128_000, 0, 128_000, 128_000],
     ]
@@ -67,7 +67,7 @@ def test_bytes_by_system():
 def test_bytes_by_class():
     """A user's name of a class is no markup and no formula."""
     bars = next(iter(draw_node_bytes(DISTRIBUTIONS, BY_PART)))
-    assert table(bars.drawing).to_numpy().tolist() == [
+    assert table(bars).to_numpy().tolist() == [
         ["Scribe", HOSTILE, 100_000, 500, 200_000, 400_000],
         ["Scribe", "fast", 300_000, 0, 900_000, 1_800_000],
     ]
@@ -96,7 +96,7 @@ def test_a_curve_for_each_class_in_a_chart_for_each_system():
         ["within 70 ms", f"{HOSTILE}: 100\xa0%", "fast: 100\xa0%"],
         ["within 30 ms", f"{HOSTILE}: 100\xa0%"],
     ]
-    found = table(classes.drawing)
+    found = table(classes)
     assert list(found) == [
         "deliveries (%)",
         f"Scribe, {HOSTILE} (ms)",
@@ -126,7 +126,7 @@ EXPECTED = {"scribe": 100.0, "ip_multicast": 100.0}
 
 
 def test_a_share_is_of_the_members_that_are_to_get_it():
-    plain = draw_coverage(Latency(COUNTS, EXPECTED), set())
+    (plain,) = draw_coverage(Latency(COUNTS, EXPECTED), set())
     assert plain.words == (
         "Scribe: 50\xa0% within 10 ms, 90\xa0% within 30 ms, 95\xa0% within 70 ms, 99\xa0% \u2013. "
         "IP multicast: 50\xa0% within 5 ms, 90\xa0% within 5 ms, 95\xa0% within 5 ms, "
@@ -134,7 +134,7 @@ def test_a_share_is_of_the_members_that_are_to_get_it():
     )
     assert ["within 30 ms", "Scribe: 90\xa0%", "IP multicast: 100\xa0%"] in words(plain.svg)
     # deadlines are marked, also beyond the last delivery
-    drawn = draw_coverage(Latency(COUNTS, EXPECTED, ("20ms", "4s")), set())
+    (drawn,) = draw_coverage(Latency(COUNTS, EXPECTED, ("20ms", "4s")), set())
     assert "Vertical lines mark the deadlines: 20ms, 4s." in drawn.caption
     assert "Vertical lines" not in plain.caption
     dashes = "stroke-dasharray: 4,2"

@@ -20,7 +20,7 @@ from scribe_spark.report.page import (
     make_page,
 )
 from scribe_spark.report.run import render
-from scribe_spark.report.svg import PageFigure, figure_files
+from scribe_spark.report.svg import PageFigure
 
 from . import sample
 from .sample import HOSTILE, NOTHING, Page
@@ -60,12 +60,7 @@ def test_ids_are_unique_and_links_lead_somewhere(page, report):
     assert {*page.links} - inside == {f"figures/{name}" for name in files} | {
         "tables/distributions"
     }
-    assert files == {name for name, _ in figure_files(report.figures)}
-
-
-def test_every_metric_has_its_row(page):
-    for metric in sample.metrics():
-        assert measured(page, str(metric["name"]))
+    assert files == {name for figure in report.figures for name in figure.files}
 
 
 def test_a_difference_over_ten_per_cent_is_marked_in_words(page):
@@ -84,24 +79,6 @@ def test_a_difference_over_ten_per_cent_is_marked_in_words(page):
     dash = "\N{EN DASH}"
     assert measured(page, "scribe.link_stress.mean")[1:4] == [f"{dash} packets", "2.4", dash]
     assert measured(page, "routing_table.rows.mean")[2:] == [dash, dash, dash]
-
-
-def test_what_cannot_be_compared_is_not():
-    values = [(value, 4) for value in (None, float("nan"), float("inf"), "many", True)]
-    values += [(4, paper) for paper in (None, 0, float("nan"), "> 80 %", True)]
-    metrics = [{"name": "a", "value": value, "paper": paper} for value, paper in values]
-    rows = [row for row in Page(render(metrics, {}, NOTHING).html).rows[1:] if len(row) == 5]
-    assert [row[3].strip() for row in rows] == ["\N{EN DASH}"] * len(values)
-
-
-def test_a_fitted_number_is_marked():
-    rows = [{"name": n, "value": 1, "paper": 1, "fitted": f} for n, f in (("a", True), ("b", 0))]
-    html = render(rows, {}, NOTHING).html
-    page = Page(html)
-    assert measured(page, "a")[2] == "1 fitted"
-    assert measured(page, "b")[2] == "1"
-    assert "confirms nothing" in html
-    assert "confirms nothing" not in render(rows[1:], {}, NOTHING).html
 
 
 @pytest.mark.parametrize(

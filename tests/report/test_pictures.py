@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from scribe_spark import schemas
-from scribe_spark.report.canvas import Canvas
 from scribe_spark.report.pictures import ring_picture, scene_figures, scene_of
+from scribe_spark.report.svg import Canvas
 
 from .sample import texts, words
 
@@ -161,7 +161,7 @@ def test_which_failure_is_drawn():
     assert chosen(failure(9, 3), failure(4, 8), failure(4, 7)) == (7, 4)
     # one that is repaired
     assert chosen(failure(9, 3), failure(4, 8)[:-1]) == (3, 9)
-    assert not scene(failure(4, 8)[:-1]).is_repaired
+    assert scene(failure(4, 8)[:-1]).after["orphan"].any()
     # orphans that can be seen
     assert chosen(failure(4, 3, rounds=0), failure(9, 8)) == (8, 9)
     # not that of the root, if there is another

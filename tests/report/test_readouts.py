@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from scribe_spark.report.page import Report
 from scribe_spark.report.paper_figures import FIGURES, draw_figure
 from scribe_spark.report.run import render
-from scribe_spark.report.svg import figure_files
 
 from . import sample
-from .sample import COLUMNS, rounds_svg, spots, table, words
+from .sample import COLUMNS, rounds_figure, spots, table, words
 
 
 def test_every_round_of_every_line_is_told():
@@ -21,7 +21,7 @@ def test_every_round_of_every_line_is_told():
         "joined": pd.Series([1.0, 2.5, np.nan, 4000.0], index=[0, 1, 2, 3]),
         "left <&>": pd.Series([7.0, 8.0], index=[1, 3]),
     }
-    svg = rounds_svg(lines)
+    svg = rounds_figure(lines).svg
     assert words(svg) == [
         ["round 0", "joined: 1"],
         ["round 1", "joined: 2.5", "left <&>: 7"],
@@ -36,7 +36,9 @@ def test_every_round_of_every_line_is_told():
 @pytest.mark.parametrize("count", [30, 5_000])
 def test_areas_lie_side_by_side_over_the_axes(count):
     """Values that are too close to be pointed at are thinned."""
-    areas = [area for area, _ in spots(rounds_svg({"a": pd.Series(np.arange(float(count)))}))]
+    areas = [
+        area for area, _ in spots(rounds_figure({"a": pd.Series(np.arange(float(count)))}).svg)
+    ]
     left, width = ([float(a.get(name, "")) for a in areas] for name in ("x", "width"))
     assert np.allclose(np.array(left) + width, [*left[1:], left[-1] + width[-1]], atol=0.11)
     # as wide as the axes: 0.81 of 4.6 inches
@@ -73,11 +75,11 @@ def links_of(html: str) -> list[str]:
 
 def test_a_figure_of_lines_is_also_a_png_and_a_table(images):
     lines = {"joined": pd.Series([1.0, 2.5, None]), "left, <&>": pd.Series([7.0, 8], index=[1, 2])}
-    files, again = (dict(figure_files({"x": rounds_svg(lines)})) for _ in range(2))
+    files, again = (Report("", [rounds_figure(lines)]).files for _ in range(2))
     assert files == again
     assert list(files) == ["x.svg", "x.png", "x.csv"]
     png = Image.open(io.BytesIO(files["x.png"]))
-    assert (png.size, png.mode) == ((920, 540), "RGB")  # quickly packed, without alpha
+    assert (png.size, png.mode) == ((920, 577), "RGB")  # quickly packed, without alpha
     assert files["x.csv"] == b'round,joined,"left, <&>"\n0,1,\n1,2.5,7\n2,,8\n'
 
 
@@ -86,12 +88,13 @@ def test_every_figure_of_a_run_links_its_files_and_its_table():
     metrics = [*sample.metrics(), {"name": "scribe.latency.p50", "value": 3.0}]
     report = render(metrics, sample.manifest(), rows)
     links = links_of(report.html)
-    for name in report.figures:
-        assert {f"figures/{name}.{kind}" for kind in ("svg", "png", "csv")} <= {*links}
+    for figure in report.figures:
+        names = {f"{figure.name}.{kind}" for kind in ("svg", "png", "csv")}
+        assert {f"figures/{name}" for name in names} <= {*links}
     assert links.count("tables/distributions") == len(report.figures)
     assert "tables/latency" in links
     packets = rows[(rows["measure"] == "link_stress") & (rows["system"] == "naive_unicast")]
-    found = table(report.figures["figure-10-link-stress"])
+    (found,) = (table(one) for one in report.figures if one.name == "figure-10-link-stress")
     named = dict(zip(found.iloc[:, 0], found["Naive unicast"], strict=True))
     some = packets.iloc[0]  # of a system that is in the inset only
     assert float(named[some["value"]]) == some["count"]

@@ -29,8 +29,11 @@ def rows_of(sections: list[PageSection], heads: bool = False) -> list[list[str]]
     (section,) = sections
     (table,) = (part for part in section.parts if isinstance(part, PageTable))
     ((_, rows),) = table.bodies
-    shown = [table.head, *rows] if heads else rows
-    return [[" ".join(filter(None, cell[:4])) for cell in row] for row in shown]
+    shown = [table.heads, *rows] if heads else rows
+    return [
+        [cell if isinstance(cell, str) else " ".join(filter(None, cell[:4])) for cell in row]
+        for row in shown
+    ]
 
 
 # --- latencies

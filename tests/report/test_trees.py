@@ -8,8 +8,7 @@ from matplotlib.colors import to_hex
 
 from scribe_spark.experiments.publishing import _group_of_picture
 from scribe_spark.experiments.reporting import read_pictures
-from scribe_spark.report.style import DEPTHS
-from scribe_spark.report.trees import (
+from scribe_spark.report.pictures import (
     MOST_LINES,
     MOST_NODES,
     GroupTree,
@@ -18,6 +17,7 @@ from scribe_spark.report.trees import (
     subtree_sizes,
     tree_figures,
 )
+from scribe_spark.report.style import DEPTHS
 
 from .sample import texts, words
 
@@ -62,7 +62,7 @@ def drawn(tree: GroupTree, frame: pd.DataFrame, links: pd.DataFrame):
 
 def edges(figure) -> list[int]:
     """How many edges have the colour of each depth; the first line of a colour is in the legend."""
-    (axes,) = figure.drawing.figure.axes
+    (axes,) = figure.figure.axes
     counts = dict.fromkeys(COLOURS, 0)
     for line in axes.lines:
         if line.get_color() in counts and line.get_linewidth() < 6:
