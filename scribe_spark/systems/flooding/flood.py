@@ -12,21 +12,21 @@ Rules: docs/rules.md, F1 to F7, O1 to O9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, row_numbers
+from scribe_spark.core.arrays import NONE, expand, find_sorted, row_numbers, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, SilentProgram, in_bucket, take_tables
+from scribe_spark.engine.program import AT, SilentProgram, take_tables
 from scribe_spark.pastry.perfect_tables import nearest_entries
 from scribe_spark.pastry.states import CELLS, LEAVES, States, ring_leaves
 from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
@@ -34,51 +34,20 @@ from scribe_spark.rounds.system import LivingRound, SystemPlayer
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 
-@dataclass(frozen=True)
-class GroupRings:
-    """The rings of all groups, one after the other; a *place* is a node in a group's ring."""
+def known_of_places(ring: Ring, begins: np.ndarray, kernel: Kernel, b: int, half: int) -> States:
+    """Return perfect leaf sets and routing tables of all places: rule F1.
 
-    begins: np.ndarray  # (G + 1,): the first place of each group, and the number of all places
-    position: np.ndarray  # (M,): the overlay position of each place's node
-
-    @classmethod
-    def of(cls, group: np.ndarray, position: np.ndarray, groups: int, size: int) -> GroupRings:
-        """Return the rings of members, given in any order; repetitions are ignored.
-
-        A row of `group` (an index) and `position` is a member; `groups` and `size` are the numbers
-        of groups and of nodes.
-        """
-        member = distinct(group * size + position)
-        begins = np.searchsorted(member, np.arange(groups + 1) * size)
-        return cls(begins, member % size)
-
-    @property
-    def group(self) -> np.ndarray:
-        """The index of the group of each place."""
-        return row_numbers(self.begins)
-
-    def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
-        """Return the place of each node at a `position` in the ring of its `group`: int64."""
-        return np.searchsorted(self.group * size + self.position, group * size + position)
-
-
-def known_of_places(
-    ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
-) -> States:
-    """Return perfect leaf sets and routing tables of the places from `first` to `last` - 1.
-
-    A place is a member of a group; `ring` has the nodes of all places, ``begins[g]`` the first
-    place of group g.  A place knows places of its group only; half a leaf set has `half` of them.
+    `ring` has the nodes of the places, ``begins[g]`` the first place of group g; the last element
+    is the number of places.  A place knows places of its group only; half a leaf set has `half`.
     """
-    own = begins[(begins > first) & (begins < last)] - first
-    rows = nearest_entries(ring.take(slice(first, last)), 0, kernel, b, own)
-    cells = np.full((last - first, max(1, len(rows)), 2**b), NONE, dtype=np.int32)
+    own = begins[(begins > 0) & (begins < len(ring))]
+    rows = nearest_entries(ring, 0, kernel, b, own)
+    cells = np.full((len(ring), max(1, len(rows)), 2**b), NONE, dtype=np.int32)
     for number, row in enumerate(rows):
-        cells[:, number] = np.where(row >= 0, row + np.int32(first), np.int32(NONE))
-    place = np.arange(first, last)
-    of_group = np.searchsorted(begins, place, side="right") - 1
-    leaves = ring_leaves(place, half, np.diff(begins)[of_group], begins[of_group])
-    return States(ring, place, leaves, cells)
+        cells[:, number] = row
+    of_group = row_numbers(begins)
+    leaves = ring_leaves(np.arange(len(ring)), half, np.diff(begins)[of_group], begins[of_group])
+    return States(ring, np.arange(len(ring)), leaves, cells)
 
 
 def kept_of(states: States) -> dict[str, np.ndarray]:
@@ -137,29 +106,33 @@ class Flood:
         """Store the received copies, and send further copies."""
         if COPY not in inbox:
             return {}
-        came, first = inbox[COPY], int(self.bounds[bucket])
-        carried = inbox.get(_RANGE) or {
-            name: came[AT][:0] for name in ("group", AT, "row", "digit")
-        }
+        came, size = inbox[COPY], len(self.facts.ring)
+        arrives = np.ones(count_rows(came), dtype=bool)
+        if self.alive is not None:
+            arrives = self.alive[came[AT]]
         kept = ["group", AT, "sender", "hops", "sent_us", "at_us"]
         if self.lost is not None:
-            came = {**came, "lost": self._are_lost(self.lost, came)}
-            kept.append("lost")
-        tables[f"{COPIES} {superstep}"] = take(
-            {name: came[name] for name in kept}, came["row"] >= 0
-        )
-        if self.lost is not None:
-            came, carried = self._without_lost(came, carried)
             own = {"node": came[AT], "peer": came[AT]}
-            came = take(came, ~self.lost.withheld(came["group"], own))
-        if self.alive is not None:
-            came, carried = (take(rows, self.alive[rows[AT]]) for rows in (came, carried))
-        sent, ranges = [], []
-        for some, brought in _together(came, carried, len(self.facts.ring)):
-            copies, passed = self._send(tables[CELLS]["cells"], first, some, brought)
+            came, kept = {**came, "lost": self._are_lost(self.lost, came)}, [*kept, "lost"]
+            arrives = arrives & ~(came["lost"] | self.lost.withheld(came["group"], own))
+        tables[f"{COPIES} {superstep}"] = {name: came[name] for name in kept}
+        came = take(came, arrives)
+        # the ranges that copies carried, of the nodes that forward
+        carried = inbox.get(_RANGE) or dict.fromkeys(("group", AT, "row", "digit"), whole_numbers())
+        place = key_of([came["group"], came[AT]], size)
+        order = np.argsort(place)
+        of = find_sorted(place[order], key_of([carried["group"], carried[AT]], size))
+        row, digit = (carried[name][of >= 0] for name in ("row", "digit"))
+        of, sent, ranges = order[of[of >= 0]], [], []
+        for start in range(0, len(place), _COPIES_AT_ONCE):
+            some = slice(start, start + _COPIES_AT_ONCE)
+            here = (of >= start) & (of < some.stop)
+            brought = {"message": of[here] - start, "row": row[here], "digit": digit[here]}
+            own_cells = tables[CELLS]["cells"][came[AT][some] - self.bounds[bucket]]
+            copies, passed = self._send(own_cells, take(came, some), brought)
             sent.append(copies)
             ranges.append(passed)
-        return {COPY: concatenate(sent), _RANGE: concatenate(ranges)}
+        return {COPY: concatenate(sent), _RANGE: concatenate(ranges)} if sent else {}
 
     @staticmethod
     def _are_lost(lost: Lost, came: Columns) -> np.ndarray:
@@ -169,36 +142,23 @@ class Flood:
         found[found] = lost(sent["group"], sent)
         return found
 
-    def _without_lost(self, came: Columns, carried: Columns) -> tuple[Columns, Columns]:
-        """Return the copies that arrive, one for each node, and the ranges that they carry.
-
-        See :meth:`_send` for ranges.
-        """
-        gone, brought = (
-            key_of([rows["group"], rows[AT]], len(self.facts.ring))
-            for rows in (take(came, came["lost"]), carried)
-        )
-        return take(came, ~came["lost"]), take(carried, find_sorted(np.sort(gone), brought) < 0)
-
-    def _send(
-        self, cells: np.ndarray, first: int, came: Columns, brought: Columns
-    ) -> tuple[Columns, Columns]:
+    def _send(self, own: np.ndarray, came: Columns, brought: Columns) -> tuple[Columns, Columns]:
         """Return the copies that receivers send, and the ranges that these copies carry.
 
         A *range* is a cell (row and digit) whose nodes still need a copy although the sender has no
-        entry for it.  `brought` has the ranges that copies carried: ``message`` (the copy), ``row,
-        digit``.
+        entry for it.  `own` has the routing table of each receiver, and `brought` the ranges that
+        copies carried: ``message`` (the copy), ``row, digit``.
         """
         at = came[AT]
-        own = _with_rows(cells[at - first], 1 + int(brought["row"].max(initial=0)))
+        own = _with_rows(own, 1 + int(brought["row"].max(initial=0)))
         deeper = np.arange(own.shape[1]) > came["row"][:, None]
         # 1. send a copy to each range with an entry
-        message, row, digit = np.nonzero((own >= 0) & deeper[:, :, None])
-        more = {name: brought[name] for name in ("message", "row", "digit")}
-        entry = own[more["message"], more["row"], more["digit"]]
-        more_sent, missing = take(more, entry >= 0), take(more, entry < 0)
-        message = np.r_[message, more_sent["message"]]
-        row, digit = np.r_[row, more_sent["row"]], np.r_[digit, more_sent["digit"]]
+        there = own >= 0 if self.perfect else np.ones_like(own, dtype=bool)
+        every = dict(zip(brought, np.nonzero(there & deeper[:, :, None]), strict=True))
+        every = concatenate([every, brought])
+        has = own[*every.values()] >= 0
+        missed = self._with_node(at, take(every, ~has), own.shape[2])
+        message, row, digit = take(every, has).values()
         to = own[message, row, digit].astype(np.int64)
         router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[at[message]], router[to])
@@ -215,10 +175,6 @@ class Flood:
             "at_us": came["at_us"][message] + delay_us,
         }
         # 2. pass ranges without an entry on, with one of these copies
-        if self.perfect:
-            missed = {name: column[:0] for name, column in more.items()}
-        else:
-            missed = concatenate([missing, self._missing(at, own, deeper)])
         along = self._along(message, row, digit, missed, own.shape[1:])
         goes = along >= 0
         passed = {
@@ -229,22 +185,21 @@ class Flood:
         }
         return copies, passed
 
-    def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
-        """Return the empty cells of receivers for which the network has a node (rule F3).
+    def _with_node(self, at: np.ndarray, empty: Columns, base: int) -> Columns:
+        """Return the empty cells of the nodes `at` for which the network has a node (rule F3).
 
-        The copy i is at the node ``at[i]``, whose routing table is ``own[i]`` (rows x digits, NONE
-        in an empty cell); ``deeper[i]`` marks the rows that the copy covers.  The columns of the
-        result are ``message`` (the index of the copy), ``row`` and ``digit`` of the empty cells.
+        `empty` has ``message`` (the index of the copy at a node), ``row`` and ``digit`` of cells;
+        there are `base` digits.
         """
-        ring, b = self.facts.ring, own.shape[2].bit_length() - 1
-        message, row, digit = np.nonzero((own < 0) & deeper[:, :, None])
-        node = at[message]
+        ring, b = self.facts.ring, base.bit_length() - 1
+        if not count_rows(empty):
+            return empty
+        node, row, digit = at[empty["message"]], empty["row"], empty["digit"]
         fits = digit != ids.digit_at_np(ring.hi[node], ring.lo[node], row, b)
         # no node shares more digits with a node than one of its neighbours on the ring
-        fits &= row <= _most_shared(ring, at, b)[message]
-        message, row, digit = message[fits], row[fits], digit[fits]
-        there = _has_node(ring, at[message], row, digit, b)
-        return {"message": message[there], "row": row[there], "digit": digit[there]}
+        fits &= row <= _most_shared(ring, at, b)[empty["message"]]
+        fits[fits] = _has_node(ring, node[fits], row[fits], digit[fits], b)
+        return take(empty, fits)
 
     @staticmethod
     def _along(
@@ -280,23 +235,6 @@ def starting(group: np.ndarray) -> dict[str, np.ndarray]:
         **{"row": none, "sender": none},
         **dict.fromkeys(("hops", "sent_us", "at_us"), begin),
     }
-
-
-def _together(
-    came: Columns, carried: Columns, size: int
-) -> Iterator[tuple[Columns, dict[str, np.ndarray]]]:
-    """Yield blocks of received copies, with the ranges that the copies of a block carry.
-
-    `came` are the copies, `carried` the ranges (see `Flood._send`); `size` is the number of nodes.
-    """
-    place = key_of([came["group"], came[AT]], size)
-    order = np.argsort(place)
-    message = order[find_sorted(place[order], key_of([carried["group"], carried[AT]], size))]
-    for start in range(0, count_rows(came), _COPIES_AT_ONCE):
-        some = slice(start, start + _COPIES_AT_ONCE)
-        ranges = np.flatnonzero((message >= start) & (message < start + _COPIES_AT_ONCE))
-        brought = {name: carried[name][ranges] for name in ("row", "digit")}
-        yield take(came, some), {"message": message[ranges] - start, **brought}
 
 
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
@@ -367,42 +305,32 @@ class LiveFlooding(GroupOverlays):
 
         The costs are stored entries, and announcements.
         """
-        nodes = len(network.ring)
-        rings = GroupRings.of(overlays.group, overlays.node, len(overlays.number), nodes)
-        states = self._states(rings, network)
-        edges = _copies(rings, states.cells, overlays, nodes)
+        group, node = overlays.group, overlays.node
+        known, begins = network.ring.take(node), np.arange(len(overlays.number) + 1)
+        ring = Ring(known.hi, known.lo, np.arange(len(node)), known.router)
+        begins = np.searchsorted(group, begins)
+        states = known_of_places(ring, begins, network.kernel, self.b, self.leaf_set // 2)
+        edges = _copies(states.cells, overlays, len(network.ring))
         if not network.in_run:
             return Built(edges)
-        group = rings.group
-        ends = {"group": group, "node": rings.position}
+        ends = {"group": group, "node": node}
         kept = {kind: {**ends, "entries": count} for kind, count in kept_of(states).items()}
         teller, place = told(states)
-        sender, to = rings.position[teller], rings.position[place]
-        return Built(
-            edges, kept, {ANNOUNCEMENT: {"group": group[place], "sender": sender, "to": to}}
-        )
-
-    def _states(self, rings: GroupRings, network: Network) -> States:
-        """Return leaf sets and routing tables over the rings of the groups: rule F1.
-
-        A node has tables in each of its groups, at its *place*, its index in `rings`.
-        """
-        count, known = len(rings.position), network.ring.take(rings.position)
-        ring = Ring(known.hi, known.lo, np.arange(count), known.router)
-        bounds = rings.begins, 0, count
-        return known_of_places(ring, *bounds, network.kernel, self.b, self.leaf_set // 2)
+        sent = {"group": group[place], "sender": node[teller], "to": node[place]}
+        return Built(edges, kept, {ANNOUNCEMENT: sent})
 
 
-def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
+def _copies(cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
     """Return the copies of publications in the rings of their groups, level by level: rule F2.
 
-    `cells` are the routing tables by place (see :meth:`_states`); K is `nodes`.
+    `cells` are the routing tables by place, an index in `overlays`; K is `nodes`.
     """
     place, row, digit = np.nonzero(cells >= 0)
     entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
     row_of_place = place * rows + row
+    members = key_of([overlays.group, overlays.node], nodes)
     publication = np.arange(len(overlays.of))
-    at = rings.find(overlays.of, overlays.source, nodes)
+    at = np.searchsorted(members, key_of([overlays.of, overlays.source], nodes))
     came = np.full(len(at), NONE)
     levels = []
     while len(at):
@@ -411,7 +339,7 @@ def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int
         which, chosen = expand(begin, np.searchsorted(row_of_place, (at + 1) * rows))
         publication, sender = publication[which], at[which]
         at, came = entry[chosen], row[chosen]
-        ends = {"node": rings.position[sender], "peer": rings.position[at]}
+        ends = {"node": overlays.node[sender], "peer": overlays.node[at]}
         levels.append({"publication": publication, **ends})
     return concatenate(levels)
 
@@ -465,29 +393,15 @@ class _Write(SilentProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
-        parts = take_tables(tables, COPIES)
-        if parts:
+        if parts := take_tables(tables, COPIES):
             came = dict(concatenate(parts))
             came |= {"node": came.pop(AT), "publication": came["group"]}
             first = ~came["lost"] if "lost" in came else np.ones(len(came["node"]), dtype=bool)
-            tables[ARRIVED_COPIES] = {**came, "first": first}
             names = ("publication", "node", "sender", "hops", "at_us")
-            arrivals = take({name: came[name] for name in names}, first)
-            tables[ARRIVALS] = self._with_sources(bucket, arrivals)
-        else:
-            tables[ARRIVALS] = self._with_sources(bucket, {})
+            tables[ARRIVALS] = take({name: came[name] for name in names}, first)
+            tables[ARRIVED_COPIES] = take({**came, "first": first}, came["sender"] >= 0)
         if self.in_run:
             self._count_entries(bucket, tables)
-
-    def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
-        """Return arrivals, and those of the sources in the bucket at hop and time 0."""
-        source = self.round.publish.node
-        mine = np.flatnonzero(in_bucket(self.bounds, bucket, source))
-        zero = np.zeros_like(mine)
-        ends = {"publication": mine, "node": source[mine], "sender": zero - 1}
-        return concatenate(
-            [{**ends, "hops": zero, "at_us": zero}, *([arrivals] if arrivals else [])]
-        )
 
     def _count_entries(self, bucket: int, tables: Tables) -> None:
         first, last = self.round.bounds[bucket : bucket + 2]

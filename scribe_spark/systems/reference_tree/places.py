@@ -66,7 +66,7 @@ class FindPlaces:
         hosts = np.arange(first, first if superstep else last)
         if not superstep:
             rings = self.hosts.assign(bucket, tables)
-            rows = rings.rows_of(hosts)
+            rows = rings.find(hosts)
             place = {"node": hosts, "topmost": rings.topmost[rows], "depth": rings.depth[rows]}
             none, no_lookups = np.full(len(hosts), -1), np.zeros(len(hosts), dtype=np.int64)
             counts = {"parent_lookups": no_lookups, "child_lookups": no_lookups}
