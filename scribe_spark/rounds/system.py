@@ -198,28 +198,38 @@ class LivingRound:
         return self.number + 1 == self.own.first(self.world_round + 1)
 
     def lost_copies(
-        self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
+        self,
+        facts: KnowsRing,
+        some: np.ndarray | None = None,
+        each: np.ndarray | slice = slice(None),
+        more: tuple[str, ...] = (),
     ) -> Lost | None:
         """Return the losses of copies of publications; None if the network loses no copies.
 
-        `facts` has the nodes, `some` are indices in `publish` (by default all), and `more` are
-        columns of links that are further keys of the draws.
+        `facts` has the nodes, `some` are indices in `publish` (by default all), `each` has the
+        index in `some` of each publication by which copies are named, and `more` are columns of
+        links that are further keys of the draws.
         """
         losses = Losses.of(facts, self.kernel)
         if losses is None:
             return None
         publish = self.publish if some is None else self.publish.take(some)
         key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
-        return losses.of_publications(key, publish.node, more)
+        return losses.of_publications(key[each], publish.node[each], more)
 
-    def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
+    def late_copies(
+        self,
+        facts: KnowsRing,
+        some: np.ndarray | None = None,
+        each: np.ndarray | slice = slice(None),
+    ) -> Late | None:
         """Return the jitter of copies of publications (see :meth:`lost_copies`), or None."""
         jitter = Jitter.of(facts, self.kernel)
         if jitter is None:
             return None
         publish = self.publish if some is None else self.publish.take(some)
         key = jitter_keys(self.seed, self.group[publish.group], self._names(publish))
-        return jitter.of_publications(key)
+        return jitter.of_publications(key[each])
 
     def _names(self, publish: Publishing) -> np.ndarray:
         """Return a number for each publication, unique among those of its group: rule N1."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.losses import Late, Lost, loses
+from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, SilentProgram, append, in_bucket, take_tables
 from scribe_spark.multicast import PAYLOAD
@@ -61,34 +61,6 @@ def at_root(kind: str) -> str:
     return f"{kind} at the root"
 
 
-@dataclass
-class Transmissions:
-    """The sent messages of one kind, by a bucket's nodes in a superstep, until they are counted."""
-
-    kind: str
-    sizes: np.ndarray | None = None  # the sizes of publications by number, with a schedule
-    rows: list[Columns] = field(default_factory=list)
-
-    def add(
-        self,
-        session: np.ndarray,
-        sender: np.ndarray,
-        to: np.ndarray,
-        lost: np.ndarray,
-        number: np.ndarray | None = None,
-    ) -> None:
-        """Add transmissions; publications of a schedule have sizes by `number`."""
-        row = {"session": session, "sender": sender, "to": to, "lost": lost}
-        if self.sizes is not None and number is not None:
-            row["size"] = self.sizes[number]
-        self.rows.append(row)
-
-    def write(self, sessions: Sessions, tables: Tables) -> None:
-        """Count the transmissions in the bucket's tables, as messages of the kind."""
-        if self.rows:
-            sessions.observe(tables, self.kind, **concatenate(self.rows))
-
-
 @dataclass(frozen=True)
 class SessionProgram:
     """The base class of Bayeux's programs."""
@@ -99,24 +71,35 @@ class SessionProgram:
     def bounds(self) -> np.ndarray:
         return self.sessions.bounds
 
+    def key(self, rows: Columns, *parts: str) -> np.ndarray:
+        """Return keys made of the columns `parts`; none without rows."""
+        if not rows:
+            return arrays.whole_numbers()
+        return key_of([rows[name] for name in parts], self.sessions.size)
+
     def route(
         self,
         bucket: int,
+        tables: Tables,
+        kind: str,
         moving: Columns,
-        sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
+        sizes: np.ndarray | None = None,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages as `route_to_edge` does; hops are added to `sent`."""
+        """Route messages of a kind as `route_to_edge` does, and count their hops.
+
+        With a schedule, `sizes` has the sizes of publications by number.
+        """
         first = int(self.bounds[bucket])
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
             onward, met = next_hop(first, messages)
-            session, at = messages["session"], messages[AT]
+            at = messages[AT]
             goes = np.flatnonzero((onward >= 0) & (onward != at))
-            row = np.r_[goes, met.message]
+            row, to = np.r_[goes, met.message], np.r_[onward[goes], met.dead]
             lost = np.arange(len(row)) >= len(goes)
-            number = messages["number"][row]
-            sent.add(session[row], at[row], np.r_[onward[goes], met.dead], lost, number)
+            size = None if sizes is None else sizes[messages["number"][row]]
+            self.sessions.observe(tables, kind, messages["session"][row], at[row], to, lost, size)
             return onward, self._farther(messages, np.where(onward >= 0, onward, at))
 
         return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
@@ -146,7 +129,7 @@ class ToRoot(SessionProgram):
 
     kind: ClassVar[str]
     direct: bool = False  # True if senders know the root, and send to it in one hop
-    sizes: np.ndarray | None = None  # see `Transmissions`
+    sizes: np.ndarray | None = None  # with a schedule, the sizes of publications by number
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         """Return the messages that nodes of the bucket send, at ``at``."""
@@ -155,7 +138,6 @@ class ToRoot(SessionProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route messages to the edge of the bucket; store those that reached the root."""
         roots, outbox = self.sessions.root_of, dict[str, Columns]()
-        sent = Transmissions(self.kind, self.sizes)
         there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
         if not superstep:
             moving = self.begin(tables, inbox)
@@ -164,10 +146,11 @@ class ToRoot(SessionProgram):
             moving = take(moving, ~here)
         if self.direct:
             if count_rows(moving):
-                outbox[_ON] = self._send_on(moving, sent)
+                outbox[_ON] = self._send_on(tables, moving)
         else:
             moving = moving if superstep else unrouted(moving)
-            ended, leaving = self.route(bucket, moving, sent, partial(self._next_hop, tables))
+            next_hop = partial(self._next_hop, tables)
+            ended, leaving = self.route(bucket, tables, self.kind, moving, next_hop, self.sizes)
             if leaving:
                 outbox[self.kind] = leaving
             if count_rows(ended):
@@ -175,27 +158,24 @@ class ToRoot(SessionProgram):
                 came = take({name: ended[name] for name in carried}, ended["delivered"])
                 is_root = came[AT] == roots[came["session"]]
                 there.append(take(came, is_root))
-                outbox[_ON] = self._send_on(take(came, ~is_root), sent)
-        self._keep(tables, there)
-        sent.write(self.sessions, tables)
+                outbox[_ON] = self._send_on(tables, take(came, ~is_root))
+        if there:  # lost sessions accept no messages
+            came = concatenate(there)
+            append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
         return outbox
 
     def _next_hop(self, tables: Tables, first: int, messages: Columns) -> tuple[np.ndarray, Met]:
         keys = self.sessions.keys.take(messages["session"])
         return self.sessions.to_root(first, tables, messages[AT], keys)
 
-    def _send_on(self, messages: Columns, sent: Transmissions) -> Columns:
+    def _send_on(self, tables: Tables, messages: Columns) -> Columns:
         """Send messages directly to the roots of their sessions; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
         arrives = self.sessions.lives.is_alive(root)
-        sent.add(messages["session"], messages[AT], root, ~arrives, messages["number"])
+        size = None if self.sizes is None else self.sizes[messages["number"]]
+        ends = messages["session"], messages[AT], root
+        self.sessions.observe(tables, self.kind, *ends, ~arrives, size)
         return take({**self._farther(messages, root), AT: root}, arrives)
-
-    def _keep(self, tables: Tables, there: list[Columns]) -> None:
-        """Store messages that are at roots (`there`), but not those of lost sessions."""
-        if there:
-            came = concatenate(there)
-            append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
 
 
 # --- member lists
@@ -250,26 +230,39 @@ class ForgetDead(SilentProgram, SessionProgram):
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
 
 
+@dataclass(frozen=True)
 class Record(SilentProgram, SessionProgram):
-    """Write the list entries of TREEs that arrived; their members stop waiting."""
+    """Record what TREEs have found, and drop members that no TREE has reached.
+
+    New list entries replace older ones; members whose last JOIN is answered stop waiting.  LEAVEs
+    will be sent for members that a node's TREE has not reached.
+    """
 
     def change(self, bucket: int, tables: Tables) -> None:
-        record(self.sessions, tables)
-
-
-def record(sessions: Sessions, tables: Tables) -> None:
-    """Write new list entries over older ones; members whose last JOIN is answered stop waiting."""
-    if listed := take_tables(tables, LISTED):
-        tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
-    if came := take_tables(tables, CAME):
-        answered = concatenate(came)
-        members = arrays.read_table(SessionMembers, tables, MEMBERS)
-        group = answered["session"] // sessions.partitions
-        row = members.find(key_of([group, answered["member"]], sessions.size))
-        last = (row >= 0) & (members.number[row] == answered["number"])
-        members.waits = members.waits.copy()
-        members.waits[row[last]] = False
-        tables[MEMBERS] = members.to_columns()
+        sessions, failed = self.sessions, tables.pop(_BROKEN, {})
+        listed, came = (take_tables(tables, name) for name in (LISTED, CAME))
+        entry = "session", AT, "member"
+        if listed:
+            tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
+        if came:
+            answered = concatenate(came)
+            members = arrays.read_table(SessionMembers, tables, MEMBERS)
+            answered = {**answered, "group": answered["session"] // sessions.partitions}
+            row = members.find(self.key(answered, "group", "member"))
+            last = (row >= 0) & (members.number[row] == answered["number"])
+            members.waits = members.waits.copy()
+            members.waits[row[last]] = False
+            tables[MEMBERS] = members.to_columns()
+        if failed:
+            own = [self.key(take(one, one["first"]), *entry) for one in listed]
+            reached = np.sort(np.concatenate([arrays.whole_numbers(), *own]))
+            failed = take(failed, arrays.find_sorted(reached, self.key(failed, *entry)) < 0)
+            lists = arrays.read_table(MemberLists, tables, LISTS)
+            row = lists.find(self.key(failed, *entry))
+            lists.drop(row[lists.written[row] < sessions.number])
+            tables[LISTS] = lists.to_columns()
+            away = failed[AT] != sessions.root_of[failed["session"]]
+            tables[UNREACHED] = take(failed, away)
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists:
@@ -352,7 +345,7 @@ class SendTree(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route TREEs to the edge of the bucket; store the entries that nodes should record."""
-        moving, sent, came = inbox.get(TREE, {}), Transmissions(TREE), list[Columns]()
+        moving, came = inbox.get(TREE, {}), list[Columns]()
         if _ARRIVED in inbox:
             tables[f"{LISTED} {superstep}"] = inbox[_ARRIVED]
         if not superstep and self.begin in tables:
@@ -366,8 +359,7 @@ class SendTree(SessionProgram):
             came.append({name: messages[name][arrived] for name in names})
             return self._next_hop(first, tables, messages)
 
-        _, leaving = self.route(bucket, moving, sent, next_hop)
-        sent.write(self.sessions, tables)
+        _, leaving = self.route(bucket, tables, TREE, moving, next_hop)
         outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}
         if came:
             arrived = concatenate(came)
@@ -439,7 +431,7 @@ class Prune(SessionProgram):
         came = _largest(tables.pop(at_root(LEAVE))) if begins else inbox[PRUNE]
         came = take(came, came[AT] != came["member"])
         lists = arrays.read_table(MemberLists, tables, LISTS)
-        row = lists.find(key_of([came["session"], came[AT], came["member"]], self.sessions.size))
+        row = lists.find(self.key(came, "session", AT, "member"))
         there = row >= 0
         there[there] = lists.number[row[there]] <= came["number"][there]
         row, came = row[there], take(came, there)
@@ -447,9 +439,7 @@ class Prune(SessionProgram):
         good = self.sessions.is_good(onward, lists.written[row])
         lists.drop(row)
         tables[LISTS] = lists.to_columns()
-        sent = Transmissions(PRUNE)
-        sent.add(came["session"], came[AT], onward, ~good)
-        sent.write(self.sessions, tables)
+        self.sessions.observe(tables, PRUNE, came["session"], came[AT], onward, ~good)
         return {PRUNE: take({**came, AT: onward}, good)}
 
 
@@ -479,12 +469,6 @@ class Publish(ToRoot):
         none = np.zeros(len(source), dtype=np.int64)
         way = {"hops": none, "delay_us": none}
         return {AT: source, "session": session, "member": source, "number": came["number"], **way}
-
-
-def flood(sessions: Sessions, lost: Lost | None, late: Late | None) -> Dissemination:
-    """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
-    network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
-    return Dissemination(*network, rule=to_all, lost=lost, late=late)
 
 
 # --- rounds: repair, counts, and the order of programs (B11)
@@ -603,36 +587,6 @@ class Repair(SilentProgram, SessionProgram):
         observe_copies(self.sessions, tables, self.accepted, several, *ends)
 
 
-@dataclass(frozen=True)
-class GiveUp(SilentProgram, SessionProgram):
-    """Record the next hops in TREEs that arrived; drop members that no TREE of the node reached."""
-
-    def change(self, bucket: int, tables: Tables) -> None:
-        """Write member lists, and the members for which LEAVE will be sent."""
-        failed = tables.pop(_BROKEN, {})
-        if not failed:
-            record(self.sessions, tables)
-            return
-        failed = take(failed, ~self._reached(tables, failed))
-        record(self.sessions, tables)
-        lists = arrays.read_table(MemberLists, tables, LISTS)
-        row = lists.find(self._entry(failed))
-        lists.drop(row[lists.written[row] < self.sessions.number])
-        tables[LISTS] = lists.to_columns()
-        away = failed[AT] != self.sessions.root_of[failed["session"]]
-        tables[UNREACHED] = take(failed, away)
-
-    def _entry(self, rows: Columns) -> np.ndarray:
-        return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
-
-    def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
-        """Return True for members in `broken` that a TREE of the node itself reached."""
-        names = [name for name in tables if name.startswith(f"{LISTED} ")]
-        own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
-        reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
-        return arrays.find_sorted(reached, self._entry(broken)) >= 0
-
-
 # --- pending
 
 #: The message to a source that the root has accepted its publication.
@@ -671,7 +625,7 @@ class CountHeard(SessionProgram):
         arrivals = tables.pop(ARRIVALS, {})
         if arrivals:
             arrivals = self._first_of_group(self.sessions.from_source_root(arrivals))
-        copied = self._keys(arrivals, "group", "node")
+        copied = self.key(arrivals, "group", "node")
         if copies:
             self._count_copies(tables, copies, arrivals)
         came = take(copies, ~copies["lost"]) if "lost" in copies else copies
@@ -683,10 +637,10 @@ class CountHeard(SessionProgram):
         ]
         if self.measures:
             note_first_copies(tables, self.first, arrivals, sent_trees, size)
-        trees = [self._keys(one, "group", "member") for one in sent_trees]
+        trees = [self.key(one, "group", "member") for one in sent_trees]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = arrays.distinct(np.concatenate([copied, by_tree]))
-        own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
+        own = np.sort(self.key(inbox.get(ACCEPTED, {}), "group", AT))
         # a source has its own publication before a TREE brings it
         again = (arrays.find_sorted(heard, own) >= 0) & (
             arrays.find_sorted(np.sort(copied), own) < 0
@@ -703,11 +657,6 @@ class CountHeard(SessionProgram):
         members, groups = arrays.read_table(SessionMembers, tables, MEMBERS).key, len(self.accepted)
         pending.note_received(tables, self.sessions.number, groups, size, members, once, heard)
         return {}
-
-    def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
-        if not rows:
-            return arrays.whole_numbers()
-        return key_of([rows[name] for name in parts], self.sessions.size)
 
     def _by_group(self, group: np.ndarray) -> np.ndarray:
         return np.bincount(group, minlength=len(self.accepted))
@@ -742,7 +691,7 @@ class CountHeard(SessionProgram):
         away = (sender < 0) & (arrivals["tree"] > 0)
         arrivals = {**arrivals, "sender": np.where(away, root, sender)}
         ranks = (arrivals[name] for name in ("at_us", "hops", "sender", "session"))
-        return take(arrivals, first_of_each(self._keys(arrivals, "group", "node"), ranks))
+        return take(arrivals, first_of_each(self.key(arrivals, "group", "node"), ranks))
 
     def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
         """Count copies and duplicates in :data:`HEARD`; `arrivals` are the first copies."""
@@ -752,10 +701,10 @@ class CountHeard(SessionProgram):
         if self.in_run:
             of, place = (
                 arrays.find_sorted(self.first.group, group),
-                self._keys(copies, "group", "node"),
+                self.key(copies, "group", "node"),
             )
             first = ~copies["lost"] if is_lost else np.ones(len(to), dtype=bool)
-            which = arrays.find_sorted(self._keys(arrivals, "group", "node"), place[first])
+            which = arrays.find_sorted(self.key(arrivals, "group", "node"), place[first])
             ends = ("session", "sender")
             same = [arrivals[name][which] == copies[name][first] for name in ends]
             first[first] = same[0] & same[1]
@@ -934,14 +883,15 @@ class _BayeuxRound:
         player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
         begun = self._started(accepted)
         of_groups = self._multicasts().measured(every=False)
-        lost = now.lost_copies(sessions.facts, of_groups.publication)
-        late = now.late_copies(sessions.facts, of_groups.publication)
-        of_session = partial(_first_publications, of_groups.group, self.partitions)
-        if lost is not None:
-            lost = _LostInSessions(lost, of_session)
-        if late is not None:
-            late = partial(_late_in_sessions, late, of_session)
-        player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
+        lost = late = None
+        if len(of_groups):  # the losses and the jitter of a session are those of its group
+            of_session = np.arange(len(self.root)) // self.partitions
+            of = of_groups.publication, arrays.find_sorted(of_groups.group, of_session)
+            lost = now.lost_copies(sessions.facts, *of)
+            late = now.late_copies(sessions.facts, *of)
+        network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
+        spread = Dissemination(*network, rule=to_all, lost=lost, late=late)
+        player.play(spread, {START: {AT: self.root[begun], "group": begun}})
         if not now.in_run:
             noted = system.notes_copies(now.measures), now.scheduled
             player.play(Repair(sessions, accepted, first, *noted, lost))
@@ -952,7 +902,7 @@ class _BayeuxRound:
         player.play(heard, {ACCEPTED: own} if own else None)
         if now.in_run:  # which reads no counts
             return
-        player.play(GiveUp(sessions))
+        player.play(Record(sessions))
         player.play(Leave(sessions))
         player.play(Prune(sessions))
         heard_by = player.take(HEARD)[HEARD].items()
@@ -1014,31 +964,3 @@ class _BayeuxRound:
             return Begun(group, publication, root, root, none, none, along)
         way = came["hops"], came["delay_us"]
         return Begun(group, publication, came["member"], root, *way, along)
-
-
-def _first_publications(groups: np.ndarray, partitions: int, session: np.ndarray) -> np.ndarray:
-    """Return the index in `groups` of each session's group; NONE if absent."""
-    return arrays.find_sorted(groups, session // partitions)
-
-
-@dataclass(frozen=True)
-class _LostInSessions(Lost):
-    """The losses of copies in sessions, as a `Lost`: those of the groups' first publications."""
-
-    lost: Lost
-    of_session: Callable[[np.ndarray], np.ndarray]  # see `_first_publications`
-
-    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`; publications are sessions."""
-        return self.lost(self.of_session(publication), links)
-
-    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`; publications are sessions."""
-        return self.lost.withheld(self.of_session(publication), links)
-
-
-def _late_in_sessions(
-    late: Late, of_session: Callable[[np.ndarray], np.ndarray], session: np.ndarray, *columns: Any
-) -> np.ndarray:
-    """Return the jitter of copies in sessions (us): that of the groups' first publications."""
-    return late(of_session(session), *columns)
