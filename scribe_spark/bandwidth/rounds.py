@@ -24,15 +24,7 @@ from scribe_spark.bandwidth.windows import ARRIVALS, COPIES
 from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.facts import Facts, KnowsRing
-from scribe_spark.engine.losses import (
-    Jitter,
-    Late,
-    Losses,
-    Lost,
-    jitter_keys,
-    loses,
-    publication_keys,
-)
+from scribe_spark.engine.losses import Late, Lost, late_copies, loses, lost_copies
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
@@ -395,24 +387,13 @@ def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
     sent.append(ring.messages(members, _MEMBER, "node", groups=group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
     network = ring.facts, ring.bounds, underlay.kernel
-    of_draws = _of_draws(ring.facts, underlay.kernel, stages.config.seed, schedule.group, source)
+    rank = arrays.rank_in_group(schedule.group)
+    named = ring.facts, underlay.kernel, stages.config.seed, schedule.group, rank
+    of_draws = lost_copies(*named, source), late_copies(*named)
     keeps = stages.schedule is not None
     played = partial(_play_trees, runs.links_of(stages), network, begun, *of_draws, keeps)
     runs.play_on_spark(tables, played, f"{made.system} with bandwidth")
     return tables
-
-
-def _of_draws(
-    facts: Facts, kernel: Kernel, seed: int, group: np.ndarray, source: np.ndarray
-) -> tuple[Lost | None, Late | None]:
-    """Return losses and jitter of copies; a publication's rank in its group keys draws."""
-    rank, lost, late = arrays.rank_in_group(group), None, None
-    losses, jitter = Losses.of(facts, kernel), Jitter.of(facts, kernel)
-    if losses is not None:
-        lost = losses.of_publications(publication_keys(seed, group, rank), source)
-    if jitter is not None:
-        late = jitter.of_publications(jitter_keys(seed, group, rank))
-    return lost, late
 
 
 def _play_trees(

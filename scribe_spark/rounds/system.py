@@ -25,7 +25,7 @@ from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core import arrays
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
+from scribe_spark.engine.losses import Late, Lost, late_copies, lost_copies
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import Prefixed, Program, SilentProgram, Tables, prefixed
@@ -210,12 +210,9 @@ class LivingRound:
         index in `some` of each publication by which copies are named, and `more` are columns of
         links that are further keys of the draws.
         """
-        losses = Losses.of(facts, self.kernel)
-        if losses is None:
-            return None
         publish = self.publish if some is None else self.publish.take(some)
-        key = publication_keys(self.seed, self.group[publish.group], self._names(publish))
-        return losses.of_publications(key[each], publish.node[each], more)
+        name = self.group[publish.group][each], self._names(publish)[each]
+        return lost_copies(facts, self.kernel, self.seed, *name, publish.node[each], more)
 
     def late_copies(
         self,
@@ -224,12 +221,9 @@ class LivingRound:
         each: np.ndarray | slice = slice(None),
     ) -> Late | None:
         """Return the jitter of copies of publications (see :meth:`lost_copies`), or None."""
-        jitter = Jitter.of(facts, self.kernel)
-        if jitter is None:
-            return None
         publish = self.publish if some is None else self.publish.take(some)
-        key = jitter_keys(self.seed, self.group[publish.group], self._names(publish))
-        return jitter.of_publications(key[each])
+        name = self.group[publish.group][each], self._names(publish)[each]
+        return late_copies(facts, self.kernel, self.seed, *name)
 
     def _names(self, publish: Publishing) -> np.ndarray:
         """Return a number for each publication, unique among those of its group: rule N1."""

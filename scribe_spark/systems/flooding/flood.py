@@ -29,7 +29,14 @@ from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, SilentProgram, take_tables
 from scribe_spark.pastry.perfect_tables import nearest_entries
 from scribe_spark.pastry.states import CELLS, LEAVES, States, ring_leaves
-from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
+from scribe_spark.rounds.group_overlays import (
+    Built,
+    GroupOverlays,
+    Network,
+    OverlayProgram,
+    OverlayRound,
+    Overlays,
+)
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
@@ -224,19 +231,6 @@ class Flood:
         return np.where(same, found, -1)
 
 
-def starting(group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the sources' own first copies, messages :data:`COPY` of :class:`Flood`, by group.
-
-    The caller adds the positions of the sources.
-    """
-    none, begin = np.full(len(group), -1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
-    return {
-        "group": group,
-        **{"row": none, "sender": none},
-        **dict.fromkeys(("hops", "sent_us", "at_us"), begin),
-    }
-
-
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
     """Return routing tables (n, rows, digits) padded to at least `rows` rows.
 
@@ -364,7 +358,9 @@ class FloodedOverlay(GroupOverlays):
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Flood publications, and write the copies in the tables that `Dissemination` writes."""
-        publication = np.arange(len(now.publish))
+        none = np.full(len(now.publish), -1, dtype=np.int64)
+        start = {AT: now.publish.node, "group": np.arange(len(none)), "row": none, "sender": none}
+        start |= dict.fromkeys(("hops", "sent_us", "at_us"), none + 1)
         flood = Flood(
             *(round.bounds, round.facts, now.kernel, now.lan_us),
             perfect=self.perfect,
@@ -372,24 +368,18 @@ class FloodedOverlay(GroupOverlays):
             lost=now.lost_copies(round.facts),
             late=now.late_copies(round.facts),
         )
-        player.play(flood, {COPY: {AT: now.publish.node, **starting(publication)}})
+        player.play(flood, {COPY: start})  # the sources' own first copies
         player.play(_Write(round, now.in_run))
 
 
 @dataclass(frozen=True)
-class _Write(SilentProgram):
+class _Write(SilentProgram, OverlayProgram):
     """Write the copies of :class:`Flood` in the form of dissemination; in a run, count entries.
 
     These are the entries that nodes have in their tables.
     """
 
-    round: OverlayRound
     in_run: bool
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """The positions at which the buckets begin, and the number of nodes."""
-        return self.round.bounds
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
