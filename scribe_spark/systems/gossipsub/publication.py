@@ -165,9 +165,9 @@ class PublicationProgram(TopicsProgram):
         self, losses: Losses, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
         """Return True for copies that the network loses (rule G12)."""
-        topic, names = self.messages.topic[message], self.topics.names
+        topic = self.messages.topic[message]
         stamp = (number[message] for number in self.messages.stamp)
-        key = names.bits("gossipsub loss", self.heartbeat, topic)
+        key = self.topics.space.bits("gossipsub loss", self.heartbeat, topic)
         return losses.lost(key, sender, receiver, *stamp)
 
     def links(
