@@ -9,7 +9,7 @@ Rules: docs/rules.md, W10, W11.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -343,7 +343,7 @@ def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicas
     the root first: in one hop, or by `ways`, a function that returns the hops and delays of ways.
     """
     scheduled = stages.schedule is not None
-    tables = cache(partial(_play, stages, made, ways))
+    tables = cache(partial(_play, stages, made, ways, scheduled))
     more = f", {PUBLICATION}" if scheduled else ""
 
     def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
@@ -360,7 +360,7 @@ def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicas
     return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
 
 
-def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
+def _play(stages: Any, made: Multicast, ways: Ways | None, scheduled: bool) -> BucketTables:
     """Play a multicast along trees by the clock; return the tables of buckets with the results."""
     ring, underlay, schedule = stages.overlay.ring, stages.underlay, stages.publications
     stages.note_clock(runs.player_of(ring.layout))
@@ -389,9 +389,9 @@ def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
     network = ring.facts, ring.bounds, underlay.kernel
     rank = arrays.rank_in_group(schedule.group)
     named = ring.facts, underlay.kernel, stages.config.seed, schedule.group, rank
-    of_draws = lost_copies(*named, source), late_copies(*named)
-    keeps = stages.schedule is not None
-    played = partial(_play_trees, runs.links_of(stages), network, begun, *of_draws, keeps)
+    options = {"lost": lost_copies(*named, source), "late": late_copies(*named)}
+    options["keeps"] = scheduled
+    played = partial(_play_trees, runs.links_of(stages), network, begun, options)
     runs.play_on_spark(tables, played, f"{made.system} with bandwidth")
     return tables
 
@@ -400,25 +400,13 @@ def _play_trees(
     links: RoundLinks,
     network: tuple[Facts, np.ndarray, Kernel],
     begun: Begun,
-    lost: Lost | None,
-    late: Late | None,
-    keeps: bool,
+    options: Mapping[str, Any],
     player: PlaysPrograms,
 ) -> None:
     facts, bounds, _ = network
     player.play(runs.Change(bounds, _store))
-    time_round(
-        player,
-        links,
-        *network,
-        begun,
-        (_SENT, _DELIVERED),
-        merged=False,
-        in_run=True,
-        late=late,
-        lost=lost,
-        keeps=keeps,
-    )
+    names = _SENT, _DELIVERED
+    time_round(player, links, *network, begun, names, merged=False, in_run=True, **options)
     write = partial(_write, begun, len(facts.ring), links)
     player.play(runs.Change(bounds, write))
 

@@ -473,41 +473,31 @@ class Publish(ToRoot):
 # --- rounds: repair, counts, and the order of programs (B11)
 
 
-def note_copies(
-    tables: Tables,
-    measured: system.Multicasts,
-    group: np.ndarray,
-    sender: np.ndarray,
-    to: np.ndarray,
-    **more: np.ndarray,
-) -> None:
-    """Record copies of each group's measured publications in `rounds.system.CARRIED`."""
-    if len(group):
-        row, of = measured.of_groups(group)
-        columns = take({"group": group, "sender": sender, "to": to, **more}, row)
-        append(tables, system.CARRIED, {**columns, "publication": measured.publication[of]})
+@dataclass(frozen=True)
+class CopiesProgram(SessionProgram):
+    """The base class of programs that count copies of publications."""
 
+    #: (G,): the number of publications that each root accepted, which all go the same way.
+    accepted: np.ndarray
+    first: system.Multicasts  # the first publication of each group; all with a schedule
+    scheduled: bool  # True if publications have sizes of their own
 
-def observe_copies(
-    sessions: Sessions,
-    tables: Tables,
-    accepted: np.ndarray,
-    measured: system.Multicasts | None,
-    session: np.ndarray,
-    sender: np.ndarray,
-    to: np.ndarray,
-    lost: np.ndarray,
-) -> None:
-    """Count the copies of all accepted publications: those of a group go the same way."""
-    group = session // sessions.partitions
-    if measured is None:
-        often = accepted[group]
-        ends = (np.repeat(one, often) for one in (session, sender, to, lost))
-        sessions.observe(tables, PAYLOAD, *ends)
-        return
-    row, of = measured.of_groups(group)
-    session, sender, to, lost = (one[row] for one in (session, sender, to, lost))
-    sessions.observe(tables, PAYLOAD, session, sender, to, lost, measured.size[of])
+    def note(self, tables: Tables, group: np.ndarray, **columns: np.ndarray) -> None:
+        """Record copies of each group's measured publications in `rounds.system.CARRIED`."""
+        if len(group):
+            row, of = self.first.of_groups(group)
+            rows = take({"group": group, **columns}, row)
+            append(tables, system.CARRIED, {**rows, "publication": self.first.publication[of]})
+
+    def count(self, tables: Tables, session: np.ndarray, *copies: np.ndarray) -> None:
+        """Count the copies of all accepted publications: ``sender, to, lost``, by session."""
+        group, size = session // self.sessions.partitions, None
+        row = np.repeat(np.arange(len(group)), self.accepted[group])
+        if self.scheduled:
+            row, of = self.first.of_groups(group)
+            size = self.first.size[of]
+        session, sender, to, lost = (one[row] for one in (session, *copies))
+        self.sessions.observe(tables, PAYLOAD, session, sender, to, lost, size)
 
 
 def note_first_copies(
@@ -540,15 +530,10 @@ _BROKEN, TRIED = "broken", "tried"
 
 
 @dataclass(frozen=True)
-class Repair(SilentProgram, SessionProgram):
+class Repair(SilentProgram, CopiesProgram):
     """Find lost copies, and the members below them, for whom TREEs are sent (rule B18)."""
 
-    #: (G,): the number of publications that each root accepted, which is also the number of lost
-    #: copies.
-    accepted: np.ndarray
-    first: system.Multicasts  # the first publication of each group; all with a schedule
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
-    scheduled: bool = False  # True if publications have sizes of their own
     lost: Lost | None = None  # the losses of copies in sessions
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -557,7 +542,7 @@ class Repair(SilentProgram, SessionProgram):
             return
         size, heard = self.sessions.size, self.sessions.from_source_root(tables[ARRIVALS])
         lists = arrays.read_table(MemberLists, tables, LISTS)
-        place = key_of([heard["session"], heard["node"]], size)
+        place = self.key(heard, "session", "node")
         of, row = arrays.expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
         if self.lost is not None:
@@ -578,12 +563,8 @@ class Repair(SilentProgram, SessionProgram):
             more = {"lost": np.zeros(len(to), dtype=bool)} if loses(self.sessions.kernel) else {}
             if self.sessions.partitions > 1:
                 more |= dict.fromkeys(("tree", "from_tree"), self.sessions.tree_of(session))
-            group = session // self.sessions.partitions
-            note_copies(tables, self.first, group, node, to, **more)
-        several = self.first if self.scheduled else None
-        lost = np.ones(len(to), dtype=bool)
-        ends = session, node, to, lost
-        observe_copies(self.sessions, tables, self.accepted, several, *ends)
+            self.note(tables, session // self.sessions.partitions, sender=node, to=to, **more)
+        self.count(tables, session, node, to, np.ones(len(to), dtype=bool))
 
 
 # --- pending
@@ -604,17 +585,13 @@ _OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops
 
 
 @dataclass(frozen=True)
-class CountHeard(SessionProgram):
+class CountHeard(CopiesProgram):
     """Count copies at nodes and the expected receivers (B9, B19); sources get `ACCEPTED`."""
 
-    #: (G,): the number of publications that the root of each group accepted.
-    accepted: np.ndarray
     published: np.ndarray  # (p,): the group of each publication that members sent
-    first: system.Multicasts  # the first accepted publication of each group, from its source
     #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
-    scheduled: bool = False  # True if publications have sizes of their own
     parts: int = 1  # the parts of each publication, which all go the same way
     silent: ClassVar[bool] = True
 
@@ -715,14 +692,12 @@ class CountHeard(SessionProgram):
                 **is_lost,
                 **trees,
             }
-            note_copies(tables, self.first, group, sender, to, **more)
+            self.note(tables, group, sender=sender, to=to, **more)
             return
         if system.notes_copies(self.measures):
-            note_copies(tables, self.first, group, sender, to, **is_lost, **trees)
-        several = self.first if self.scheduled else None
+            self.note(tables, group, sender=sender, to=to, **is_lost, **trees)
         lost = copies["lost"] if is_lost else np.zeros(len(to), dtype=bool)
-        sent = copies["session"], sender, to, lost
-        observe_copies(self.sessions, tables, self.accepted, several, *sent)
+        self.count(tables, copies["session"], sender, to, lost)
 
 
 @dataclass(frozen=True)
@@ -891,12 +866,12 @@ class _BayeuxRound:
         network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
         spread = Dissemination(*network, lost=lost, late=late)
         player.play(spread, {START: {AT: self.root[begun], "group": begun}})
+        copies = sessions, accepted, first, now.scheduled
         if not now.in_run:
-            noted = system.notes_copies(now.measures), now.scheduled
-            player.play(Repair(sessions, accepted, first, *noted, lost))
+            player.play(Repair(*copies, system.notes_copies(now.measures), lost))
             player.play(SendTree(sessions, TRIED))
-        of = publish.group, first, now.measures, now.in_run, now.scheduled, now.parts.sent
-        heard = CountHeard(sessions, accepted, *of)
+        of = publish.group, now.measures, now.in_run, now.parts.sent
+        heard = CountHeard(*copies, *of)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)
         if now.in_run:  # which reads no counts
