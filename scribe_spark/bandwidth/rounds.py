@@ -290,7 +290,7 @@ def time_round(
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     lossy = lost is None and loses(kernel)
     player.play(_MakeLinks(clock, begun, copies, lossy), ways if len(relayed) else None)
-    published = TimedPublications.of(at_us, begun.topic, begun.source, size, begun.relayed)
+    published = TimedPublications(at_us, begun.topic, begun.source, size, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
     if in_run:
         write = partial(_write_all, *times, tables, links.parts.recoded)
@@ -363,7 +363,8 @@ def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicas
 def _play(stages: Any, made: Multicast, ways: Ways | None, scheduled: bool) -> BucketTables:
     """Play a multicast along trees by the clock; return the tables of buckets with the results."""
     ring, underlay, schedule = stages.overlay.ring, stages.underlay, stages.publications
-    stages.note_clock(runs.player_of(ring.layout))
+    plays = runs.player_of(ring.layout)
+    stages.note_clock(plays)
     group, of = np.unique(schedule.group, return_inverse=True)
     listed = stages.source_rows.sort_by("group")
     every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
@@ -392,7 +393,8 @@ def _play(stages: Any, made: Multicast, ways: Ways | None, scheduled: bool) -> B
     options = {"lost": lost_copies(*named, source), "late": late_copies(*named)}
     options["keeps"] = scheduled
     played = partial(_play_trees, runs.links_of(stages), network, begun, options)
-    runs.play_on_spark(tables, played, f"{made.system} with bandwidth")
+    alone = plays["name"] != runs.IN_TASKS  # one task keeps all buckets
+    tables.play_in_tasks(played, f"{made.system} with bandwidth", alone=alone)
     return tables
 
 

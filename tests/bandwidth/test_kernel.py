@@ -349,7 +349,7 @@ def equal_links(nodes: int, size: int, topics: int = 1, rate=0, **discipline) ->
     """Return the setting of a publication of node 0 in each topic, at equal rates up and down."""
     zero = np.zeros(topics, dtype=np.int64)
     rate = np.zeros(nodes, dtype=np.int64) + rate
-    published = TimedPublications.of(zero, np.arange(topics), zero, zero + size)
+    published = TimedPublications(zero, np.arange(topics), zero, zero + size)
     return ClockSetting(
         Nodes(np.arange(nodes), rate, rate, 0 * rate), published, Discipline(**discipline)
     )

@@ -92,7 +92,7 @@ def test_buckets_in_process_find_what_is_found_with_all_keysets(
 
 def test_buckets_on_spark_find_what_is_found_with_all_keysets(spark):
     ids = random_ids(4, 16, seed=16)
-    found = places(table(spark, ids), bits=4, assignment="pastry", buckets=16)
+    found = places(table(spark, ids), ReferenceTree(4, 2), "pastry", buckets=16)
     assert sorted(map(tuple, found.collect())) == at_once(ids, 4, 2, "pastry")
     release(found)
 
@@ -110,5 +110,5 @@ def test_buckets_on_spark_find_what_is_found_with_all_keysets(spark):
 )
 def test_bad_input_is_refused_in_one_line(spark, ids, bits, said):
     with pytest.raises(InputError, match=said) as refused:
-        places(table(spark, list(ids)), bits=bits)
+        places(table(spark, list(ids)), ReferenceTree(bits, 2))
     assert "\n" not in str(refused.value)

@@ -465,7 +465,7 @@ def publish_with_bandwidth(
     # a source that does not subscribe has no mesh, and sends to all peers that it has dialled
     place = key_of([topic, source], topics.space.size)
     flood = ~topics.directory.has(place) | rules.flood_publish
-    published = TimedPublications.of(publish.at_us, topic, source, publish.size, flood=flood)
+    published = TimedPublications(publish.at_us, topic, source, publish.size, flood=flood)
     read = partial(_links, clock, topics, messages, new)
     announced = (publish.size >= links.idontwant) & rules.idontwant
     write = partial(_write, copies, new, publish, announced)
