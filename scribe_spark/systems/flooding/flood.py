@@ -164,7 +164,7 @@ class Flood:
         every = dict(zip(brought, np.nonzero(there & deeper[:, :, None]), strict=True))
         every = concatenate([every, brought])
         has = own[*every.values()] >= 0
-        missed = self._with_node(at, take(every, ~has), own.shape[2])
+        missed = self._ranges(at, take(every, ~has), own.shape[2])
         message, row, digit = take(every, has).values()
         to = own[message, row, digit].astype(np.int64)
         router = self.facts.ring.router
@@ -192,21 +192,20 @@ class Flood:
         }
         return copies, passed
 
-    def _with_node(self, at: np.ndarray, empty: Columns, base: int) -> Columns:
-        """Return the empty cells of the nodes `at` for which the network has a node (rule F3).
+    def _ranges(self, at: np.ndarray, empty: Columns, base: int) -> Columns:
+        """Return the empty cells of the nodes `at` that may have nodes, as ranges (rule F3).
 
         `empty` has ``message`` (the index of the copy at a node), ``row`` and ``digit`` of cells;
-        there are `base` digits.
+        there are `base` digits.  A range without a node ends without a copy.
         """
-        ring, b = self.facts.ring, base.bit_length() - 1
         if not count_rows(empty):
             return empty
-        node, row, digit = at[empty["message"]], empty["row"], empty["digit"]
-        fits = digit != ids.digit_at_np(ring.hi[node], ring.lo[node], row, b)
+        ring, b, of = self.facts.ring, base.bit_length() - 1, empty["message"]
+        own = ids.digit_at_np(ring.hi[at[of]], ring.lo[at[of]], empty["row"], b)
         # no node shares more digits with a node than one of its neighbours on the ring
-        fits &= row <= _most_shared(ring, at, b)[empty["message"]]
-        fits[fits] = _has_node(ring, node[fits], row[fits], digit[fits], b)
-        return take(empty, fits)
+        return take(
+            empty, (empty["digit"] != own) & (empty["row"] <= _most_shared(ring, at, b)[of])
+        )
 
     @staticmethod
     def _along(
@@ -219,7 +218,7 @@ class Flood:
         """Return the index of the copy on which each range of ids travels on, -1 for none: F3.
 
         `message`, `row` and `digit` name the cells of routing tables to which copies are sent;
-        `missed` has the ranges of :meth:`_missing`; `shape` is that of a routing table.
+        `missed` has the ranges of :meth:`_ranges`; `shape` is that of a routing table.
         """
         rows, base = shape
         place = (message * rows + row) * base + digit
@@ -246,35 +245,6 @@ def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
     here = (ring.hi[at], ring.lo[at])
     shared = [ids.shared_digits_np(*here, ring.hi[one], ring.lo[one], b) for one in beside]
     return np.maximum(*shared)
-
-
-def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int) -> np.ndarray:
-    """Return True if some node shares `row` digits with the node `at` and has `digit` next."""
-    hi, lo = ring.hi[at], ring.lo[at]
-    first = _with_digit(hi, lo, row, digit, b, False)
-    last = _with_digit(hi, lo, row, digit, b, True)
-    upto = ring.count_upto(*first)
-    before = np.maximum(upto - 1, 0)
-    exact = (upto > 0) & (ring.hi[before] == first[0]) & (ring.lo[before] == first[1])
-    return exact | (ring.count_upto(*last) > upto)
-
-
-def _with_digit(
-    hi: np.ndarray, lo: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int, last: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least id (or the greatest, if `last`) that begins with some digits: its halves.
-
-    These are the first ``row[i]`` digits of the id ``(hi[i], lo[i])``, and then ``digit[i]``.
-    """
-    per_half, ones = 64 // b, np.uint64(2**64 - 1)
-    in_hi = row < per_half
-    place = (64 - b * (row % per_half + 1)).astype(np.uint64)
-    half = np.where(in_hi, hi, lo)
-    above = np.where(place + np.uint64(b) < 64, ones << (place + np.uint64(b)), np.uint64(0))
-    below = (np.uint64(1) << place) - np.uint64(1) if last else np.zeros_like(half)
-    half = (half & above) | (digit.astype(np.uint64) << place) | below
-    rest = ones if last else np.uint64(0)
-    return np.where(in_hi, half, hi), np.where(in_hi, rest, half)
 
 
 #: The message by which a node announces itself to the nodes in its tables.
