@@ -164,10 +164,14 @@ class Flood:
         every = dict(zip(brought, np.nonzero(there & deeper[:, :, None]), strict=True))
         every = concatenate([every, brought])
         has = own[*every.values()] >= 0
-        missed = self._ranges(at, take(every, ~has), own.shape[2])
+        # (a cell without an entry may have no node at all; then its range ends without a copy)
+        ring, missed = self.facts.ring, take(every, ~has)
+        node, b = at[missed["message"]], own.shape[2].bit_length() - 1
+        of_node = ids.digit_at_np(ring.hi[node], ring.lo[node], missed["row"], b)
+        missed = take(missed, missed["digit"] != of_node)
         message, row, digit = take(every, has).values()
         to = own[message, row, digit].astype(np.int64)
-        router = self.facts.ring.router
+        router = ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[at[message]], router[to])
         if self.late is not None:
             ends = {"node": at[message], "peer": to}
@@ -192,21 +196,6 @@ class Flood:
         }
         return copies, passed
 
-    def _ranges(self, at: np.ndarray, empty: Columns, base: int) -> Columns:
-        """Return the empty cells of the nodes `at` that may have nodes, as ranges (rule F3).
-
-        `empty` has ``message`` (the index of the copy at a node), ``row`` and ``digit`` of cells;
-        there are `base` digits.  A range without a node ends without a copy.
-        """
-        if not count_rows(empty):
-            return empty
-        ring, b, of = self.facts.ring, base.bit_length() - 1, empty["message"]
-        own = ids.digit_at_np(ring.hi[at[of]], ring.lo[at[of]], empty["row"], b)
-        # no node shares more digits with a node than one of its neighbours on the ring
-        return take(
-            empty, (empty["digit"] != own) & (empty["row"] <= _most_shared(ring, at, b)[of])
-        )
-
     @staticmethod
     def _along(
         message: np.ndarray,
@@ -218,7 +207,7 @@ class Flood:
         """Return the index of the copy on which each range of ids travels on, -1 for none: F3.
 
         `message`, `row` and `digit` name the cells of routing tables to which copies are sent;
-        `missed` has the ranges of :meth:`_ranges`; `shape` is that of a routing table.
+        `missed` has ranges (see :meth:`_send`); `shape` is that of a routing table.
         """
         rows, base = shape
         place = (message * rows + row) * base + digit
@@ -237,14 +226,6 @@ def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
     """
     more = max(0, rows - cells.shape[1])
     return np.pad(cells, ((0, 0), (0, more), (0, 0)), constant_values=-1) if more else cells
-
-
-def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
-    """Return how many digits each node `at` shares with the nearer neighbour on the ring: int64."""
-    beside = [(at + step) % len(ring) for step in (1, -1)]
-    here = (ring.hi[at], ring.lo[at])
-    shared = [ids.shared_digits_np(*here, ring.hi[one], ring.lo[one], b) for one in beside]
-    return np.maximum(*shared)
 
 
 #: The message by which a node announces itself to the nodes in its tables.
