@@ -161,11 +161,8 @@ class LinkSpace:
 
     def runs(self, table: arrays.SortedTable) -> Runs:
         """Return the range of rows of each place (topic, node) in a table of links."""
-        key, is_first = table.key, np.ones(len(table), dtype=bool)
-        for start in range(1, len(key), _LINKS_AT_ONCE):
-            place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
-            is_first[start : start + _LINKS_AT_ONCE] = place[1:] != place[:-1]
-        first = np.flatnonzero(is_first)
+        key = table.key
+        first = arrays.run_starts(key // self.size)
         return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
 
     def at(self, table: arrays.SortedTable, place: np.ndarray) -> np.ndarray:
