@@ -74,6 +74,11 @@ def to_all(first: Columns, edges: Columns) -> np.ndarray:
     return np.ones(len(edges["peer"]), dtype=bool)
 
 
+def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
+    """Return True for each edge, but not for that to the sender of the node's first copy."""
+    return edges["peer"] != first["sender"]
+
+
 @dataclass(frozen=True)
 class Dissemination:
     """The program that sends the message of each group from its source over the group's overlay.
@@ -96,7 +101,7 @@ class Dissemination:
     #: ``rule(first, edges)`` marks the edges on which a node forwards (bool).  `first` is the
     #: node's first copy, as in :data:`ARRIVALS`; `edges` has the columns of :data:`EDGES`.  The
     #: result must depend on nothing else.
-    rule: Rule = to_all
+    rule: Rule = all_but_sender
     carried: tuple[str, ...] = ()  # Columns of an edge that its copies carry to the receiver
     #: `multicast.TIME`: the first copy has the least ``(at_us, hops)``; `multicast.HOPS`: the least
     #: ``hops``.  Of equal copies, the one from the sender with the least nodeId is first, then the

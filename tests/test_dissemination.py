@@ -21,6 +21,7 @@ from scribe_spark.dissemination import (
     EDGES,
     START,
     Dissemination,
+    all_but_sender,
 )
 from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import play
@@ -78,10 +79,6 @@ def onward(first, edges):
 
 def plainly_onward(first: First, edge: Edge) -> bool:
     return first.hops == 0 or edge.label[0] < first.label[0] or edge.label == first.label
-
-
-def all_but_sender(first, edges):
-    return edges["peer"] != first["sender"]
 
 
 class Case:

@@ -32,6 +32,7 @@ from scribe_spark.dissemination import (
     START,
     Dissemination,
     first_of_each,
+    to_all,
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
@@ -864,7 +865,7 @@ class _BayeuxRound:
             lost = now.lost_copies(sessions.facts, *of)
             late = now.late_copies(sessions.facts, *of)
         network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
-        spread = Dissemination(*network, lost=lost, late=late)
+        spread = Dissemination(*network, to_all, lost=lost, late=late)
         player.play(spread, {START: {AT: self.root[begun], "group": begun}})
         copies = sessions, accepted, first, now.scheduled
         if not now.in_run:
