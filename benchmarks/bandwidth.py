@@ -100,7 +100,7 @@ def _setting(nodes: int, source: np.ndarray) -> ClockSetting:
     rate = np.where(rng.random(nodes) < 0.2, 1_024, 50) * 10**6
     return ClockSetting(
         Nodes(np.arange(nodes), rate, rate, np.zeros(nodes, dtype=np.int64)),
-        TimedPublications.of(zero, np.arange(len(source)), source, zero + _SIZE),
+        TimedPublications(zero, np.arange(len(source)), source, zero + _SIZE),
         Discipline(idontwant=0),
         kept=_KEPT,
     )

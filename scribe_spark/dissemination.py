@@ -33,7 +33,7 @@ from scribe_spark.core.arrays import (
     run_starts,
     whole_numbers,
 )
-from scribe_spark.core.keys import common_keys, key_of
+from scribe_spark.core.keys import key_of, order_of
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -86,8 +86,7 @@ class Dissemination:
     A bucket has the table :data:`EDGES`, in any order: ``group`` (the index of the group), ``node``
     (a position in the bucket), ``peer`` (any position), and other whole numbers for the rule.  Two
     edges from a node to a peer differ in the values that their copies carry.  The first messages
-    are of kind :data:`START`, to the sources: ``at, group``.  If the table does not exist yet, the
-    edges are messages of kind :data:`EDGES` to their nodes.
+    are of kind :data:`START`, to the sources: ``at, group``.
 
     It leaves the tables :data:`ARRIVALS`, the first copy of each node (``group, node, at_us, hops,
     sender`` and the carried columns; at a source the time and the hops are 0, the rest is -1), and
@@ -125,9 +124,6 @@ class Dissemination:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Read copies, find the first ones, and send or cancel copies."""
-        if EDGES in inbox:
-            given = dict(inbox[EDGES])
-            tables[EDGES] = {"node": given.pop(AT), **given}
         if START in inbox:
             started = inbox[START]
             key = distinct(self._key(started["group"], started[AT]))
@@ -192,16 +188,6 @@ class Dissemination:
 
     # --- copies
 
-    def _copy_keys(self, *copies: Columns) -> list[np.ndarray]:
-        """Return, for each table of copies, its sort keys: receiver, sender, edge number."""
-        nodes = len(self.facts.ring)
-        groups, edges = (
-            1 + max(int(some[name].max(initial=0)) for some in copies) for name in ("group", "edge")
-        )
-        names = ("group", "node", "sender", "edge")
-        columns = [[some[name] for name in names] for some in copies]
-        return common_keys((groups, nodes, nodes, edges), *columns)
-
     def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return all known copies, in order, and the nodes with new or cancelled copies (keys)."""
         marks = ("first",) if self.lost is None else ("first", "lost")
@@ -209,12 +195,13 @@ class Dissemination:
         news = {**come, "node": come[AT], "first": np.zeros(len(come[AT]), dtype=bool)}
         none = {name: whole_numbers() if name not in marks else flags() for name in names}
         known = tables.get(ARRIVED_COPIES, none)
-        key = np.concatenate(self._copy_keys(known, news))
+        every = {name: np.append(known[name], news[name]) for name in names}
         # the last copy of each edge is valid, unless a node has cancelled the copy
-        order = np.argsort(key, kind="stable")
-        order = order[last_of_runs(key[order])]
+        ends = [every[name] for name in ("group", "node", "sender", "edge")]
+        order = order_of(*ends)
+        order = order[last_of_runs(*(end[order] for end in ends))]
         order = order[np.append(np.ones(len(known["node"]), dtype=bool), come["sent"])[order]]
-        copies = {name: np.append(known[name], news[name])[order] for name in names}
+        copies = take(every, order)
         return copies, distinct(self._key(news["group"], news["node"]))
 
     def _mark_first(

@@ -9,7 +9,7 @@ Rules: docs/rules.md, W10, W11.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -25,15 +25,7 @@ from scribe_spark.core import arrays
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine.buckets import Names, read_view
 from scribe_spark.engine.facts import Facts, KnowsRing
-from scribe_spark.engine.losses import (
-    Jitter,
-    Late,
-    Losses,
-    Lost,
-    jitter_keys,
-    loses,
-    publication_keys,
-)
+from scribe_spark.engine.losses import Late, Lost, late_copies, loses, lost_copies
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.player import PlaysPrograms
@@ -298,7 +290,7 @@ def time_round(
     ways = {_WAY: {AT: begun.source[relayed], "row": relayed}}
     lossy = lost is None and loses(kernel)
     player.play(_MakeLinks(clock, begun, copies, lossy), ways if len(relayed) else None)
-    published = TimedPublications.of(at_us, begun.topic, begun.source, size, begun.relayed)
+    published = TimedPublications(at_us, begun.topic, begun.source, size, begun.relayed)
     times = begun, published.at_us, len(facts.ring)
     if in_run:
         write = partial(_write_all, *times, tables, links.parts.recoded)
@@ -351,7 +343,7 @@ def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicas
     the root first: in one hop, or by `ways`, a function that returns the hops and delays of ways.
     """
     scheduled = stages.schedule is not None
-    tables = cache(partial(_play, stages, made, ways))
+    tables = cache(partial(_play, stages, made, ways, scheduled))
     more = f", {PUBLICATION}" if scheduled else ""
 
     def view(name: str, schema: str, rows: Callable[[Columns], dict[str, Any]] = dict) -> Batches:
@@ -368,10 +360,11 @@ def replayed(stages: Any, made: Multicast, ways: Ways | None = None) -> Multicas
     return replace(made, copies=lambda: view(_SENT, COPY_ROWS, copies), scheduled=True)
 
 
-def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
+def _play(stages: Any, made: Multicast, ways: Ways | None, scheduled: bool) -> BucketTables:
     """Play a multicast along trees by the clock; return the tables of buckets with the results."""
     ring, underlay, schedule = stages.overlay.ring, stages.underlay, stages.publications
-    stages.note_clock(runs.player_of(ring.layout))
+    plays = runs.player_of(ring.layout)
+    stages.note_clock(plays)
     group, of = np.unique(schedule.group, return_inverse=True)
     listed = stages.source_rows.sort_by("group")
     every, roots = (listed.column(name).to_numpy() for name in ("group", "root"))
@@ -395,49 +388,27 @@ def _play(stages: Any, made: Multicast, ways: Ways | None) -> BucketTables:
     sent.append(ring.messages(members, _MEMBER, "node", groups=group))
     tables = stages.own(BucketTables(ring.layout, union_tables(sent)))
     network = ring.facts, ring.bounds, underlay.kernel
-    of_draws = _of_draws(ring.facts, underlay.kernel, stages.config.seed, schedule.group, source)
-    keeps = stages.schedule is not None
-    played = partial(_play_trees, runs.links_of(stages), network, begun, *of_draws, keeps)
-    runs.play_on_spark(tables, played, f"{made.system} with bandwidth")
+    rank = arrays.rank_in_group(schedule.group)
+    named = ring.facts, underlay.kernel, stages.config.seed, schedule.group, rank
+    options = {"lost": lost_copies(*named, source), "late": late_copies(*named)}
+    options["keeps"] = scheduled
+    played = partial(_play_trees, runs.links_of(stages), network, begun, options)
+    alone = plays["name"] != runs.IN_TASKS  # one task keeps all buckets
+    tables.play_in_tasks(played, f"{made.system} with bandwidth", alone=alone)
     return tables
-
-
-def _of_draws(
-    facts: Facts, kernel: Kernel, seed: int, group: np.ndarray, source: np.ndarray
-) -> tuple[Lost | None, Late | None]:
-    """Return losses and jitter of copies; a publication's rank in its group keys draws."""
-    rank, lost, late = arrays.rank_in_group(group), None, None
-    losses, jitter = Losses.of(facts, kernel), Jitter.of(facts, kernel)
-    if losses is not None:
-        lost = losses.of_publications(publication_keys(seed, group, rank), source)
-    if jitter is not None:
-        late = jitter.of_publications(jitter_keys(seed, group, rank))
-    return lost, late
 
 
 def _play_trees(
     links: RoundLinks,
     network: tuple[Facts, np.ndarray, Kernel],
     begun: Begun,
-    lost: Lost | None,
-    late: Late | None,
-    keeps: bool,
+    options: Mapping[str, Any],
     player: PlaysPrograms,
 ) -> None:
     facts, bounds, _ = network
     player.play(runs.Change(bounds, _store))
-    time_round(
-        player,
-        links,
-        *network,
-        begun,
-        (_SENT, _DELIVERED),
-        merged=False,
-        in_run=True,
-        late=late,
-        lost=lost,
-        keeps=keeps,
-    )
+    names = _SENT, _DELIVERED
+    time_round(player, links, *network, begun, names, merged=False, in_run=True, **options)
     write = partial(_write, begun, len(facts.ring), links)
     player.play(runs.Change(bounds, write))
 

@@ -29,7 +29,7 @@ from scribe_spark.core.node_classes import NodeClasses, NodeRates
 from scribe_spark.engine.barrier import why_no_tasks
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
-from scribe_spark.engine.on_spark import BucketTables, Layout
+from scribe_spark.engine.on_spark import Layout
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import PlaysPrograms
 from scribe_spark.engine.program import Inbox, Outbox, Tables
@@ -227,14 +227,6 @@ def play_clock(
     given = ClockSetting(clock.nodes(), publications, clock.discipline, *options)
     play_in_few_tasks(player, clock.bounds, given)
     player.play(Change(clock.bounds, write_tables))
-
-
-def play_on_spark(
-    tables: BucketTables, played: Callable[[PlaysPrograms], None], called: str
-) -> None:
-    """Call ``played(player)``: tasks keep the player's buckets, or one task keeps all buckets."""
-    alone = player_of(tables.layout)["name"] != IN_TASKS
-    tables.play_in_tasks(played, called, alone=alone)
 
 
 # --- floods along edges, instead of `dissemination.Dissemination`

@@ -182,26 +182,17 @@ class TimedPublications:
     topic: np.ndarray
     source: np.ndarray
     size: np.ndarray
-    relayed: np.ndarray  # bool, (P,): True if the source first sends to the root
+    relayed: np.ndarray = False  # type: ignore[assignment]  # bool: the source sends to the root
     #: bool, (P,): True if the source sends on all links, False if on those of the mesh.
-    flood: np.ndarray
+    flood: np.ndarray = False  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for name, column in vars(self).items():  # a single value is that of all publications
+            every = np.broadcast_to(np.asarray(column), self.topic.shape)
+            object.__setattr__(self, name, every)
 
     def __len__(self) -> int:
         return len(self.at_us)
-
-    @classmethod
-    def of(
-        cls,
-        at_us: np.ndarray | int,
-        topic: np.ndarray,
-        source: np.ndarray,
-        size: np.ndarray | int,
-        relayed: np.ndarray | bool = False,
-        flood: np.ndarray | bool = False,
-    ) -> TimedPublications:
-        """Return publications in their order; a single value is that of all publications."""
-        columns = at_us, topic, source, size, relayed, flood
-        return cls(*(np.broadcast_to(np.asarray(column), topic.shape) for column in columns))
 
     @property
     def room(self) -> np.ndarray:

@@ -179,3 +179,31 @@ class LostByDraws(Lost):
     @property
     def withholds_announcements(self) -> bool:
         return self.losses.withholds_announcements
+
+
+def lost_copies(
+    facts: KnowsRing,
+    kernel: Kernel,
+    seed: int,
+    group: np.ndarray,
+    name: np.ndarray,
+    source: np.ndarray,
+    more: tuple[str, ...] = (),
+) -> Lost | None:
+    """Return the losses of copies of publications; None if the network loses no copies: rule N1.
+
+    A publication has the number of its group, a name unique in the group, and a source (a
+    position); `more` are columns of links that are further keys of the draws.
+    """
+    if (losses := Losses.of(facts, kernel)) is None:
+        return None
+    return losses.of_publications(publication_keys(seed, group, name), source, more)
+
+
+def late_copies(
+    facts: KnowsRing, kernel: Kernel, seed: int, group: np.ndarray, *name: np.ndarray | int
+) -> Late | None:
+    """Return the jitter of copies of publications (see :func:`lost_copies`), or None."""
+    if (jitter := Jitter.of(facts, kernel)) is None:
+        return None
+    return jitter.of_publications(jitter_keys(seed, group, *name))

@@ -36,7 +36,7 @@ from scribe_spark.report.reference_tree import reference_tree_metrics, render_re
 from scribe_spark.runtime.blocks import release
 from scribe_spark.systems.reference_tree.experiment import play_in_tasks
 from scribe_spark.systems.reference_tree.multicast import degrees_and_depths
-from scribe_spark.systems.reference_tree.places import lookups, places, route_lookups
+from scribe_spark.systems.reference_tree.places import places, route_lookups
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: Measure -> value -> the number of its occurrences.
@@ -192,13 +192,8 @@ def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -
 
 
 def _large(spark: SparkSession, point: TreePoint, seed: int, progress: Progress) -> Counts:
-    placed = places(
-        large_ids(spark, point.hosts, seed),
-        bits=point.bits,
-        children=point.children,
-        assignment=point.assignment,
-        progress=progress,
-    )
+    ids, tree = large_ids(spark, point.hosts, seed), ReferenceTree(point.bits, point.children)
+    placed = places(ids, tree, point.assignment, progress=progress)
     try:
         found: Counts = {"degree": {}, "depth": {}}
         for measure, value, count in degrees_and_depths(placed).collect():
@@ -232,7 +227,7 @@ def _routed_lookups(
     with Simulation(network.spark, config, progress=progress, shares=network) as here, Scope() as s:
         placed = here.nodes.select("node", "router").join(ids, "node", "inner")
         here.saved["nodes"] = s.materialise(placed.select(schemas.NODES.names))
-        asked = s.own_table(lookups(here.nodes, children=children, assignment="pastry"))
+        asked = s.own_table(places(here.nodes, ReferenceTree(128, children), "pastry", named=True))
         routed = s.own_table(route_lookups(here.overlay, asked, progress))
         return _lookup_counts(routed, "hops", F.col("hops")) | _lookup_counts(
             routed, "delay", F.round(F.col("delay_us") / F.lit(MICROSECONDS)).cast("bigint")

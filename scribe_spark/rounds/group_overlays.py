@@ -334,7 +334,7 @@ class GroupOverlays(SystemOnBuckets):
             rules: dict[str, Any] = {"held_back": False, "spares": False, "seed": seed}
             clock = now.links.clock(*network, self.processing_us, **rules)
             publish = now.publish
-            published = TimedPublications.of(publish.at_us, round.of, publish.node, publish.size)
+            published = TimedPublications(publish.at_us, round.of, publish.node, publish.size)
             names = dissemination.EDGES, dissemination.ARRIVALS, dissemination.ARRIVED_COPIES
             lost = now.lost_copies(round.facts)
             late = now.late_copies(round.facts)

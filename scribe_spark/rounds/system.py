@@ -24,7 +24,7 @@ from scribe_spark.bandwidth.rounds import Begun, RoundLinks
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core import arrays
 from scribe_spark.engine.facts import KnowsRing, Ring
-from scribe_spark.engine.losses import Jitter, Late, Losses, Lost, jitter_keys, publication_keys
+from scribe_spark.engine.losses import Late, Lost, late_copies, lost_copies
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import SilentProgram, Tables
@@ -200,25 +200,31 @@ class LivingRound:
         return self.number + 1 == self.own.first(self.world_round + 1)
 
     def lost_copies(
-        self, facts: KnowsRing, some: np.ndarray | None = None, more: tuple[str, ...] = ()
+        self,
+        facts: KnowsRing,
+        some: np.ndarray | None = None,
+        each: np.ndarray | slice = slice(None),
+        more: tuple[str, ...] = (),
     ) -> Lost | None:
         """Return the losses of copies of publications; None if the network loses no copies.
 
-        `facts` has the nodes, `some` are indices in `publish` (by default all), and `more` are
-        columns of links that are further keys of the draws.
+        `facts` has the nodes, `some` are indices in `publish` (by default all), `each` has the
+        index in `some` of each publication by which copies are named, and `more` are columns of
+        links that are further keys of the draws.
         """
-        losses = Losses.of(facts, self.kernel)
-        if losses is None:
-            return None
         publish, name = self._named(some)
-        return losses.of_publications(publication_keys(self.seed, *name), publish.node, more)
+        group, number = (part[each] for part in name)
+        return lost_copies(facts, self.kernel, self.seed, group, number, publish.node[each], more)
 
-    def late_copies(self, facts: KnowsRing, some: np.ndarray | None = None) -> Late | None:
+    def late_copies(
+        self,
+        facts: KnowsRing,
+        some: np.ndarray | None = None,
+        each: np.ndarray | slice = slice(None),
+    ) -> Late | None:
         """Return the jitter of copies of publications (see :meth:`lost_copies`), or None."""
-        jitter = Jitter.of(facts, self.kernel)
-        if jitter is None:
-            return None
-        return jitter.of_publications(jitter_keys(self.seed, *self._named(some)[1]))
+        group, number = (part[each] for part in self._named(some)[1])
+        return late_copies(facts, self.kernel, self.seed, group, number)
 
     def _named(self, some: np.ndarray | None) -> tuple[Publishing, tuple[np.ndarray, np.ndarray]]:
         """Return some publications, their groups, and numbers that are unique in these: N1."""

@@ -316,14 +316,12 @@ class SystemsInRound:
         self, player: SystemPlayer, environment: Environment, begun: Begun, merged: bool
     ) -> None:
         """Let the clock set the times of the deliveries of publications, if links have rates."""
-        live, late = self._live, None
+        live, kernel = self._live, environment.kernel
         if live.links is None:
             return
-        jitter = losses.Jitter.of(environment.facts, environment.kernel)
-        if jitter is not None:
-            name = live.numbers[begun.group], begun.publication, self._now.number
-            late = jitter.of_publications(losses.jitter_keys(environment.kernel.seed, *name))
-        network = environment.facts, environment.bounds, environment.kernel
+        name = live.numbers[begun.group], begun.publication, self._now.number
+        late = losses.late_copies(environment.facts, kernel, kernel.seed, *name)
+        network = environment.facts, environment.bounds, kernel
         time_round(player, live.links, *network, begun, (CARRIED, DELIVERED), merged, late=late)
 
     def _measure_messages(self, system: SystemOnBuckets, environment: Environment) -> list[Program]:

@@ -8,7 +8,6 @@ from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.systems.gossipsub.router import (
     DIALLED,
-    LinkNames,
     Links,
     LinkSpace,
     Router,
@@ -34,8 +33,8 @@ def router_of(degree: int | None, in_mesh: int) -> Router:
     connections, mesh = Links(), Links()
     connections.insert(key, way=np.full(len(key), DIALLED, np.int8))
     mesh.insert(key[:in_mesh], way=np.full(in_mesh, DIALLED, np.int8))
-    names = LinkNames(np.array([1]), np.arange(COUNT), 5)
-    return Router(rules_of(degree), names, LinkSpace(COUNT), connections, mesh)
+    space = LinkSpace(COUNT, np.array([1]), np.arange(COUNT), 5)
+    return Router(rules_of(degree), space, connections, mesh)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def _by_the_other_clock(views, delays, wires, source, at_us, validation_us):
     size = len(views)
     given = ClockSetting(
         Nodes(np.arange(size), wires.up, wires.down, validation_us),
-        TimedPublications.of(at_us, source * 0, source, wires.size),
+        TimedPublications(at_us, source * 0, source, wires.size),
         Discipline(uplink=wires.uplink, held_back=False, spares=False, seed=None),
         rule=lambda first, links: links["peer"] != first["sender"],
         kept=("publication", "node", "sender", "at_us"),

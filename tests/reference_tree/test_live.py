@@ -102,22 +102,6 @@ def test_a_wrong_tree_is_a_fault(monkeypatch, buckets):
     assert (right["reference_tree.faults"], wrong["reference_tree.faults"]) == (0, 1)
 
 
-def test_parents_in_a_circle_are_below_no_root():
-    """Two fragments hang below each other, a third one below nobody."""
-    fragments = {
-        "top": np.array([0, 5, 9]),
-        "hosts": np.array([3, 2, 4]),
-        "depth": np.array([2, 1, 5]),
-        "deepest": np.array([1, 1, 2]),
-    }
-    crossings = {
-        "top": np.array([0, 5]), "below": np.array([5, 0]), "depth": np.array([1, 2])
-    }  # fmt: skip
-    assert live.depths_of_fragments(fragments, crossings) == (4, 5, 2)
-    whole = {**crossings, "below": np.array([9, 5]), "top": np.array([0, 9])}
-    assert live.depths_of_fragments(fragments, whole) == (9, 2 + 4 * 1 + 5 + 2 * 3 + 1, 4)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_key_is_asked_for_where_its_bucket_answers(seed):
     rng = random.Random(seed)

@@ -8,7 +8,8 @@ from oracle.reference_tree.tree import Dht, find_neighbours, reference_tree
 from scribe_spark import Simulation
 from scribe_spark.config import RunConfig
 from scribe_spark.runtime.blocks import release
-from scribe_spark.systems.reference_tree.places import lookups, route_lookups
+from scribe_spark.systems.reference_tree.places import places, route_lookups
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 HOSTS = 60
 
@@ -30,7 +31,7 @@ def simulation(spark):
 
 def test_look_ups_are_the_oracle_s_and_pastry_finds_the_owners(simulation):
     nodes = simulation.nodes.select("node", "id_hi", "id_lo", "router")
-    asked = lookups(nodes, children=3, assignment="pastry", buckets=8)
+    asked = places(nodes, ReferenceTree(128, 3), "pastry", 8, named=True)
     found = Counter((row["node"], row["purpose"], key_of(row, "key")) for row in asked.collect())
     ids = {key_of(row, "id"): row["node"] for row in nodes.collect()}
     dht = Dht(reference_tree(128, 3), ids, "pastry")

@@ -58,19 +58,22 @@ def check_places(
     up, _ = climb(tree, rings, climbs_from(tree, rings, rows))
     down, _ = explore(tree, rings, branches_from(tree, rings, rows))
     count = sum(len(number) for _, number in networks)
-    asked = np.bincount(down.lookups, minlength=count)
+    asked = np.zeros(count, dtype=np.int64)
+    np.add.at(asked, down["host"], down["lookups"])
+    up_rows, down_rows = (
+        [*zip(*(one[name].tolist() for name in ("host", "neighbour", "lookups")), strict=True)]
+        for one in (up, down)
+    )
     hi, lo = halves_of(rings.topmost)
     found = {}
     for row, node in enumerate(rings.node.tolist()):
         topmost = int(hi[row]) << 64 | int(lo[row])
         found[node] = [topmost, rings.depth[row], None, None, asked[node], frozenset()]
-    for node, parent, lookups in zip(
-        up.asker.tolist(), up.parent.tolist(), up.lookups, strict=True
-    ):
+    for node, parent, lookups in up_rows:
         found[node][2:4] = [None if parent < 0 else parent, lookups]
-    for node, child in zip(down.asker.tolist(), down.child.tolist(), strict=True):
+    for node, child, _ in down_rows:
         assert child not in found[node][5]
-        found[node][5] |= {child}
+        found[node][5] |= {child} - {NONE}
     for dht, number in networks:
         expected = tree_from_nothing(dht)
         for host in dht.hosts:
@@ -81,10 +84,8 @@ def check_places(
                 *(len(plain.child_asked), frozenset(number[child] for child in plain.children)),
             ]
     assert not found
-    some = up.parent >= 0
-    return HostLinks.of(
-        np.r_[up.asker[some], down.asker], np.r_[up.parent[some], down.child], count
-    )
+    host, neighbour = (np.r_[up[name], down[name]] for name in ("host", "neighbour"))
+    return HostLinks.of(host[neighbour >= 0], neighbour[neighbour >= 0], count)
 
 
 def as_sets(links: HostLinks, number: dict[int, int]) -> dict[int, frozenset[int]]:

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from identifiers import halves, parts, signed
+from identifiers import halves, parts
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.errors import InputError
@@ -30,18 +30,14 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     tree, n = ReferenceTree(bits, children), len(ids)
     numbers = from_halves(*parts(ids), bits)
     rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
-    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(n)))
-    children_found, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n)))
-    asked = np.bincount(children_found.lookups, minlength=n)
-    high, low = halves_of(rings.topmost)
-    rows = []
-    for place in range(n):
-        node, parent = int(rings.node[place]), int(found.parent[place])
-        key = (signed(int(high[place])), signed(int(low[place])))
-        counts = (int(found.lookups[place]), int(asked[node]))
-        parents = None if parent < 0 else parent
-        rows.append((node, *key, int(rings.depth[place]), parents, *counts))
-    return sorted(rows)
+    up, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(n)))
+    down, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n)))
+    asked = np.zeros(n, dtype=np.int64)
+    np.add.at(asked, down["host"], down["lookups"])
+    high, low = (half.view(np.int64).tolist() for half in halves_of(rings.topmost))
+    parent = [None if one < 0 else one for one in up["neighbour"].tolist()]
+    columns = rings.depth.tolist(), parent, up["lookups"].tolist(), asked[rings.node].tolist()
+    return sorted(zip(rings.node.tolist(), high, low, *columns, strict=True))
 
 
 def random_ids(bits: int, count: int, seed: int) -> list[int]:
@@ -94,21 +90,10 @@ def test_buckets_in_process_find_what_is_found_with_all_keysets(
     assert found == at_once(ids, bits, children, assignment)
 
 
-@pytest.mark.parametrize(
-    ("bits", "children", "assignment", "count", "buckets"),
-    [
-        pytest.param(128, 2, "chord", 300, 16, marks=pytest.mark.slow),
-        pytest.param(128, 5, "pastry", 200, 64, marks=pytest.mark.slow),
-        (4, 2, "pastry", 16, 16),
-    ],
-)
-def test_buckets_on_spark_find_what_is_found_with_all_keysets(
-    spark, bits, children, assignment, count, buckets
-):
-    ids = random_ids(bits, count, seed=count)
-    frame = table(spark, ids, partitions=1 + count % 3)
-    found = places(frame, bits=bits, children=children, assignment=assignment, buckets=buckets)
-    assert sorted(map(tuple, found.collect())) == at_once(ids, bits, children, assignment)
+def test_buckets_on_spark_find_what_is_found_with_all_keysets(spark):
+    ids = random_ids(4, 16, seed=16)
+    found = places(table(spark, ids), ReferenceTree(4, 2), "pastry", buckets=16)
+    assert sorted(map(tuple, found.collect())) == at_once(ids, 4, 2, "pastry")
     release(found)
 
 
@@ -125,5 +110,5 @@ def test_buckets_on_spark_find_what_is_found_with_all_keysets(
 )
 def test_bad_input_is_refused_in_one_line(spark, ids, bits, said):
     with pytest.raises(InputError, match=said) as refused:
-        places(table(spark, list(ids)), bits=bits)
+        places(table(spark, list(ids)), ReferenceTree(bits, 2))
     assert "\n" not in str(refused.value)

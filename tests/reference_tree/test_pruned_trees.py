@@ -8,7 +8,7 @@ from oracle.reference_tree.tree import multicast_edges
 from seeds import seeds
 
 from scribe_spark.core.arrays import depths
-from scribe_spark.systems.reference_tree.multicast import PrunedTrees, SubscriberPaths
+from scribe_spark.systems.reference_tree.multicast import pruned_trees
 
 SEEDS = seeds(range(300), 100)
 
@@ -22,26 +22,6 @@ def random_tree(rng: random.Random, hosts: int) -> list[int]:
     for place in range(1, hosts):
         parent[names[place]] = names[rng.randrange(max(0, place - near), place)]
     return parent
-
-
-def ancestors(parent: list[int], node: int) -> list[int]:
-    found = []
-    while parent[node] >= 0:
-        node = parent[node]
-        found.append(node)
-    return found
-
-
-def subscribers(parent: list[int], members: dict[int, list[int]], sources: dict[int, int], rng):
-    rows = [(group, node, False) for group, nodes in members.items() for node in nodes]
-    rows += [(group, node, True) for group, node in sources.items()]
-    rng.shuffle(rows)
-    ways = [ancestors(parent, node) for _, node, _ in rows]
-    flat = np.array([node for way in ways for node in way], dtype=np.int64)
-    group, node = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
-    is_source = np.array([row[2] for row in rows], dtype=bool)
-    offsets = np.cumsum([0, *map(len, ways)])
-    return SubscriberPaths(group, node, is_source, offsets, flat)
 
 
 def case(seed: int):
@@ -59,11 +39,12 @@ def case(seed: int):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_copies_go_over_the_paths_from_the_source_to_the_members(seed):
     parent, members, sources, rng = case(seed)
-    trees = PrunedTrees.of(subscribers(parent, members, sources, rng))
-    sender, receiver = trees.copies
-    of = trees.group[sender]
-    assert (of == trees.group[receiver]).all()
-    found = sorted(zip(of, trees.node[sender], trees.node[receiver], strict=True))
+    rows = [(group, node, False) for group, nodes in members.items() for node in nodes]
+    rows += [(group, node, True) for group, node in sources.items()]
+    rng.shuffle(rows)
+    above, (group, node, is_source) = np.array(parent), np.array(rows, dtype=np.int64).T
+    found = pruned_trees(above, depths(above), group, node, is_source > 0)
+    found = sorted(zip(*(found[name].tolist() for name in found), strict=True))
     neighbours: dict[int, set[int]] = {host: set() for host in range(len(parent))}
     for host, above in enumerate(parent):
         if above >= 0:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from scribe_spark.dissemination import (
 )
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import Keys
-from scribe_spark.engine.losses import Late, Lost, loses
+from scribe_spark.engine.losses import Lost, loses
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, SilentProgram, append, in_bucket, take_tables
 from scribe_spark.multicast import PAYLOAD
@@ -60,34 +60,6 @@ def at_root(kind: str) -> str:
     return f"{kind} at the root"
 
 
-@dataclass
-class Transmissions:
-    """The sent messages of one kind, by a bucket's nodes in a superstep, until they are counted."""
-
-    kind: str
-    sizes: np.ndarray | None = None  # the sizes of publications by number, with a schedule
-    rows: list[Columns] = field(default_factory=list)
-
-    def add(
-        self,
-        session: np.ndarray,
-        sender: np.ndarray,
-        to: np.ndarray,
-        lost: np.ndarray,
-        number: np.ndarray | None = None,
-    ) -> None:
-        """Add transmissions; publications of a schedule have sizes by `number`."""
-        row = {"session": session, "sender": sender, "to": to, "lost": lost}
-        if self.sizes is not None and number is not None:
-            row["size"] = self.sizes[number]
-        self.rows.append(row)
-
-    def write(self, sessions: Sessions, tables: Tables) -> None:
-        """Count the transmissions in the bucket's tables, as messages of the kind."""
-        if self.rows:
-            sessions.observe(tables, self.kind, **concatenate(self.rows))
-
-
 @dataclass(frozen=True)
 class SessionProgram:
     """The base class of Bayeux's programs."""
@@ -98,24 +70,35 @@ class SessionProgram:
     def bounds(self) -> np.ndarray:
         return self.sessions.bounds
 
+    def key(self, rows: Columns, *parts: str) -> np.ndarray:
+        """Return keys made of the columns `parts`; none without rows."""
+        if not rows:
+            return arrays.whole_numbers()
+        return key_of([rows[name] for name in parts], self.sessions.size)
+
     def route(
         self,
         bucket: int,
+        tables: Tables,
+        kind: str,
         moving: Columns,
-        sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
+        sizes: np.ndarray | None = None,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Route messages as `route_to_edge` does; hops are added to `sent`."""
+        """Route messages of a kind as `route_to_edge` does, and count their hops.
+
+        With a schedule, `sizes` has the sizes of publications by number.
+        """
         first = int(self.bounds[bucket])
 
         def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
             onward, met = next_hop(first, messages)
-            session, at = messages["session"], messages[AT]
+            at = messages[AT]
             goes = np.flatnonzero((onward >= 0) & (onward != at))
-            row = np.r_[goes, met.message]
+            row, to = np.r_[goes, met.message], np.r_[onward[goes], met.dead]
             lost = np.arange(len(row)) >= len(goes)
-            number = messages["number"][row]
-            sent.add(session[row], at[row], np.r_[onward[goes], met.dead], lost, number)
+            size = None if sizes is None else sizes[messages["number"][row]]
+            self.sessions.observe(tables, kind, messages["session"][row], at[row], to, lost, size)
             return onward, self._farther(messages, np.where(onward >= 0, onward, at))
 
         return route_to_edge(moving, hop_of, partial(in_bucket, self.bounds, bucket))
@@ -145,7 +128,7 @@ class ToRoot(SessionProgram):
 
     kind: ClassVar[str]
     direct: bool = False  # True if senders know the root, and send to it in one hop
-    sizes: np.ndarray | None = None  # see `Transmissions`
+    sizes: np.ndarray | None = None  # with a schedule, the sizes of publications by number
 
     def begin(self, tables: Tables, inbox: Inbox) -> Columns:
         """Return the messages that nodes of the bucket send, at ``at``."""
@@ -154,7 +137,6 @@ class ToRoot(SessionProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route messages to the edge of the bucket; store those that reached the root."""
         roots, outbox = self.sessions.root_of, dict[str, Columns]()
-        sent = Transmissions(self.kind, self.sizes)
         there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
         if not superstep:
             moving = self.begin(tables, inbox)
@@ -163,10 +145,11 @@ class ToRoot(SessionProgram):
             moving = take(moving, ~here)
         if self.direct:
             if count_rows(moving):
-                outbox[_ON] = self._send_on(moving, sent)
+                outbox[_ON] = self._send_on(tables, moving)
         else:
             moving = moving if superstep else unrouted(moving)
-            ended, leaving = self.route(bucket, moving, sent, partial(self._next_hop, tables))
+            next_hop = partial(self._next_hop, tables)
+            ended, leaving = self.route(bucket, tables, self.kind, moving, next_hop, self.sizes)
             if leaving:
                 outbox[self.kind] = leaving
             if count_rows(ended):
@@ -174,27 +157,24 @@ class ToRoot(SessionProgram):
                 came = take({name: ended[name] for name in carried}, ended["delivered"])
                 is_root = came[AT] == roots[came["session"]]
                 there.append(take(came, is_root))
-                outbox[_ON] = self._send_on(take(came, ~is_root), sent)
-        self._keep(tables, there)
-        sent.write(self.sessions, tables)
+                outbox[_ON] = self._send_on(tables, take(came, ~is_root))
+        if there:  # lost sessions accept no messages
+            came = concatenate(there)
+            append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
         return outbox
 
     def _next_hop(self, tables: Tables, first: int, messages: Columns) -> tuple[np.ndarray, Met]:
         keys = self.sessions.keys.take(messages["session"])
         return self.sessions.to_root(first, tables, messages[AT], keys)
 
-    def _send_on(self, messages: Columns, sent: Transmissions) -> Columns:
+    def _send_on(self, tables: Tables, messages: Columns) -> Columns:
         """Send messages directly to the roots of their sessions; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
         arrives = self.sessions.lives.is_alive(root)
-        sent.add(messages["session"], messages[AT], root, ~arrives, messages["number"])
+        size = None if self.sizes is None else self.sizes[messages["number"]]
+        ends = messages["session"], messages[AT], root
+        self.sessions.observe(tables, self.kind, *ends, ~arrives, size)
         return take({**self._farther(messages, root), AT: root}, arrives)
-
-    def _keep(self, tables: Tables, there: list[Columns]) -> None:
-        """Store messages that are at roots (`there`), but not those of lost sessions."""
-        if there:
-            came = concatenate(there)
-            append(tables, at_root(self.kind), take(came, ~self.sessions.lost[came["session"]]))
 
 
 # --- member lists
@@ -249,26 +229,39 @@ class ForgetDead(SilentProgram, SessionProgram):
         tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
 
 
+@dataclass(frozen=True)
 class Record(SilentProgram, SessionProgram):
-    """Write the list entries of TREEs that arrived; their members stop waiting."""
+    """Record what TREEs have found, and drop members that no TREE has reached.
+
+    New list entries replace older ones; members whose last JOIN is answered stop waiting.  LEAVEs
+    will be sent for members that a node's TREE has not reached.
+    """
 
     def change(self, bucket: int, tables: Tables) -> None:
-        record(self.sessions, tables)
-
-
-def record(sessions: Sessions, tables: Tables) -> None:
-    """Write new list entries over older ones; members whose last JOIN is answered stop waiting."""
-    if listed := take_tables(tables, LISTED):
-        tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
-    if came := take_tables(tables, CAME):
-        answered = concatenate(came)
-        members = arrays.read_table(SessionMembers, tables, MEMBERS)
-        group = answered["session"] // sessions.partitions
-        row = members.find(key_of([group, answered["member"]], sessions.size))
-        last = (row >= 0) & (members.number[row] == answered["number"])
-        members.waits = members.waits.copy()
-        members.waits[row[last]] = False
-        tables[MEMBERS] = members.to_columns()
+        sessions, failed = self.sessions, tables.pop(_BROKEN, {})
+        listed, came = (take_tables(tables, name) for name in (LISTED, CAME))
+        entry = "session", AT, "member"
+        if listed:
+            tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
+        if came:
+            answered = concatenate(came)
+            members = arrays.read_table(SessionMembers, tables, MEMBERS)
+            answered = {**answered, "group": answered["session"] // sessions.partitions}
+            row = members.find(self.key(answered, "group", "member"))
+            last = (row >= 0) & (members.number[row] == answered["number"])
+            members.waits = members.waits.copy()
+            members.waits[row[last]] = False
+            tables[MEMBERS] = members.to_columns()
+        if failed:
+            own = [self.key(take(one, one["first"]), *entry) for one in listed]
+            reached = np.sort(np.concatenate([arrays.whole_numbers(), *own]))
+            failed = take(failed, arrays.find_sorted(reached, self.key(failed, *entry)) < 0)
+            lists = arrays.read_table(MemberLists, tables, LISTS)
+            row = lists.find(self.key(failed, *entry))
+            lists.drop(row[lists.written[row] < sessions.number])
+            tables[LISTS] = lists.to_columns()
+            away = failed[AT] != sessions.root_of[failed["session"]]
+            tables[UNREACHED] = take(failed, away)
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> MemberLists:
@@ -351,7 +344,7 @@ class SendTree(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Route TREEs to the edge of the bucket; store the entries that nodes should record."""
-        moving, sent, came = inbox.get(TREE, {}), Transmissions(TREE), list[Columns]()
+        moving, came = inbox.get(TREE, {}), list[Columns]()
         if _ARRIVED in inbox:
             tables[f"{LISTED} {superstep}"] = inbox[_ARRIVED]
         if not superstep and self.begin in tables:
@@ -365,8 +358,7 @@ class SendTree(SessionProgram):
             came.append({name: messages[name][arrived] for name in names})
             return self._next_hop(first, tables, messages)
 
-        _, leaving = self.route(bucket, moving, sent, next_hop)
-        sent.write(self.sessions, tables)
+        _, leaving = self.route(bucket, tables, TREE, moving, next_hop)
         outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}
         if came:
             arrived = concatenate(came)
@@ -438,7 +430,7 @@ class Prune(SessionProgram):
         came = _largest(tables.pop(at_root(LEAVE))) if begins else inbox[PRUNE]
         came = take(came, came[AT] != came["member"])
         lists = arrays.read_table(MemberLists, tables, LISTS)
-        row = lists.find(key_of([came["session"], came[AT], came["member"]], self.sessions.size))
+        row = lists.find(self.key(came, "session", AT, "member"))
         there = row >= 0
         there[there] = lists.number[row[there]] <= came["number"][there]
         row, came = row[there], take(came, there)
@@ -446,9 +438,7 @@ class Prune(SessionProgram):
         good = self.sessions.is_good(onward, lists.written[row])
         lists.drop(row)
         tables[LISTS] = lists.to_columns()
-        sent = Transmissions(PRUNE)
-        sent.add(came["session"], came[AT], onward, ~good)
-        sent.write(self.sessions, tables)
+        self.sessions.observe(tables, PRUNE, came["session"], came[AT], onward, ~good)
         return {PRUNE: take({**came, AT: onward}, good)}
 
 
@@ -480,50 +470,34 @@ class Publish(ToRoot):
         return {AT: source, "session": session, "member": source, "number": came["number"], **way}
 
 
-def flood(sessions: Sessions, lost: Lost | None, late: Late | None) -> Dissemination:
-    """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
-    network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
-    return Dissemination(*network, rule=to_all, lost=lost, late=late)
-
-
 # --- rounds: repair, counts, and the order of programs (B11)
 
 
-def note_copies(
-    tables: Tables,
-    measured: system.Multicasts,
-    group: np.ndarray,
-    sender: np.ndarray,
-    to: np.ndarray,
-    **more: np.ndarray,
-) -> None:
-    """Record copies of each group's measured publications in `rounds.system.CARRIED`."""
-    if len(group):
-        row, of = measured.of_groups(group)
-        columns = take({"group": group, "sender": sender, "to": to, **more}, row)
-        append(tables, system.CARRIED, {**columns, "publication": measured.publication[of]})
+@dataclass(frozen=True)
+class CopiesProgram(SessionProgram):
+    """The base class of programs that count copies of publications."""
 
+    #: (G,): the number of publications that each root accepted, which all go the same way.
+    accepted: np.ndarray
+    first: system.Multicasts  # the first publication of each group; all with a schedule
+    scheduled: bool  # True if publications have sizes of their own
 
-def observe_copies(
-    sessions: Sessions,
-    tables: Tables,
-    accepted: np.ndarray,
-    measured: system.Multicasts | None,
-    session: np.ndarray,
-    sender: np.ndarray,
-    to: np.ndarray,
-    lost: np.ndarray,
-) -> None:
-    """Count the copies of all accepted publications: those of a group go the same way."""
-    group = session // sessions.partitions
-    if measured is None:
-        often = accepted[group]
-        ends = (np.repeat(one, often) for one in (session, sender, to, lost))
-        sessions.observe(tables, PAYLOAD, *ends)
-        return
-    row, of = measured.of_groups(group)
-    session, sender, to, lost = (one[row] for one in (session, sender, to, lost))
-    sessions.observe(tables, PAYLOAD, session, sender, to, lost, measured.size[of])
+    def note(self, tables: Tables, group: np.ndarray, **columns: np.ndarray) -> None:
+        """Record copies of each group's measured publications in `rounds.system.CARRIED`."""
+        if len(group):
+            row, of = self.first.of_groups(group)
+            rows = take({"group": group, **columns}, row)
+            append(tables, system.CARRIED, {**rows, "publication": self.first.publication[of]})
+
+    def count(self, tables: Tables, session: np.ndarray, *copies: np.ndarray) -> None:
+        """Count the copies of all accepted publications: ``sender, to, lost``, by session."""
+        group, size = session // self.sessions.partitions, None
+        row = np.repeat(np.arange(len(group)), self.accepted[group])
+        if self.scheduled:
+            row, of = self.first.of_groups(group)
+            size = self.first.size[of]
+        session, sender, to, lost = (one[row] for one in (session, *copies))
+        self.sessions.observe(tables, PAYLOAD, session, sender, to, lost, size)
 
 
 def note_first_copies(
@@ -556,15 +530,10 @@ _BROKEN, TRIED = "broken", "tried"
 
 
 @dataclass(frozen=True)
-class Repair(SilentProgram, SessionProgram):
+class Repair(SilentProgram, CopiesProgram):
     """Find lost copies, and the members below them, for whom TREEs are sent (rule B18)."""
 
-    #: (G,): the number of publications that each root accepted, which is also the number of lost
-    #: copies.
-    accepted: np.ndarray
-    first: system.Multicasts  # the first publication of each group; all with a schedule
     noted: bool = False  # True if lost copies of multicasts are recorded: `rounds.system.CARRIED`
-    scheduled: bool = False  # True if publications have sizes of their own
     lost: Lost | None = None  # the losses of copies in sessions
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -573,7 +542,7 @@ class Repair(SilentProgram, SessionProgram):
             return
         size, heard = self.sessions.size, self.sessions.from_source_root(tables[ARRIVALS])
         lists = arrays.read_table(MemberLists, tables, LISTS)
-        place = key_of([heard["session"], heard["node"]], size)
+        place = self.key(heard, "session", "node")
         of, row = arrays.expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
         bad = ~self.sessions.is_good(lists.next[row], lists.written[row])
         if self.lost is not None:
@@ -594,42 +563,8 @@ class Repair(SilentProgram, SessionProgram):
             more = {"lost": np.zeros(len(to), dtype=bool)} if loses(self.sessions.kernel) else {}
             if self.sessions.partitions > 1:
                 more |= dict.fromkeys(("tree", "from_tree"), self.sessions.tree_of(session))
-            group = session // self.sessions.partitions
-            note_copies(tables, self.first, group, node, to, **more)
-        several = self.first if self.scheduled else None
-        lost = np.ones(len(to), dtype=bool)
-        ends = session, node, to, lost
-        observe_copies(self.sessions, tables, self.accepted, several, *ends)
-
-
-@dataclass(frozen=True)
-class GiveUp(SilentProgram, SessionProgram):
-    """Record the next hops in TREEs that arrived; drop members that no TREE of the node reached."""
-
-    def change(self, bucket: int, tables: Tables) -> None:
-        """Write member lists, and the members for which LEAVE will be sent."""
-        failed = tables.pop(_BROKEN, {})
-        if not failed:
-            record(self.sessions, tables)
-            return
-        failed = take(failed, ~self._reached(tables, failed))
-        record(self.sessions, tables)
-        lists = arrays.read_table(MemberLists, tables, LISTS)
-        row = lists.find(self._entry(failed))
-        lists.drop(row[lists.written[row] < self.sessions.number])
-        tables[LISTS] = lists.to_columns()
-        away = failed[AT] != self.sessions.root_of[failed["session"]]
-        tables[UNREACHED] = take(failed, away)
-
-    def _entry(self, rows: Columns) -> np.ndarray:
-        return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
-
-    def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
-        """Return True for members in `broken` that a TREE of the node itself reached."""
-        names = [name for name in tables if name.startswith(f"{LISTED} ")]
-        own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
-        reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
-        return arrays.find_sorted(reached, self._entry(broken)) >= 0
+            self.note(tables, session // self.sessions.partitions, sender=node, to=to, **more)
+        self.count(tables, session, node, to, np.ones(len(to), dtype=bool))
 
 
 # --- pending
@@ -650,17 +585,13 @@ _OF_SESSIONS = ("group", "session", "from_tree", "tree", "node", "sender", "hops
 
 
 @dataclass(frozen=True)
-class CountHeard(SessionProgram):
+class CountHeard(CopiesProgram):
     """Count copies at nodes and the expected receivers (B9, B19); sources get `ACCEPTED`."""
 
-    #: (G,): the number of publications that the root of each group accepted.
-    accepted: np.ndarray
     published: np.ndarray  # (p,): the group of each publication that members sent
-    first: system.Multicasts  # the first accepted publication of each group, from its source
     #: The measures of multicasts, for which copies and deliveries are recorded.
     measures: tuple[str, ...] = ()
     in_run: bool = False  # True if copies also have ``hops, sent_us, first``
-    scheduled: bool = False  # True if publications have sizes of their own
     parts: int = 1  # the parts of each publication, which all go the same way
     silent: ClassVar[bool] = True
 
@@ -670,7 +601,7 @@ class CountHeard(SessionProgram):
         arrivals = tables.pop(ARRIVALS, {})
         if arrivals:
             arrivals = self._first_of_group(self.sessions.from_source_root(arrivals))
-        copied = self._keys(arrivals, "group", "node")
+        copied = self.key(arrivals, "group", "node")
         if copies:
             self._count_copies(tables, copies, arrivals)
         came = take(copies, ~copies["lost"]) if "lost" in copies else copies
@@ -682,10 +613,10 @@ class CountHeard(SessionProgram):
         ]
         if self.measures:
             note_first_copies(tables, self.first, arrivals, sent_trees, size)
-        trees = [self._keys(one, "group", "member") for one in sent_trees]
+        trees = [self.key(one, "group", "member") for one in sent_trees]
         by_tree = np.concatenate([copied[:0], *trees])
         heard = arrays.distinct(np.concatenate([copied, by_tree]))
-        own = np.sort(self._keys(inbox.get(ACCEPTED, {}), "group", AT))
+        own = np.sort(self.key(inbox.get(ACCEPTED, {}), "group", AT))
         # a source has its own publication before a TREE brings it
         again = (arrays.find_sorted(heard, own) >= 0) & (
             arrays.find_sorted(np.sort(copied), own) < 0
@@ -702,11 +633,6 @@ class CountHeard(SessionProgram):
         members, groups = arrays.read_table(SessionMembers, tables, MEMBERS).key, len(self.accepted)
         pending.note_received(tables, self.sessions.number, groups, size, members, once, heard)
         return {}
-
-    def _keys(self, rows: Columns, *parts: str) -> np.ndarray:
-        if not rows:
-            return arrays.whole_numbers()
-        return key_of([rows[name] for name in parts], self.sessions.size)
 
     def _by_group(self, group: np.ndarray) -> np.ndarray:
         return np.bincount(group, minlength=len(self.accepted))
@@ -741,7 +667,7 @@ class CountHeard(SessionProgram):
         away = (sender < 0) & (arrivals["tree"] > 0)
         arrivals = {**arrivals, "sender": np.where(away, root, sender)}
         ranks = (arrivals[name] for name in ("at_us", "hops", "sender", "session"))
-        return take(arrivals, first_of_each(self._keys(arrivals, "group", "node"), ranks))
+        return take(arrivals, first_of_each(self.key(arrivals, "group", "node"), ranks))
 
     def _count_copies(self, tables: Tables, copies: Columns, arrivals: Columns) -> None:
         """Count copies and duplicates in :data:`HEARD`; `arrivals` are the first copies."""
@@ -751,10 +677,10 @@ class CountHeard(SessionProgram):
         if self.in_run:
             of, place = (
                 arrays.find_sorted(self.first.group, group),
-                self._keys(copies, "group", "node"),
+                self.key(copies, "group", "node"),
             )
             first = ~copies["lost"] if is_lost else np.ones(len(to), dtype=bool)
-            which = arrays.find_sorted(self._keys(arrivals, "group", "node"), place[first])
+            which = arrays.find_sorted(self.key(arrivals, "group", "node"), place[first])
             ends = ("session", "sender")
             same = [arrivals[name][which] == copies[name][first] for name in ends]
             first[first] = same[0] & same[1]
@@ -766,14 +692,12 @@ class CountHeard(SessionProgram):
                 **is_lost,
                 **trees,
             }
-            note_copies(tables, self.first, group, sender, to, **more)
+            self.note(tables, group, sender=sender, to=to, **more)
             return
         if system.notes_copies(self.measures):
-            note_copies(tables, self.first, group, sender, to, **is_lost, **trees)
-        several = self.first if self.scheduled else None
+            self.note(tables, group, sender=sender, to=to, **is_lost, **trees)
         lost = copies["lost"] if is_lost else np.zeros(len(to), dtype=bool)
-        sent = copies["session"], sender, to, lost
-        observe_copies(self.sessions, tables, self.accepted, several, *sent)
+        self.count(tables, copies["session"], sender, to, lost)
 
 
 @dataclass(frozen=True)
@@ -933,25 +857,26 @@ class _BayeuxRound:
         player.play(NextHops(sessions, np.repeat(accepted > 0, self.partitions)))
         begun = self._started(accepted)
         of_groups = self._multicasts().measured(every=False)
-        lost = now.lost_copies(sessions.facts, of_groups.publication)
-        late = now.late_copies(sessions.facts, of_groups.publication)
-        of_session = partial(_first_publications, of_groups.group, self.partitions)
-        if lost is not None:
-            lost = _LostInSessions(lost, of_session)
-        if late is not None:
-            late = partial(_late_in_sessions, late, of_session)
-        player.play(flood(sessions, lost, late), {START: {AT: self.root[begun], "group": begun}})
+        lost = late = None
+        if len(of_groups):  # the losses and the jitter of a session are those of its group
+            of_session = np.arange(len(self.root)) // self.partitions
+            of = of_groups.publication, arrays.find_sorted(of_groups.group, of_session)
+            lost = now.lost_copies(sessions.facts, *of)
+            late = now.late_copies(sessions.facts, *of)
+        network = sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us
+        spread = Dissemination(*network, to_all, lost=lost, late=late)
+        player.play(spread, {START: {AT: self.root[begun], "group": begun}})
+        copies = sessions, accepted, first, now.scheduled
         if not now.in_run:
-            noted = system.notes_copies(now.measures), now.scheduled
-            player.play(Repair(sessions, accepted, first, *noted, lost))
+            player.play(Repair(*copies, system.notes_copies(now.measures), lost))
             player.play(SendTree(sessions, TRIED))
-        of = publish.group, first, now.measures, now.in_run, now.scheduled, now.parts.sent
-        heard = CountHeard(sessions, accepted, *of)
+        of = publish.group, now.measures, now.in_run, now.parts.sent
+        heard = CountHeard(*copies, *of)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)
         if now.in_run:  # which reads no counts
             return
-        player.play(GiveUp(sessions))
+        player.play(Record(sessions))
         player.play(Leave(sessions))
         player.play(Prune(sessions))
         heard_by = player.take(HEARD)[HEARD].items()
@@ -1013,31 +938,3 @@ class _BayeuxRound:
             return Begun(group, publication, root, root, none, none, along)
         way = came["hops"], came["delay_us"]
         return Begun(group, publication, came["member"], root, *way, along)
-
-
-def _first_publications(groups: np.ndarray, partitions: int, session: np.ndarray) -> np.ndarray:
-    """Return the index in `groups` of each session's group; NONE if absent."""
-    return arrays.find_sorted(groups, session // partitions)
-
-
-@dataclass(frozen=True)
-class _LostInSessions(Lost):
-    """The losses of copies in sessions, as a `Lost`: those of the groups' first publications."""
-
-    lost: Lost
-    of_session: Callable[[np.ndarray], np.ndarray]  # see `_first_publications`
-
-    def __call__(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`; publications are sessions."""
-        return self.lost(self.of_session(publication), links)
-
-    def withheld(self, publication: np.ndarray, links: Columns) -> np.ndarray:
-        """See `Lost`; publications are sessions."""
-        return self.lost.withheld(self.of_session(publication), links)
-
-
-def _late_in_sessions(
-    late: Late, of_session: Callable[[np.ndarray], np.ndarray], session: np.ndarray, *columns: Any
-) -> np.ndarray:
-    """Return the jitter of copies in sessions (us): that of the groups' first publications."""
-    return late(of_session(session), *columns)

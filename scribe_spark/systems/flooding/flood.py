@@ -12,73 +12,49 @@ Rules: docs/rules.md, F1 to F7, O1 to O9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, row_numbers
+from scribe_spark.core.arrays import NONE, expand, find_sorted, row_numbers, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT, SilentProgram, in_bucket, take_tables
+from scribe_spark.engine.program import AT, SilentProgram, take_tables
 from scribe_spark.pastry.perfect_tables import nearest_entries
 from scribe_spark.pastry.states import CELLS, LEAVES, States, ring_leaves
-from scribe_spark.rounds.group_overlays import Built, GroupOverlays, Network, OverlayRound, Overlays
+from scribe_spark.rounds.group_overlays import (
+    Built,
+    GroupOverlays,
+    Network,
+    OverlayProgram,
+    OverlayRound,
+    Overlays,
+)
 from scribe_spark.rounds.system import LivingRound, SystemPlayer
 from scribe_spark.underlay.protocol import Kernel, node_delays
 
 
-@dataclass(frozen=True)
-class GroupRings:
-    """The rings of all groups, one after the other; a *place* is a node in a group's ring."""
+def known_of_places(ring: Ring, begins: np.ndarray, kernel: Kernel, b: int, half: int) -> States:
+    """Return perfect leaf sets and routing tables of all places: rule F1.
 
-    begins: np.ndarray  # (G + 1,): the first place of each group, and the number of all places
-    position: np.ndarray  # (M,): the overlay position of each place's node
-
-    @classmethod
-    def of(cls, group: np.ndarray, position: np.ndarray, groups: int, size: int) -> GroupRings:
-        """Return the rings of members, given in any order; repetitions are ignored.
-
-        A row of `group` (an index) and `position` is a member; `groups` and `size` are the numbers
-        of groups and of nodes.
-        """
-        member = distinct(group * size + position)
-        begins = np.searchsorted(member, np.arange(groups + 1) * size)
-        return cls(begins, member % size)
-
-    @property
-    def group(self) -> np.ndarray:
-        """The index of the group of each place."""
-        return row_numbers(self.begins)
-
-    def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
-        """Return the place of each node at a `position` in the ring of its `group`: int64."""
-        return np.searchsorted(self.group * size + self.position, group * size + position)
-
-
-def known_of_places(
-    ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
-) -> States:
-    """Return perfect leaf sets and routing tables of the places from `first` to `last` - 1.
-
-    A place is a member of a group; `ring` has the nodes of all places, ``begins[g]`` the first
-    place of group g.  A place knows places of its group only; half a leaf set has `half` of them.
+    `ring` has the nodes of the places, ``begins[g]`` the first place of group g; the last element
+    is the number of places.  A place knows places of its group only; half a leaf set has `half`.
     """
-    own = begins[(begins > first) & (begins < last)] - first
-    rows = nearest_entries(ring.take(slice(first, last)), 0, kernel, b, own)
-    cells = np.full((last - first, max(1, len(rows)), 2**b), NONE, dtype=np.int32)
+    own = begins[(begins > 0) & (begins < len(ring))]
+    rows = nearest_entries(ring, 0, kernel, b, own)
+    cells = np.full((len(ring), max(1, len(rows)), 2**b), NONE, dtype=np.int32)
     for number, row in enumerate(rows):
-        cells[:, number] = np.where(row >= 0, row + np.int32(first), np.int32(NONE))
-    place = np.arange(first, last)
-    of_group = np.searchsorted(begins, place, side="right") - 1
-    leaves = ring_leaves(place, half, np.diff(begins)[of_group], begins[of_group])
-    return States(ring, place, leaves, cells)
+        cells[:, number] = row
+    of_group = row_numbers(begins)
+    leaves = ring_leaves(np.arange(len(ring)), half, np.diff(begins)[of_group], begins[of_group])
+    return States(ring, np.arange(len(ring)), leaves, cells)
 
 
 def kept_of(states: States) -> dict[str, np.ndarray]:
@@ -137,29 +113,33 @@ class Flood:
         """Store the received copies, and send further copies."""
         if COPY not in inbox:
             return {}
-        came, first = inbox[COPY], int(self.bounds[bucket])
-        carried = inbox.get(_RANGE) or {
-            name: came[AT][:0] for name in ("group", AT, "row", "digit")
-        }
+        came, size = inbox[COPY], len(self.facts.ring)
+        arrives = np.ones(count_rows(came), dtype=bool)
+        if self.alive is not None:
+            arrives = self.alive[came[AT]]
         kept = ["group", AT, "sender", "hops", "sent_us", "at_us"]
         if self.lost is not None:
-            came = {**came, "lost": self._are_lost(self.lost, came)}
-            kept.append("lost")
-        tables[f"{COPIES} {superstep}"] = take(
-            {name: came[name] for name in kept}, came["row"] >= 0
-        )
-        if self.lost is not None:
-            came, carried = self._without_lost(came, carried)
             own = {"node": came[AT], "peer": came[AT]}
-            came = take(came, ~self.lost.withheld(came["group"], own))
-        if self.alive is not None:
-            came, carried = (take(rows, self.alive[rows[AT]]) for rows in (came, carried))
-        sent, ranges = [], []
-        for some, brought in _together(came, carried, len(self.facts.ring)):
-            copies, passed = self._send(tables[CELLS]["cells"], first, some, brought)
+            came, kept = {**came, "lost": self._are_lost(self.lost, came)}, [*kept, "lost"]
+            arrives = arrives & ~(came["lost"] | self.lost.withheld(came["group"], own))
+        tables[f"{COPIES} {superstep}"] = {name: came[name] for name in kept}
+        came = take(came, arrives)
+        # the ranges that copies carried, of the nodes that forward
+        carried = inbox.get(_RANGE) or dict.fromkeys(("group", AT, "row", "digit"), whole_numbers())
+        place = key_of([came["group"], came[AT]], size)
+        order = np.argsort(place)
+        of = find_sorted(place[order], key_of([carried["group"], carried[AT]], size))
+        row, digit = (carried[name][of >= 0] for name in ("row", "digit"))
+        of, sent, ranges = order[of[of >= 0]], [], []
+        for start in range(0, len(place), _COPIES_AT_ONCE):
+            some = slice(start, start + _COPIES_AT_ONCE)
+            here = (of >= start) & (of < some.stop)
+            brought = {"message": of[here] - start, "row": row[here], "digit": digit[here]}
+            own_cells = tables[CELLS]["cells"][came[AT][some] - self.bounds[bucket]]
+            copies, passed = self._send(own_cells, take(came, some), brought)
             sent.append(copies)
             ranges.append(passed)
-        return {COPY: concatenate(sent), _RANGE: concatenate(ranges)}
+        return {COPY: concatenate(sent), _RANGE: concatenate(ranges)} if sent else {}
 
     @staticmethod
     def _are_lost(lost: Lost, came: Columns) -> np.ndarray:
@@ -169,38 +149,29 @@ class Flood:
         found[found] = lost(sent["group"], sent)
         return found
 
-    def _without_lost(self, came: Columns, carried: Columns) -> tuple[Columns, Columns]:
-        """Return the copies that arrive, one for each node, and the ranges that they carry.
-
-        See :meth:`_send` for ranges.
-        """
-        gone, brought = (
-            key_of([rows["group"], rows[AT]], len(self.facts.ring))
-            for rows in (take(came, came["lost"]), carried)
-        )
-        return take(came, ~came["lost"]), take(carried, find_sorted(np.sort(gone), brought) < 0)
-
-    def _send(
-        self, cells: np.ndarray, first: int, came: Columns, brought: Columns
-    ) -> tuple[Columns, Columns]:
+    def _send(self, own: np.ndarray, came: Columns, brought: Columns) -> tuple[Columns, Columns]:
         """Return the copies that receivers send, and the ranges that these copies carry.
 
         A *range* is a cell (row and digit) whose nodes still need a copy although the sender has no
-        entry for it.  `brought` has the ranges that copies carried: ``message`` (the copy), ``row,
-        digit``.
+        entry for it.  `own` has the routing table of each receiver, and `brought` the ranges that
+        copies carried: ``message`` (the copy), ``row, digit``.
         """
         at = came[AT]
-        own = _with_rows(cells[at - first], 1 + int(brought["row"].max(initial=0)))
+        own = _with_rows(own, 1 + int(brought["row"].max(initial=0)))
         deeper = np.arange(own.shape[1]) > came["row"][:, None]
         # 1. send a copy to each range with an entry
-        message, row, digit = np.nonzero((own >= 0) & deeper[:, :, None])
-        more = {name: brought[name] for name in ("message", "row", "digit")}
-        entry = own[more["message"], more["row"], more["digit"]]
-        more_sent, missing = take(more, entry >= 0), take(more, entry < 0)
-        message = np.r_[message, more_sent["message"]]
-        row, digit = np.r_[row, more_sent["row"]], np.r_[digit, more_sent["digit"]]
+        there = own >= 0 if self.perfect else np.ones_like(own, dtype=bool)
+        every = dict(zip(brought, np.nonzero(there & deeper[:, :, None]), strict=True))
+        every = concatenate([every, brought])
+        has = own[*every.values()] >= 0
+        # (a cell without an entry may have no node at all; then its range ends without a copy)
+        ring, missed = self.facts.ring, take(every, ~has)
+        node, b = at[missed["message"]], own.shape[2].bit_length() - 1
+        of_node = ids.digit_at_np(ring.hi[node], ring.lo[node], missed["row"], b)
+        missed = take(missed, missed["digit"] != of_node)
+        message, row, digit = take(every, has).values()
         to = own[message, row, digit].astype(np.int64)
-        router = self.facts.ring.router
+        router = ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[at[message]], router[to])
         if self.late is not None:
             ends = {"node": at[message], "peer": to}
@@ -215,10 +186,6 @@ class Flood:
             "at_us": came["at_us"][message] + delay_us,
         }
         # 2. pass ranges without an entry on, with one of these copies
-        if self.perfect:
-            missed = {name: column[:0] for name, column in more.items()}
-        else:
-            missed = concatenate([missing, self._missing(at, own, deeper)])
         along = self._along(message, row, digit, missed, own.shape[1:])
         goes = along >= 0
         passed = {
@@ -228,23 +195,6 @@ class Flood:
             "digit": missed["digit"][goes],
         }
         return copies, passed
-
-    def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
-        """Return the empty cells of receivers for which the network has a node (rule F3).
-
-        The copy i is at the node ``at[i]``, whose routing table is ``own[i]`` (rows x digits, NONE
-        in an empty cell); ``deeper[i]`` marks the rows that the copy covers.  The columns of the
-        result are ``message`` (the index of the copy), ``row`` and ``digit`` of the empty cells.
-        """
-        ring, b = self.facts.ring, own.shape[2].bit_length() - 1
-        message, row, digit = np.nonzero((own < 0) & deeper[:, :, None])
-        node = at[message]
-        fits = digit != ids.digit_at_np(ring.hi[node], ring.lo[node], row, b)
-        # no node shares more digits with a node than one of its neighbours on the ring
-        fits &= row <= _most_shared(ring, at, b)[message]
-        message, row, digit = message[fits], row[fits], digit[fits]
-        there = _has_node(ring, at[message], row, digit, b)
-        return {"message": message[there], "row": row[there], "digit": digit[there]}
 
     @staticmethod
     def _along(
@@ -257,7 +207,7 @@ class Flood:
         """Return the index of the copy on which each range of ids travels on, -1 for none: F3.
 
         `message`, `row` and `digit` name the cells of routing tables to which copies are sent;
-        `missed` has the ranges of :meth:`_missing`; `shape` is that of a routing table.
+        `missed` has ranges (see :meth:`_send`); `shape` is that of a routing table.
         """
         rows, base = shape
         place = (message * rows + row) * base + digit
@@ -269,36 +219,6 @@ class Flood:
         return np.where(same, found, -1)
 
 
-def starting(group: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the sources' own first copies, messages :data:`COPY` of :class:`Flood`, by group.
-
-    The caller adds the positions of the sources.
-    """
-    none, begin = np.full(len(group), -1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
-    return {
-        "group": group,
-        **{"row": none, "sender": none},
-        **dict.fromkeys(("hops", "sent_us", "at_us"), begin),
-    }
-
-
-def _together(
-    came: Columns, carried: Columns, size: int
-) -> Iterator[tuple[Columns, dict[str, np.ndarray]]]:
-    """Yield blocks of received copies, with the ranges that the copies of a block carry.
-
-    `came` are the copies, `carried` the ranges (see `Flood._send`); `size` is the number of nodes.
-    """
-    place = key_of([came["group"], came[AT]], size)
-    order = np.argsort(place)
-    message = order[find_sorted(place[order], key_of([carried["group"], carried[AT]], size))]
-    for start in range(0, count_rows(came), _COPIES_AT_ONCE):
-        some = slice(start, start + _COPIES_AT_ONCE)
-        ranges = np.flatnonzero((message >= start) & (message < start + _COPIES_AT_ONCE))
-        brought = {name: carried[name][ranges] for name in ("row", "digit")}
-        yield take(came, some), {"message": message[ranges] - start, **brought}
-
-
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
     """Return routing tables (n, rows, digits) padded to at least `rows` rows.
 
@@ -306,43 +226,6 @@ def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
     """
     more = max(0, rows - cells.shape[1])
     return np.pad(cells, ((0, 0), (0, more), (0, 0)), constant_values=-1) if more else cells
-
-
-def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
-    """Return how many digits each node `at` shares with the nearer neighbour on the ring: int64."""
-    beside = [(at + step) % len(ring) for step in (1, -1)]
-    here = (ring.hi[at], ring.lo[at])
-    shared = [ids.shared_digits_np(*here, ring.hi[one], ring.lo[one], b) for one in beside]
-    return np.maximum(*shared)
-
-
-def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int) -> np.ndarray:
-    """Return True if some node shares `row` digits with the node `at` and has `digit` next."""
-    hi, lo = ring.hi[at], ring.lo[at]
-    first = _with_digit(hi, lo, row, digit, b, False)
-    last = _with_digit(hi, lo, row, digit, b, True)
-    upto = ring.count_upto(*first)
-    before = np.maximum(upto - 1, 0)
-    exact = (upto > 0) & (ring.hi[before] == first[0]) & (ring.lo[before] == first[1])
-    return exact | (ring.count_upto(*last) > upto)
-
-
-def _with_digit(
-    hi: np.ndarray, lo: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int, last: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least id (or the greatest, if `last`) that begins with some digits: its halves.
-
-    These are the first ``row[i]`` digits of the id ``(hi[i], lo[i])``, and then ``digit[i]``.
-    """
-    per_half, ones = 64 // b, np.uint64(2**64 - 1)
-    in_hi = row < per_half
-    place = (64 - b * (row % per_half + 1)).astype(np.uint64)
-    half = np.where(in_hi, hi, lo)
-    above = np.where(place + np.uint64(b) < 64, ones << (place + np.uint64(b)), np.uint64(0))
-    below = (np.uint64(1) << place) - np.uint64(1) if last else np.zeros_like(half)
-    half = (half & above) | (digit.astype(np.uint64) << place) | below
-    rest = ones if last else np.uint64(0)
-    return np.where(in_hi, half, hi), np.where(in_hi, rest, half)
 
 
 #: The message by which a node announces itself to the nodes in its tables.
@@ -367,42 +250,32 @@ class LiveFlooding(GroupOverlays):
 
         The costs are stored entries, and announcements.
         """
-        nodes = len(network.ring)
-        rings = GroupRings.of(overlays.group, overlays.node, len(overlays.number), nodes)
-        states = self._states(rings, network)
-        edges = _copies(rings, states.cells, overlays, nodes)
+        group, node = overlays.group, overlays.node
+        known, begins = network.ring.take(node), np.arange(len(overlays.number) + 1)
+        ring = Ring(known.hi, known.lo, np.arange(len(node)), known.router)
+        begins = np.searchsorted(group, begins)
+        states = known_of_places(ring, begins, network.kernel, self.b, self.leaf_set // 2)
+        edges = _copies(states.cells, overlays, len(network.ring))
         if not network.in_run:
             return Built(edges)
-        group = rings.group
-        ends = {"group": group, "node": rings.position}
+        ends = {"group": group, "node": node}
         kept = {kind: {**ends, "entries": count} for kind, count in kept_of(states).items()}
         teller, place = told(states)
-        sender, to = rings.position[teller], rings.position[place]
-        return Built(
-            edges, kept, {ANNOUNCEMENT: {"group": group[place], "sender": sender, "to": to}}
-        )
-
-    def _states(self, rings: GroupRings, network: Network) -> States:
-        """Return leaf sets and routing tables over the rings of the groups: rule F1.
-
-        A node has tables in each of its groups, at its *place*, its index in `rings`.
-        """
-        count, known = len(rings.position), network.ring.take(rings.position)
-        ring = Ring(known.hi, known.lo, np.arange(count), known.router)
-        bounds = rings.begins, 0, count
-        return known_of_places(ring, *bounds, network.kernel, self.b, self.leaf_set // 2)
+        sent = {"group": group[place], "sender": node[teller], "to": node[place]}
+        return Built(edges, kept, {ANNOUNCEMENT: sent})
 
 
-def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
+def _copies(cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
     """Return the copies of publications in the rings of their groups, level by level: rule F2.
 
-    `cells` are the routing tables by place (see :meth:`_states`); K is `nodes`.
+    `cells` are the routing tables by place, an index in `overlays`; K is `nodes`.
     """
     place, row, digit = np.nonzero(cells >= 0)
     entry, rows = cells[place, row, digit].astype(np.int64), cells.shape[1]
     row_of_place = place * rows + row
+    members = key_of([overlays.group, overlays.node], nodes)
     publication = np.arange(len(overlays.of))
-    at = rings.find(overlays.of, overlays.source, nodes)
+    at = np.searchsorted(members, key_of([overlays.of, overlays.source], nodes))
     came = np.full(len(at), NONE)
     levels = []
     while len(at):
@@ -411,7 +284,7 @@ def _copies(rings: GroupRings, cells: np.ndarray, overlays: Overlays, nodes: int
         which, chosen = expand(begin, np.searchsorted(row_of_place, (at + 1) * rows))
         publication, sender = publication[which], at[which]
         at, came = entry[chosen], row[chosen]
-        ends = {"node": rings.position[sender], "peer": rings.position[at]}
+        ends = {"node": overlays.node[sender], "peer": overlays.node[at]}
         levels.append({"publication": publication, **ends})
     return concatenate(levels)
 
@@ -436,7 +309,9 @@ class FloodedOverlay(GroupOverlays):
 
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """Flood publications, and write the copies in the tables that `Dissemination` writes."""
-        publication = np.arange(len(now.publish))
+        none = np.full(len(now.publish), -1, dtype=np.int64)
+        start = {AT: now.publish.node, "group": np.arange(len(none)), "row": none, "sender": none}
+        start |= dict.fromkeys(("hops", "sent_us", "at_us"), none + 1)
         flood = Flood(
             *(round.bounds, round.facts, now.kernel, now.lan_us),
             perfect=self.perfect,
@@ -444,50 +319,30 @@ class FloodedOverlay(GroupOverlays):
             lost=now.lost_copies(round.facts),
             late=now.late_copies(round.facts),
         )
-        player.play(flood, {COPY: {AT: now.publish.node, **starting(publication)}})
+        player.play(flood, {COPY: start})  # the sources' own first copies
         player.play(_Write(round, now.in_run))
 
 
 @dataclass(frozen=True)
-class _Write(SilentProgram):
+class _Write(SilentProgram, OverlayProgram):
     """Write the copies of :class:`Flood` in the form of dissemination; in a run, count entries.
 
     These are the entries that nodes have in their tables.
     """
 
-    round: OverlayRound
     in_run: bool
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """The positions at which the buckets begin, and the number of nodes."""
-        return self.round.bounds
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write `dissemination.ARRIVALS` and `ARRIVED_COPIES`."""
-        parts = take_tables(tables, COPIES)
-        if parts:
+        if parts := take_tables(tables, COPIES):
             came = dict(concatenate(parts))
             came |= {"node": came.pop(AT), "publication": came["group"]}
             first = ~came["lost"] if "lost" in came else np.ones(len(came["node"]), dtype=bool)
-            tables[ARRIVED_COPIES] = {**came, "first": first}
             names = ("publication", "node", "sender", "hops", "at_us")
-            arrivals = take({name: came[name] for name in names}, first)
-            tables[ARRIVALS] = self._with_sources(bucket, arrivals)
-        else:
-            tables[ARRIVALS] = self._with_sources(bucket, {})
+            tables[ARRIVALS] = take({name: came[name] for name in names}, first)
+            tables[ARRIVED_COPIES] = take({**came, "first": first}, came["sender"] >= 0)
         if self.in_run:
             self._count_entries(bucket, tables)
-
-    def _with_sources(self, bucket: int, arrivals: Columns) -> Columns:
-        """Return arrivals, and those of the sources in the bucket at hop and time 0."""
-        source = self.round.publish.node
-        mine = np.flatnonzero(in_bucket(self.bounds, bucket, source))
-        zero = np.zeros_like(mine)
-        ends = {"publication": mine, "node": source[mine], "sender": zero - 1}
-        return concatenate(
-            [{**ends, "hops": zero, "at_us": zero}, *([arrivals] if arrivals else [])]
-        )
 
     def _count_entries(self, bucket: int, tables: Tables) -> None:
         first, last = self.round.bounds[bucket : bucket + 2]

@@ -21,6 +21,7 @@ import numpy as np
 
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core import arrays, draws
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -153,10 +154,9 @@ class Recall(Lacking):
 
     def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
         """Dial for the sources of some messages; return the peers to which the sources send."""
-        names, rules = self.topics.names, self.topics.rules
-        directory = self.topics.directory
+        space, rules, directory = self.topics.space, self.topics.rules, self.topics.directory
         topic, source = self.messages.topic[message], self.messages.source[message]
-        shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
+        shared = space.bits("gossipsub fanout", self.heartbeat, topic, source)
         first, last = directory.offsets[topic], directory.offsets[topic + 1]
         of, chosen = draws.sample_others(shared, last - first, rules.dials)
         peer = directory.place[first[of] + chosen] % self._size
@@ -165,7 +165,8 @@ class Recall(Lacking):
             order = np.lexsort((peer, of))
             of, peer = of[order], peer[order]
             named = "gossipsub fanout peers", self.heartbeat
-            bits = names.bits_of_peers(*named, topic, source, of, peer)
+            place = key_of([topic, source], self._size)
+            bits = space.bits_of_peers(*named, place, of, peer)
             some = least(of, bits, np.full(len(message), rules.d))
             of, peer = of[some], peer[some]
         return {"message": message[of], "peer": peer}
@@ -321,9 +322,8 @@ class Gossip(Lacking):
         outside = np.ones(len(key), dtype=bool)
         outside[in_mesh[in_mesh >= 0]] = False
         of, key = of[outside], key[outside]
-        topic, node = arrays.divided(places, self._size)
-        named = "gossipsub ihave", self.heartbeat
-        bits = self.topics.names.bits_of_peers(*named, topic, node, of, key % self._size)
+        named, peer = ("gossipsub ihave", self.heartbeat), key % self._size
+        bits = self.topics.space.bits_of_peers(*named, places, of, peer)
         return of, key, bits, self.most_told(np.bincount(of, minlength=len(places)))
 
     def most_told(self, others: np.ndarray) -> np.ndarray:
@@ -340,7 +340,7 @@ class Gossip(Lacking):
         message, node, sender = message[asks], node[asks], sender[asks]
         _, of = np.unique(message * self._size + node, return_inverse=True)
         topic = self.messages.topic[message]
-        bits = self.topics.names.bits("gossipsub iwant", self.heartbeat, topic, node, sender)
+        bits = self.topics.space.bits("gossipsub iwant", self.heartbeat, topic, node, sender)
         # of equal draws the smaller nodeId first
         by_sender = np.argsort(sender, kind="stable")
         order = by_sender[draws.order_of_draws(of[by_sender], bits[by_sender])]

@@ -26,7 +26,6 @@ from scribe_spark.systems.gossipsub.router import (
     DIALLED,
     WAS_DIALLED,
     BackOff,
-    LinkNames,
     Links,
     LinkSpace,
     Router,
@@ -86,23 +85,6 @@ class Directory:
         return arrays.find_sorted(self.place, place) >= 0
 
 
-def dialled(
-    names: LinkNames, directory: Directory, place: np.ndarray, count: int, heartbeat: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the other subscribers that subscribers (places) dial: row in `place`, position (G2).
-
-    Each dials `count` others, if there are so many.
-    """
-    topic, node = arrays.divided(place, directory.size)
-    first = directory.offsets[topic]
-    own = arrays.find_sorted(directory.place, place) - first
-    others = directory.offsets[topic + 1] - first - 1
-    shared = names.bits("gossipsub dial", heartbeat, topic, node)
-    of, chosen = draws.sample_others(shared, others, count)
-    chosen = chosen + (chosen >= own[of])
-    return of, directory.place[first[of] + chosen] % directory.size
-
-
 # --- mesh
 
 #: Tables of a bucket: connections and meshes of its nodes (`Links`), and their back-off
@@ -141,14 +123,10 @@ class Topics:
     in_run: bool  # True in a run
 
     @property
-    def names(self) -> LinkNames:
-        """The numbers of topics and nodes, and the seed, as keys of random draws."""
-        return LinkNames(self.number, self.facts.ring.node, self.seed)
-
-    @property
     def space(self) -> LinkSpace:
-        """The conversion between topics, nodes, peers and keys of tables."""
-        return LinkSpace(len(self.facts.ring))
+        """The conversion between topics, nodes, peers and keys of tables, and draws of links."""
+        node = self.facts.ring.node
+        return LinkSpace(len(node), self.number, node, self.seed)
 
     @property
     def all_live(self) -> bool:
@@ -181,8 +159,8 @@ class Topics:
     def wave(self, place: np.ndarray) -> np.ndarray:
         """Return the first heartbeat in which each subscriber (a place) may JOIN: int64."""
         topic, node = arrays.divided(place, self.space.size)
-        names = self.names
-        drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
+        of_node = self.facts.ring.node[node]
+        drawn = draws.bits_np(self.seed, "gossipsub wave", self.number[topic], of_node)
         return (drawn % np.uint64(self.rules.waves)).astype(np.int64)
 
 
@@ -205,7 +183,7 @@ class TopicsProgram:
         topics = self.topics
         connections, mesh = (arrays.read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
         back_off = arrays.read_table(BackOff, tables, BACK_OFF)
-        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
+        return Router(topics.rules, topics.space, connections, mesh, back_off)
 
     def send(
         self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
@@ -262,8 +240,13 @@ class Dial(TopicsProgram):
         if TO_DIAL in tables:
             few &= space.count(arrays.read_table(arrays.SortedTable, tables, TO_DIAL), place) == 0
         place = place[few]
-        of, peer = dialled(topics.names, directory, place, topics.rules.dials, self.heartbeat)
-        return space.key(place[of], peer)
+        topic, node = arrays.divided(place, directory.size)
+        first = directory.offsets[topic]
+        own = arrays.find_sorted(directory.place, place) - first
+        shared = space.bits("gossipsub dial", self.heartbeat, topic, node)
+        of, chosen = draws.sample_others(shared, directory.others(place), topics.rules.dials)
+        chosen = chosen + (chosen >= own[of])
+        return space.key(place[of], directory.place[first[of] + chosen] % directory.size)
 
     def _next(self, tables: Tables, connections: Links, drawn: np.ndarray) -> np.ndarray:
         """Return the links (keys) to dial in this heartbeat; store the others for later ones."""
@@ -274,7 +257,7 @@ class Dial(TopicsProgram):
         subscribes = topics.directory.has(topic * space.size + peer)
         to_dial.keep(subscribes & ~connections.has(to_dial.key))
         topic, node, peer = space.split(to_dial.key)
-        bits = topics.names.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
+        bits = space.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
         places, of = np.unique(topic * space.size + node, return_inverse=True)
         row = least(of, bits, np.full(len(places), topics.rules.dialled_each))
         key = to_dial.key[row]
@@ -299,7 +282,7 @@ class DialGraph(TopicsProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Dial; then accept the dials of other nodes."""
-        space, names = self.topics.space, self.topics.names
+        space = self.topics.space
         if superstep:
             _connect(tables, GRAPH, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
@@ -312,7 +295,7 @@ class DialGraph(TopicsProgram):
             self._count(tables, ends[enters[node] | enters[peer]])
             return {}
         node = np.arange(*self.bounds[bucket : bucket + 2])
-        shared = draws.bits_np(names.seed, "gossipsub graph", names.node[node])
+        shared = draws.bits_np(space.seed, "gossipsub graph", space.number[node])
         others = np.full(len(node), space.size - 1)
         of, chosen = draws.sample_others(shared, others, self.topics.rules.dials)
         peer = chosen + (chosen >= node[of])
@@ -417,8 +400,9 @@ class Maintain(TopicsProgram):
             append(tables, TOUCHED, {"key": came["topic"] * size + came[AT]})
         for kind in (_PRUNE, _REFUSE):
             if kind in inbox:
-                until = self.heartbeat + self.topics.rules.prune_backoff
-                router.take_prunes(self.keys(inbox[kind]), until)
+                key = self.keys(inbox[kind])
+                router.mesh.discard(key)
+                router.take_back_off(key, self.heartbeat + self.topics.rules.prune_backoff)
         if _GRAFT not in inbox:
             return {}
         came = inbox[_GRAFT]
@@ -440,7 +424,7 @@ class Maintain(TopicsProgram):
         tables.pop(TOUCHED, None)
         phases = self.topics.rules.heartbeat_phases
         if phases > 1:
-            node = self.topics.names.node[place % self.topics.space.size]
+            node = self.topics.facts.ring.node[place % self.topics.space.size]
             drawn = draws.bits_np(self.topics.seed, "gossipsub phase", node)
             place = place[drawn % np.uint64(phases) == self.phase]
         return router.heartbeat(place, self.heartbeat)

@@ -165,9 +165,9 @@ class PublicationProgram(TopicsProgram):
         self, losses: Losses, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
         """Return True for copies that the network loses (rule G12)."""
-        topic, names = self.messages.topic[message], self.topics.names
+        topic = self.messages.topic[message]
         stamp = (number[message] for number in self.messages.stamp)
-        key = names.bits("gossipsub loss", self.heartbeat, topic)
+        key = self.topics.space.bits("gossipsub loss", self.heartbeat, topic)
         return losses.lost(key, sender, receiver, *stamp)
 
     def links(
@@ -465,7 +465,7 @@ def publish_with_bandwidth(
     # a source that does not subscribe has no mesh, and sends to all peers that it has dialled
     place = key_of([topic, source], topics.space.size)
     flood = ~topics.directory.has(place) | rules.flood_publish
-    published = TimedPublications.of(publish.at_us, topic, source, publish.size, flood=flood)
+    published = TimedPublications(publish.at_us, topic, source, publish.size, flood=flood)
     read = partial(_links, clock, topics, messages, new)
     announced = (publish.size >= links.idontwant) & rules.idontwant
     write = partial(_write, copies, new, publish, announced)

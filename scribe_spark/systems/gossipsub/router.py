@@ -28,34 +28,6 @@ if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.gossipsub.config import GossipSubConfig
 
 
-@dataclass(frozen=True)
-class LinkNames:
-    """The numbers of topics and nodes, which are keys of random draws."""
-
-    topic: np.ndarray  # the number of each topic, by index
-    node: np.ndarray  # the number of each node, by position
-    seed: int
-
-    def bits(
-        self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
-    ) -> np.ndarray:
-        """Return *draw*(purpose, heartbeat, topic, nodes), keyed by numbers: uint64."""
-        rows = [self.node[one] for one in nodes]
-        return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
-
-    def bits_of_peers(
-        self,
-        purpose: str,
-        heartbeat: int,
-        topic: np.ndarray,
-        node: np.ndarray,
-        of: np.ndarray,
-        peer: np.ndarray,
-    ) -> np.ndarray:
-        """Return a draw for each `peer` of the (topic, node) in row `of`: uint64."""
-        return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
-
-
 def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Return the `count` rows with the least bits of each owner `of`, sorted by (`of`, `bits`)."""
     likely = _likely(of, bits, count) if len(of) > _MANY else slice(None)
@@ -138,12 +110,30 @@ class Runs(arrays.SortedTable):
 
 @dataclass(frozen=True)
 class LinkSpace:
-    """Conversion between topics, nodes, peers and keys of tables.
+    """Conversion between topics, nodes, peers and keys of tables, and draws keyed by numbers.
 
     A *place* is the key of a topic and a node: ``topic * size + node``.
     """
 
     size: int  # K, the number of nodes
+    #: The numbers of topics (by index) and of nodes (by position), and the seed, which key draws.
+    topic: np.ndarray = field(default_factory=arrays.whole_numbers)
+    number: np.ndarray = field(default_factory=arrays.whole_numbers)
+    seed: int = 0
+
+    def bits(
+        self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
+    ) -> np.ndarray:
+        """Return *draw*(purpose, heartbeat, topic, nodes), keyed by numbers: uint64."""
+        rows = [self.number[one] for one in nodes]
+        return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
+
+    def bits_of_peers(
+        self, purpose: str, heartbeat: int, place: np.ndarray, of: np.ndarray, peer: np.ndarray
+    ) -> np.ndarray:
+        """Return a draw for each `peer` of the place in row `of`: uint64."""
+        bits = self.bits(purpose, heartbeat, *arrays.divided(place, self.size))
+        return draws.more_bits(bits[of], self.number[peer])
 
     def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
         """Return the keys (topic, node, peer) of places (topic, node) and peers."""
@@ -171,11 +161,8 @@ class LinkSpace:
 
     def runs(self, table: arrays.SortedTable) -> Runs:
         """Return the range of rows of each place (topic, node) in a table of links."""
-        key, is_first = table.key, np.ones(len(table), dtype=bool)
-        for start in range(1, len(key), _LINKS_AT_ONCE):
-            place = key[start - 1 : start + _LINKS_AT_ONCE] // self.size
-            is_first[start : start + _LINKS_AT_ONCE] = place[1:] != place[:-1]
-        first = np.flatnonzero(is_first)
+        key = table.key
+        first = arrays.run_starts(key // self.size)
         return Runs(key[first] // self.size, first, np.append(first, len(key))[1:])
 
     def at(self, table: arrays.SortedTable, place: np.ndarray) -> np.ndarray:
@@ -232,7 +219,6 @@ class Router:
     """The peers of a bucket's nodes in topics, and the decisions of the protocol."""
 
     rules: GossipSubConfig  # the section of the config with defaults filled in
-    names: LinkNames
     space: LinkSpace
     connections: Links
     mesh: Links = field(default_factory=Links)
@@ -267,7 +253,7 @@ class Router:
 
     def _wished(self, place: np.ndarray) -> Degrees:
         """Return the desired sizes of meshes of the nodes of places (keys of topic and node)."""
-        return degrees(self.rules, place % self.space.size, self.names.node)
+        return degrees(self.rules, place % self.space.size, self.space.number)
 
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
@@ -282,9 +268,8 @@ class Router:
             of, row = of[kept], row[kept]
         if not len(row):
             return _NOBODY
-        topic, node = arrays.divided(place, self.space.size)
         peer = self.connections.key[row] % self.space.size
-        bits = self.names.bits_of_peers(purpose, heartbeat, topic, node, of, peer)
+        bits = self.space.bits_of_peers(purpose, heartbeat, place, of, peer)
         row = row[least(of, bits, wanted)]
         key = self.connections.key[row]
         self.mesh.insert(key, way=self.connections.way[row])
@@ -304,17 +289,15 @@ class Router:
 
     def _prune(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
         """Remove peers from meshes that are too large; return the removed links."""
-        rules, size = self.rules, self.space.size
         first, last = self.space.rows(self.mesh, place)
         wished = self._wished(place)
-        many = last - first >= wished.high + (not rules.prune_at_d_high)
+        many = last - first >= wished.high + (not self.rules.prune_at_d_high)
         if not many.any():
             return _NOBODY
         of, row = arrays.expand(first[many], last[many])
         d, out = wished.d[many], wished.out[many]
-        topic, node = arrays.divided(place[many], size)
-        peer = self.mesh.key[row] % size
-        bits = self.names.bits_of_peers("gossipsub keep", heartbeat, topic, node, of, peer)
+        peer = self.mesh.key[row] % self.space.size
+        bits = self.space.bits_of_peers("gossipsub keep", heartbeat, place[many], of, peer)
         order = draws.order_of_draws(of, bits)
         of, row = of[order], row[order]
         # keep outbound peers up to the quota first, then the others
@@ -325,7 +308,7 @@ class Router:
         dropped = row[order[arrays.index_in_run(of[order]) >= d[of[order]]]]
         key = self.mesh.key[dropped]
         self.mesh.drop(dropped)
-        self.take_back_off(key, heartbeat + rules.prune_backoff)
+        self.take_back_off(key, heartbeat + self.rules.prune_backoff)
         return key
 
     def _degrees(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -351,11 +334,6 @@ class Router:
         for links in (self.connections, self.mesh):
             links.discard(key)
 
-    def take_prunes(self, key: np.ndarray, until: int) -> None:
-        """Handle PRUNEs: remove links from meshes, forbid GRAFT `until` a heartbeat; rule G8."""
-        self.mesh.discard(key)
-        self.take_back_off(key, until)
-
     def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
         """Handle received GRAFTs (G8); return the refused links, which forbid GRAFT now.
 
@@ -365,13 +343,10 @@ class Router:
         order = order[~self.mesh.has(key[order])]
         key, way = key[order], way[order]
         refused = self.back_off.holds(key, heartbeat)
-        topic, node, peer = self.space.split(key)
         open_rows = np.flatnonzero(~refused)
-        place = key[open_rows] // self.space.size
+        place, peer = arrays.divided(key[open_rows], self.space.size)
         places, of = np.unique(place, return_inverse=True)
-        bits = self.names.bits(
-            "gossipsub take", heartbeat, topic[open_rows], node[open_rows], peer[open_rows]
-        )
+        bits = self.space.bits_of_peers("gossipsub take", heartbeat, places, of, peer)
         order = draws.order_of_draws(of, bits)
         before = self.space.count(self.mesh, places)[of[order]] + arrays.index_in_run(of[order])
         # a full mesh still accepts peers that the node has dialled

@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.u128 import (
     Numbers,
@@ -143,24 +143,15 @@ class Rings:
         """Return the ring of the host in each row: int64."""
         return np.searchsorted(self.starts[1:-1], rows, side="right")
 
-    def rows_of(self, node: np.ndarray) -> np.ndarray:
-        """Return the first row of each host, given by its number, which must have one: int64."""
-        least, row = self._row_by_number
-        return row[node - least].astype(np.int64)
-
-    def have(self, node: np.ndarray) -> np.ndarray:
-        """Return whether each host, given by its number, has a row: bool."""
-        least, row = self._row_by_number
-        inside = (node >= least) & (node < least + len(row))
-        return inside & (row[np.where(inside, node - least, 0)] != NONE)
+    def find(self, node: np.ndarray) -> np.ndarray:
+        """Return the first row of each host, given by its number; `NONE` without one: int64."""
+        number, row = self._first_rows
+        at = find_sorted(number, node)
+        return np.where(at >= 0, row[at], NONE)
 
     @functools.cached_property
-    def _row_by_number(self) -> tuple[int, np.ndarray]:
-        """Return the least host number, and an array with the first row of each number."""
-        least = int(self.node.min())
-        row = np.full(int(self.node.max()) - least + 1, NONE, dtype=np.int32)
-        row[self.node[::-1] - least] = np.arange(len(self.node) - 1, -1, -1)
-        return least, row
+    def _first_rows(self) -> tuple[np.ndarray, ...]:
+        return np.unique(self.node, return_index=True)
 
     def is_known(self, key: Numbers) -> np.ndarray:
         """Return whether these keysets tell the owner of each key: bool."""

@@ -14,16 +14,15 @@ Costa and Frey, Sections 3 and 3.4; ``docs/reference_tree.md`` (in worlds).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.core.arrays import NONE, depths, distinct
+from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
-from scribe_spark.engine.program import AT, SilentProgram, Together, in_bucket, take_tables
+from scribe_spark.engine.program import AT, SilentProgram, Together, append, in_bucket
 from scribe_spark.rounds.player import Environment, RoundPlayer
 from scribe_spark.systems.reference_tree.hash_table import KEYSETS, PASTRY, HashTable
 from scribe_spark.systems.reference_tree.reconfiguration import (
@@ -41,8 +40,21 @@ from scribe_spark.systems.reference_tree.tree import ReferenceTree
 #: Tables with the counts of a bucket, which are added up over all buckets, except for the columns
 #: :data:`LARGEST`, of which the maximum counts; see `MeasureTree`.
 TREE_MEASURED = "reference tree measured"
-FRAGMENTS, CROSSINGS = "reference tree fragments", "reference tree crossings"
 LARGEST = ("rounds", "degree")
+
+#: The table with the parents of a bucket's hosts in the tree computed from nothing: ``host,
+#: parent``, without roots.
+PARENT_OF = "reference tree parents"
+
+#: The table of the tree computed from nothing.  A row is a link: a host (``at``), its
+#: ``neighbour``, and ``up``: whether the neighbour is its parent.  Links that were found in another
+#: bucket come as messages of the kind :data:`_LINK`.
+_FROM_NOTHING = "reference tree from nothing"
+_LINK = "link"
+
+#: The table with the parents of a bucket's hosts in the tree computed from nothing: ``host,
+#: parent``, without roots.
+PARENT_OF = "reference tree parents"
 
 #: The prefix of the tables of the tree computed from nothing, one for each superstep.  A row is a
 #: link: a host (``at``), its ``neighbour``, and ``up``: whether the neighbour is its parent.  Links
@@ -135,28 +147,13 @@ class FindParents(_OfHosts):
         live = np.zeros(0, dtype=np.int64) if superstep else self.hosts.live_in(bucket)
         found, sent = look_up(self.hosts, bucket, tables, inbox, live, kinds=(PARENTS,))
         found = take(found, found["neighbour"] != NONE)
-        links = _both_ends(found["host"], found["neighbour"])
+        child, parent = found["host"], found["neighbour"]
+        ends = {AT: np.r_[child, parent], "neighbour": np.r_[parent, child]}
+        links = {**ends, "up": np.repeat([True, False], len(child))}
         is_own = in_bucket(self.bounds, bucket, links[AT])
         received = [inbox[_LINK]] if _LINK in inbox else []
-        tables[f"{_FROM_NOTHING} {superstep}"] = concatenate([take(links, is_own), *received])
+        append(tables, _FROM_NOTHING, take(links, is_own), *received)
         return {_LINK: take(links, ~is_own), **sent}
-
-
-def _both_ends(child: np.ndarray, parent: np.ndarray) -> dict[str, np.ndarray]:
-    """Return two rows for each link of a tree: at the child, and at the parent.
-
-    The columns are `AT`, ``neighbour``, and ``up``, which is True if the neighbour is the parent.
-    """
-    up = np.repeat([True, False], len(child))
-    return {AT: np.r_[child, parent], "neighbour": np.r_[parent, child], "up": up}
-
-
-def _from_nothing(tables: Tables) -> tuple[np.ndarray, ...]:
-    """Return the links of the tree computed from nothing, and delete their tables."""
-    no_host = np.zeros(0, dtype=np.int64)
-    empty = _both_ends(no_host, no_host)
-    found = concatenate([empty, *take_tables(tables, _FROM_NOTHING)])
-    return tuple(found[name] for name in (AT, "neighbour", "up"))
 
 
 @dataclass(frozen=True)
@@ -165,8 +162,8 @@ class StoreLinks(SilentProgram, _OfHosts):
 
     def change(self, bucket: int, tables: Tables) -> None:
         if not self.is_empty(bucket):
-            host, neighbour, _ = _from_nothing(tables)
-            links = HostLinks.of(host, neighbour, int(self.bounds[-1]))
+            found = tables.pop(_FROM_NOTHING)
+            links = HostLinks.of(found[AT], found["neighbour"], int(self.bounds[-1]))
             tables[LINKS] = {"pair": links.pairs}
 
 
@@ -176,16 +173,9 @@ class MeasureTree(SilentProgram, _OfHosts):
 
     Columns: ``hosts``, the hosts that computed anew, in ``rounds`` rounds; ``removed`` and
     ``created`` links, counted at both ends; look-ups for parents (``up``) and for children
-    (``down``); ``notices``; the largest ``degree``; ``live`` hosts; the ``roots`` among them in the
-    tree computed from nothing; ``different``, the links that are only in one of the two trees,
-    counted at both ends.
-
-    A *fragment* is a connected part of the tree computed from nothing whose hosts are all in one
-    bucket.  :data:`FRAGMENTS` has a row for each: its highest host ``top``, the number of its
-    ``hosts``, and their depths below the top: the sum (``depth``) and the maximum (``deepest``).
-    :data:`CROSSINGS` has the links to other buckets: ``below`` is the top of a fragment that lies
-    ``depth`` levels below this bucket's ``top``.  A bucket has about as many of these rows as the
-    tree has levels.  :func:`depths_of_fragments` combines both tables.
+    (``down``); ``notices``; the largest ``degree``; the ``roots`` in the tree computed from
+    nothing; ``different``, the links that are only in one of the two trees, counted at both ends.
+    :data:`PARENT_OF` has the parents of the hosts.
     """
 
     def change(self, bucket: int, tables: Tables) -> None:
@@ -193,7 +183,8 @@ class MeasureTree(SilentProgram, _OfHosts):
             return
         # 1. the links that hosts know, and the links of the tree computed from nothing
         done = Reconfigured.take(tables, self.hosts)
-        links, (host, neighbour, up) = done.links, _from_nothing(tables)
+        links, found = done.links, tables.pop(_FROM_NOTHING)
+        host, neighbour, up = (found[name] for name in (AT, "neighbour", "up"))
         if len(done.changing):
             tables[LINKS] = {"pair": links.pairs}
         right = HostLinks.of(host, neighbour, links.hosts)
@@ -210,56 +201,11 @@ class MeasureTree(SilentProgram, _OfHosts):
             "down": lookups[~is_up].sum(),
             "notices": done.computed["notices"].sum(),
             "degree": np.unique(links.host, return_counts=True)[1].max(initial=0),
-            "live": len(live),
             "roots": len(roots),
             "different": len(np.setxor1d(links.pairs, right.pairs, assume_unique=True)),
         }
         tables[TREE_MEASURED] = {n: np.array([one], dtype=np.int64) for n, one in measured.items()}
-        # 3. fragments
-        hanging = host[up & ~in_bucket(self.bounds, bucket, neighbour)]
-        children = HostLinks.of(host[~up], neighbour[~up], links.hosts)
-        self._descend(bucket, tables, children, np.concatenate([roots, hanging]))
-
-    def _descend(self, bucket: int, tables: Tables, children: HostLinks, top: np.ndarray) -> None:
-        """Measure a bucket's fragments, level by level from their tops."""
-        hosts, total, deepest = np.zeros((3, len(top)), dtype=np.int64)
-        host, fragment, depth, below = top, np.arange(len(top)), 0, []
-        while len(host):
-            count = np.bincount(fragment, minlength=len(top))
-            hosts, total = hosts + count, total + depth * count
-            deepest[count > 0] = depth
-            which, child = children.around(host)
-            fragment, depth = fragment[which], depth + 1
-            is_own = in_bucket(self.bounds, bucket, child)
-            away = {"top": top[fragment[~is_own]], "below": child[~is_own]}
-            below.append({**away, "depth": np.full(len(away["top"]), depth)})
-            host, fragment = child[is_own], fragment[is_own]
-        if len(top):
-            tables[FRAGMENTS] = {"top": top, "hosts": hosts, "depth": total, "deepest": deepest}
-            tables[CROSSINGS] = concatenate(below)
-
-
-def depths_of_fragments(fragments: Columns, crossings: Columns) -> tuple[int, int, int]:
-    """Combine fragments into the number of reached hosts, their sum of depths, and the largest."""
-    below: dict[int, list[tuple[int, int]]] = {}
-    for top, other, depth in _rows(crossings, "top", "below", "depth"):
-        below.setdefault(top, []).append((other, depth))
-    fragment = {top: of for top, *of in _rows(fragments, "top", "hosts", "depth", "deepest")}
-    hanging = {other for tops in below.values() for other, _ in tops}
-    reached = [(top, 0) for top in fragment if top not in hanging]
-    hosts, together, largest = 0, 0, NONE
-    for top, above in reached:  # the list grows in the loop
-        count, depth, deepest = fragment[top]
-        hosts, together = hosts + count, together + depth + above * count
-        largest = max(largest, above + deepest)
-        reached += [(other, above + depth) for other, depth in below.get(top, [])]
-    return hosts, together, largest
-
-
-def _rows(columns: Columns, *names: str) -> Iterator[tuple[int, ...]]:
-    """Yield the rows of a table; a table without rows may have no columns."""
-    if len(columns):
-        yield from zip(*(columns[name].tolist() for name in names), strict=True)
+        tables[PARENT_OF] = {"host": host[up], "parent": neighbour[up]}
 
 
 # --- a round
@@ -303,15 +249,16 @@ def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
             break
         player.play(Reconfigure(hosts, number + 1))
     player.play(MeasureTree(hosts))
-    taken = player.take(TREE_MEASURED, FRAGMENTS, CROSSINGS)
+    taken, alive = player.take(TREE_MEASURED, PARENT_OF), player.environment.in_round.alive
     found = {
         name: int(column.max() if name in LARGEST else column.sum())
         for name, column in taken[TREE_MEASURED].items()
     }
-    reached, depth, deepest = depths_of_fragments(
-        *[taken.get(name, {}) for name in (FRAGMENTS, CROSSINGS)]
-    )
-    unreached = found["live"] - reached
+    # hosts without a root have depth -1
+    above, parents = np.full(len(alive), NONE), taken.get(PARENT_OF)
+    if parents:  # a table without rows may have no columns
+        above[parents["host"]] = parents["parent"]
+    depth = depths(above, circles=True)[alive]
     values = {
         "hosts": found["hosts"],
         "links.removed": found["removed"] // 2,  # both ends count it
@@ -321,8 +268,8 @@ def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
         "notices": found["notices"],
         "rounds": found["rounds"],
         "degree.largest": found["degree"],
-        "depth.largest": deepest,
-        "depth.mean": (depth - unreached) / found["live"],  # hosts without a root have depth -1
-        "faults": found["roots"] != 1 or unreached > 0 or found["different"] > 0,
+        "depth.largest": depth.max(),
+        "depth.mean": depth.sum() / len(depth),
+        "faults": found["roots"] != 1 or depth.min() < 0 or found["different"] > 0,
     }
     return {f"reference_tree.{name}": float(value) for name, value in values.items()}

@@ -65,7 +65,7 @@ class FindPlaces:
         hosts = np.arange(first, first if superstep else last)
         if not superstep:
             rings = self.hosts.assign(bucket, tables)
-            rows = rings.rows_of(hosts)
+            rows = rings.find(hosts)
             place = {"node": hosts, "topmost": rings.topmost[rows], "depth": rings.depth[rows]}
             none, no_lookups = np.full(len(hosts), -1), np.zeros(len(hosts), dtype=np.int64)
             counts = {"parent_lookups": no_lookups, "child_lookups": no_lookups}
@@ -98,11 +98,11 @@ def _with_results(place: Columns, row: np.ndarray, found: Columns) -> dict[str, 
 
 def places(
     nodes: DataFrame,
-    *,
-    bits: int = 128,
-    children: int = 2,
+    tree: ReferenceTree,
     assignment: str = CHORD,
     buckets: int | None = None,
+    *,
+    named: bool = False,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return the place of every host in the reference tree, found by look-ups: `PLACES`.
@@ -115,41 +115,19 @@ def places(
     Parameters
     ----------
     nodes : DataFrame
-        ``node, id_hi, id_lo``: the hosts, and their ids, which are less than 2**bits.
-    bits, children : int
-        The number m of bits of a key, 4 to 128, and the largest number c of children of a key.
+        ``node, id_hi, id_lo``: the hosts, and their ids, which are less than 2**bits of `tree`.
     assignment : str
         The rule that assigns keys to hosts: ``chord`` or ``pastry``.
     buckets : int, optional
         The number of buckets of the ring; it does not affect the result.
+    named : bool
+        True to return the look-ups (`LOOKUPS`) in place of the places.
 
     Raises
     ------
     InputError
-        A parameter is out of range, there are no hosts or more hosts than keys, or ids are equal or
-        too large.
+        There are no hosts or more hosts than keys, or ids are equal or too large.
     """
-    tree = ReferenceTree(bits, children)
-    return _searched(nodes, tree, assignment, buckets, progress)
-
-
-def lookups(
-    nodes: DataFrame, *, children: int = 2, assignment: str = CHORD, buckets: int | None = None
-) -> DataFrame:
-    """Return the look-ups of all hosts (see `places`): `LOOKUPS`, materialised."""
-    return _searched(nodes, ReferenceTree(128, children), assignment, buckets, named=True)
-
-
-def _searched(
-    nodes: DataFrame,
-    tree: ReferenceTree,
-    assignment: str,
-    buckets: int | None,
-    progress: Progress | None = None,
-    *,
-    named: bool = False,
-) -> DataFrame:
-    """Let every host search for its parent and its children in the tree, over the DHT."""
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: hosts"):
         facts, hosts = table_of_hosts(nodes, tree, assignment, buckets)

@@ -180,12 +180,11 @@ def first_to_compute(
     These are hosts that joined, neighbours of hosts that left, and hosts with a new topmost key.
     `before` and `after` have at least the hosts with links here.
     """
-    host = after.node
-    there = before.have(host)
-    other = np.ones(len(host), dtype=bool)
-    other[there] = before.topmost[before.rows_of(host[there])] != after.topmost[there]
+    row = before.find(after.node)
+    other, there = row < 0, row >= 0
+    other[there] = before.topmost[row[there]] != after.topmost[there]
     left = links.host[~is_here(links.neighbour)]
-    return distinct(np.concatenate([host[other], left[after.have(left)]]))
+    return distinct(np.concatenate([after.node[other], left[after.find(left) >= 0]]))
 
 
 @dataclass(frozen=True)
@@ -267,7 +266,7 @@ def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
     """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
     parent = np.full(hosts, NONE)
     found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings))))
-    parent[found.asker] = found.parent
+    parent[found["host"]] = found["neighbour"]
     return parent
 
 
@@ -336,7 +335,7 @@ def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, h
     # an end of a keyset depends on two ids
     near = rings.node[place + np.array([-2, -1, 1, 2])]
     some = Rings.of(tree, assignment, ids[near], np.zeros(4, dtype=np.int64), near, 1)
-    changed, columns = some.columns(some.rows_of(near[1:3])), rings.columns(np.arange(n) != place)
+    changed, columns = some.columns(some.find(near[1:3])), rings.columns(np.arange(n) != place)
     for name, column in columns.items():
         column[place - 1 : place + 1] = changed[name]
     starts = np.array([0, n - 1])

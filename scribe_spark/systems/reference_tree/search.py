@@ -78,19 +78,6 @@ class Climbs(Rows):
         return paths[self.level * len(self) + np.arange(len(self))]
 
 
-@dataclass(frozen=True)
-class Parents(Rows):
-    """Results of searches for parents; `parent` is `NONE` for the root."""
-
-    asker: np.ndarray
-    parent: np.ndarray
-    lookups: np.ndarray
-
-    def results(self) -> Columns:
-        """See :func:`_results`."""
-        return _results(self.asker, self.parent, self.lookups, up=True)
-
-
 def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Climbs:
     """Return new searches for the parents of the hosts in some rows of `rings`."""
     nobody, level = np.full(len(rows), NONE, dtype=np.int64), rings.depth[rows] - 1
@@ -100,8 +87,11 @@ def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Climbs:
 
 def climb(
     tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[LookUps] | None = None
-) -> tuple[Parents, Climbs]:
-    """Look up the owners of ancestors, until a key is the topmost key of its owner."""
+) -> tuple[Columns, Climbs]:
+    """Look up the owners of ancestors, until a key is the topmost key of its owner.
+
+    The first result has the searches that have ended (see :func:`_results`), the second the others.
+    """
     n = len(searches)
     paths, _ = tree.paths(searches.topmost)
     level, above, below, lookups = (
@@ -128,9 +118,8 @@ def climb(
         parent[rows[found]] = owner[found]
         rows = rows[~found]
         level[rows] -= 1
-    ended = ~away
     after = Climbs(searches.asker, searches.ring, searches.topmost, level, above, below, lookups)
-    return Parents(searches.asker, parent, lookups).take(ended), after.take(away)
+    return take(_results(searches.asker, parent, lookups, up=True), ~away), after.take(away)
 
 
 # --- children
@@ -164,25 +153,6 @@ class Branches(Rows):
         return tree.node(self.subtree)
 
 
-@dataclass(frozen=True)
-class FoundChildren:
-    """The children that searches have found, and the look-ups that they needed."""
-
-    #: int64, shape (k,): the host that searched, and the child that it found.
-    asker: np.ndarray
-    child: np.ndarray
-    #: int64, shape (n,): the host that asked, one row for each look-up.
-    lookups: np.ndarray
-
-    def results(self) -> Columns:
-        """See :func:`_results`."""
-        asker, count = np.unique(self.lookups, return_counts=True)
-        none = np.zeros_like(self.asker)
-        neighbour = np.concatenate([self.child, np.full(len(asker), NONE)])
-        hosts, lookups = np.concatenate([self.asker, asker]), np.concatenate([none, count])
-        return _results(hosts, neighbour, lookups, up=False)
-
-
 def branches_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Branches:
     """Return new searches for the children of the hosts in some rows of `rings`."""
     first, last = rings.first[rows], rings.last[rows]
@@ -193,8 +163,8 @@ def branches_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Branch
 
 def explore(
     tree: ReferenceTree, rings: Rings, branches: Branches, lookups: list[LookUps] | None = None
-) -> tuple[FoundChildren, Branches]:
-    """Visit subtrees level by level, and look up the keys of their nodes."""
+) -> tuple[Columns, Branches]:
+    """Visit subtrees level by level, and look up the keys of their nodes; results as `climb`'s."""
     nobody = whole_numbers()
     asker, child, counted = [nobody], [nobody], [nobody]
     away = [branches.take(slice(0))]
@@ -242,8 +212,10 @@ def explore(
         between = branches.unknown_last < branches.unknown_first
         if between.any():
             branches = branches.take(~between)
-    found = FoundChildren(*(np.concatenate(columns) for columns in (asker, child, counted)))
-    return found, Branches.join(*away)
+    hosts, count = np.unique(np.concatenate(counted), return_counts=True)
+    none = [np.zeros(sum(map(len, child)), dtype=np.int64), np.full(len(hosts), NONE)]
+    columns = [*asker, hosts], [*child, none[1]], [none[0], count]
+    return _results(*map(np.concatenate, columns), up=False), Branches.join(*away)
 
 
 def _unknown_part(
@@ -341,7 +313,7 @@ def look_up(
             if kind in inbox:
                 to_play.append(searches.from_columns(unpacked(inbox[kind], tree.bits)))
             done = [play(tree, rings, some, (asked or {}).get(kind)) for some in to_play]
-            found += [ended.results() for ended, _ in done]
+            found += [ended for ended, _ in done]
             away = [some for _, some in done if len(some)]
             if away:
                 rest = searches.join(*away)
@@ -356,4 +328,4 @@ def look_up(
 def _pieces(rings: Rings, hosts: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the rows of `hosts` in pieces so small that their searches fit into the CPU's cache."""
     for start in range(0, len(hosts), _AT_ONCE):
-        yield rings.rows_of(hosts[start : start + _AT_ONCE])
+        yield rings.find(hosts[start : start + _AT_ONCE])

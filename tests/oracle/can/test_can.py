@@ -1,13 +1,11 @@
 """CAN, CAN multicast and CAN as the overlay: cases worked by hand, and what holds of every CAN."""
 
 import random
-from collections import Counter
 
 import pytest
 from keyed import draw_of
 from seeds import seeds
 
-from .. import scribe
 from .cases import CanCase, random_can
 from .flood import (
     CORNER,
@@ -82,27 +80,6 @@ def test_neighbours_across_both_faces_count_across_the_lower_one() -> None:
     adjacent = adjacencies(build(FOUR, SQUARE), SQUARE)
     assert {row for row in adjacent if row[0] == 10} == {(10, 13, 0, -1), (10, 12, 1, -1)}
     assert neighbours(adjacent) == {10: {12, 13}, 11: {12, 13}, 12: {10, 11}, 13: {10, 11}}
-
-
-def test_a_half_has_two_quarters_across_a_face() -> None:
-    zones = build(FOUR[:3], SQUARE)
-    assert zones[11] == Zone((8, 0), (8, 16), 1, 1)
-    found = {row for row in adjacencies(zones, SQUARE) if row[0] == 11}
-    assert found == {(11, 10, 0, -1), (11, 12, 0, -1)}
-
-
-def test_faces_on_a_line() -> None:
-    """Zones of 16, in order: 0 [0, 4), 2 [4, 8), 1 [8, 16)."""
-    line = Space(1, 4)
-    zones = build([(0, (0,)), (1, (9,)), (2, (5,))], line)
-    assert adjacencies(zones, line) == {
-        (0, 2, 0, 1),
-        (2, 0, 0, -1),
-        (2, 1, 0, 1),
-        (1, 2, 0, -1),
-        (1, 0, 0, 1),
-        (0, 1, 0, -1),
-    }
 
 
 def test_a_zone_of_all_bits_cannot_be_halved() -> None:
@@ -231,22 +208,3 @@ def test_a_flood_misses_nobody(seed: int) -> None:
             for flooding in (OPTIMAL, CORNER, DIRECTED)
         ]
         assert sent_by[0] <= sent_by[1]
-
-
-@pytest.mark.parametrize("seed", seeds(range(100), 4))
-def test_routes_end_at_the_owner_and_trees_over_can_have_every_member(seed: int) -> None:
-    drawn, routes, points = setting(seed)
-    everybody = drawn.everybody(points)
-    overlay = drawn.overlay(routes, draw_of(seed))
-    system = scribe.Scribe(overlay, drawn.case.keys)
-    system.join_all(drawn.case.joins())
-    for group, key in drawn.case.keys.items():
-        members = drawn.case.members[group]
-        assert system.multicast(group).keys() == members - {overlay.root(key)}
-        can = drawn.can(group, points)
-        counts = drawn.control(group, can, everybody)
-        kinds: Counter[str] = Counter()
-        for (_, _, kind), number in counts.items():
-            kinds[kind] += number
-        assert kinds["JOIN"] >= len(can.order) - 1
-        assert kinds.keys() <= {"CONTACT", "JOIN"}

@@ -66,17 +66,6 @@ def test_on_perfect_tables_every_node_gets_one_copy(seed: int) -> None:
             assert copy.sent == (0 if copy.hop == 1 else by_receiver[copy.sender].arrives)
 
 
-def test_rows_only_grow_on_perfect_tables() -> None:
-    for seed in range(0, 100, 4):
-        drawn = random_flooding(seed)
-        if drawn.damage is not None:
-            continue
-        for group in drawn.case.keys:
-            copies = flood(drawn.ring(drawn.overlay(), group), drawn.sources[group])
-            into = {copy.receiver: copy for copy in copies}
-            assert all(into[copy.sender].row < copy.row for copy in copies if copy.sender in into)
-
-
 @pytest.mark.slow
 def test_the_cases_have_what_can_happen() -> None:
     """Both kinds of ring, damaged tables with missed nodes and with ranges that go along."""

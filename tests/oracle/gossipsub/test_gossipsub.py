@@ -14,61 +14,10 @@ from seeds import seeds
 from ..publications import PublicationResult
 from .cases import random_gossip, random_live
 from .run import play
-from .topic import Draw, Settings, Topic, dialled_by_all, is_lost, least, sample
+from .topic import Draw, Settings
 from .world import LiveTopic, Snapshot, World, publications
 
 IDS = {node: node for node in range(30)}
-
-
-def by_number(purpose: str, *numbers: int) -> int:
-    """Draws that say nothing: equal ones, so that nodeIds decide."""
-    return 0
-
-
-def topic_of(settings: Settings, links: str, draw: Draw = by_number) -> Topic:
-    """A topic whose connections are given: "0>1" is dialled by 0; all have joined, no mesh."""
-    topic = Topic(1, settings, draw, IDS)
-    for link in links.split():
-        a, b = map(int, link.split(">"))
-        topic.connect(a, b)
-        topic.joined |= {a, b}
-    return topic
-
-
-SMALL = Settings(d=2, d_low=1, d_high=3, d_out=0)
-
-
-# --- Samples and draws --------------------------------------------------------------------------
-
-
-def test_the_sample_is_floyds() -> None:
-    """Of five the last three are drawn for: 1 of 0-2; 1 again of 0-3, so 3; 4 of 0-4."""
-    drawn = {2: 1, 3: 5, 4: 9}  # modulo 3, 4, 5
-    assert sample([50, 10, 20, 30, 40], 3, drawn.__getitem__, {n: n for n in range(60)}) == [
-        20,
-        40,
-        50,
-    ]
-    assert sample([2, 1], 2, drawn.__getitem__, IDS) == [1, 2]
-
-
-def test_least_draws_and_losses() -> None:
-    assert least(2, [3, 1, 2], lambda node: -node // 2, IDS) == [3, 1]
-    assert least(2, [3, 1, 2], lambda node: 0, IDS) == [1, 2]
-    assert least(-1, [3], lambda node: 0, IDS) == []
-    assert is_lost(2**63 - 1, 0.5)
-    assert not is_lost(2**63, 0.5)
-    assert not is_lost(0, 0.0)
-
-
-def test_who_has_dialled_has_an_outbound_connection() -> None:
-    topic = topic_of(SMALL, "0>1 1>0 2>0")
-    assert topic.connections() == {(0, 1, True), (1, 0, True), (2, 0, True), (0, 2, False)}
-
-
-def test_the_graph_of_all_topics() -> None:
-    graph = dialled_by_all(range(10), 3, draw_of(1), IDS)
-    assert Counter(x for x, _ in graph) == dict.fromkeys(range(10), 3)
 
 
 # --- What holds of every topic ------------------------------------------------------------------
