@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.bandwidth.runs import RoundLinks
 from scribe_spark.config import ExperimentConfig, RunConfig
+from scribe_spark.core.arrays import divided
 from scribe_spark.core.inputs import is_local
+from scribe_spark.core.keys import key_of
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.on_spark import BucketTables
@@ -285,9 +287,13 @@ class Stages:
 
     @stage
     def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The members of the groups in :attr:`source_rows`: indices of groups, and positions."""
+        """The members of the groups in :attr:`source_rows`: indices of groups, and positions.
+
+        The pairs are ascending.
+        """
         (number,) = collected(self.source_rows, "group")
-        return self.grown.member_pairs(number)
+        size = len(self.overlay.ring)
+        return divided(np.sort(key_of(self.grown.member_pairs(number), size)), size)
 
     @stage
     def create_rows(self) -> pa.Table:
