@@ -32,7 +32,7 @@ def distinct(keys: np.ndarray) -> np.ndarray:
 
 def without(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the different values of `keys` that `others` does not contain, in ascending order."""
-    return np.setdiff1d(distinct(keys), distinct(others), assume_unique=True)
+    return distinct(keys[find_sorted(distinct(others), keys) < 0])
 
 
 def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:

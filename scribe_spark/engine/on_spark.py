@@ -28,7 +28,7 @@ from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.engine.barrier import run_in_tasks, why_no_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.packing import Columns, Row, pack_rows, packed_in, read_rows
+from scribe_spark.engine.packing import Columns, Packed, Row, pack_rows, packed_in, read_rows
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import (
     Inbox,
@@ -210,21 +210,24 @@ class BucketTables:
 
     def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
         """Return tables as :meth:`read` does, and remove them from the buckets."""
-        taken = self.read(pattern)
+        taken = [(at, name, dict(columns)) for at, name, columns in self.read(pattern)]
         self._forget({name for _, name, _ in taken})
         return taken
 
-    def read(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
-        """Return (bucket, name, columns) of the tables that match a regular expression."""
+    def read(self, pattern: str) -> list[tuple[int, str, Packed]]:
+        """Return (bucket, name, columns) of the tables that match a regular expression.
+
+        Each column is decoded when it is read.
+        """
         found = self.called(pattern)
         if not found:
             return []
         places = [(at, name, file) for name in found for at, file in self._places.get(name, [])]
         if places and all(file is not None for _, _, file in places):
-            return [(at, name, dict(packed_in(file))) for at, name, file in sorted(places) if file]
+            return [(at, name, packed_in(file)) for at, name, file in sorted(places) if file]
         read = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
         rows = sorted(read_rows(read.to_batches()), key=lambda row: (row.bucket, row.name))
-        return [(row.bucket, row.name, row.read()) for row in rows]
+        return [(row.bucket, row.name, row.packed) for row in rows]
 
     def forget(self, match: Callable[[str], bool]) -> None:
         """Remove from the buckets each table for whose name ``match(name)`` is True."""

@@ -209,15 +209,13 @@ def _members(
     Pairs are (index of the group, ring position), ascending.  If the system lets sources join,
     these are among the members; their keys (group, node) are the second result.
     """
-    ring = stages.overlay.ring
-    index, node = stages.member_pairs
-    key, guests = np.sort(key_of([index, node], len(ring))), whole_numbers()
-    if live.sources_join:
-        source = distinct(key_of([publish.group, publish.node], len(ring)))
-        guests = source[find_sorted(key, source) < 0]
-        key = np.sort(np.concatenate([key, guests]))
-    group, node = divided(key, len(ring))
-    return (group, node), guests
+    size, pairs = len(stages.overlay.ring), stages.member_pairs
+    if not live.sources_join:
+        return pairs, whole_numbers()
+    key = key_of(pairs, size)
+    source = distinct(key_of([publish.group, publish.node], size))
+    guests = source[find_sorted(key, source) < 0]
+    return divided(np.sort(np.concatenate([key, guests])), size), guests
 
 
 def _group_of_picture(size: np.ndarray) -> np.ndarray:

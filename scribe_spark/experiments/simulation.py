@@ -18,8 +18,9 @@ from scribe_spark.bandwidth.schedule import Schedule
 from scribe_spark.config import ExperimentConfig, RunConfig, WorldConfig
 from scribe_spark.config.groups import PLAIN
 from scribe_spark.config.section import VARIANTS
-from scribe_spark.core.arrays import find_sorted, whole_numbers
+from scribe_spark.core.arrays import divided, find_sorted, whole_numbers
 from scribe_spark.core.errors import InputError, check_names
+from scribe_spark.core.keys import key_of
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
 from scribe_spark.experiments import publishing
@@ -228,12 +229,15 @@ class Simulation(Stages):
 
     @stage
     def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The members of the groups in :attr:`source_rows`: indices of groups, and positions."""
+        """The members of the groups in :attr:`source_rows`: indices of groups, and positions.
+
+        The pairs are ascending.
+        """
         index, node = self._grown.member_pairs()
         groups = self.source_rows["group"].to_numpy()
         index = find_sorted(groups, self._grown.number)[index]
         known = index >= 0
-        return index[known], node[known]
+        return _ascending((index[known], node[known]), len(self.overlay.ring))
 
     @stage
     def _groups(self) -> pa.Table:
@@ -689,7 +693,8 @@ class GroupsInRounds(InRounds):
     @stage
     def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         groups = self.source_rows["group"].to_numpy()
-        return self.overlay.ring.members_of(groups, self.memberships)
+        ring = self.overlay.ring
+        return _ascending(ring.members_of(groups, self.memberships), len(ring))
 
     @stage
     def _keys(self) -> pa.Table:
@@ -831,3 +836,8 @@ def _root_or_other(
         if len(others):
             node[row], may[row] = others[0], True
     return group[may], node[may]
+
+
+def _ascending(pairs: tuple[np.ndarray, np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs in ascending order; the second numbers are below `size`."""
+    return divided(np.sort(key_of(pairs, size)), size)

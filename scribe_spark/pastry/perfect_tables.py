@@ -28,7 +28,7 @@ from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import SilentProgram
-from scribe_spark.pastry.states import NONE, States, ring_leaves
+from scribe_spark.pastry.states import NONE, States, ring_leaves, table_rows
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
 _PAIRS = 2**21  # pairs of nodes compared at once
@@ -345,12 +345,14 @@ class Fill(_PerfectProgram):
         of, (positions, live, first) = self.plan, self.plan.live
         levels = tuple(self.nearest[f"{level}"] for level in range(of.digits))
         summaries = Summaries(of.b, of.digits, levels)
+        everyone = of.initial is not None and len(live) == len(of.facts.ring)
         states = known_of_prefixes(
-            live, of.prefixes(bucket), summaries, of.kernel, of.b, of.leaf_set
+            *(live, of.prefixes(bucket), summaries, of.kernel, of.b, of.leaf_set),
+            rows=table_rows(live, of.b) if everyone else 0,  # as empty tables have
         )
         start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
         states = states.of(slice(start, stop))
-        if positions is not None:
+        if positions is not None and not everyone:
             own = np.arange(*of.bounds[bucket : bucket + 2])
             empty = States.empty(of.facts.ring, own, of.leaf_set, of.b)
             states = _among_all(states, positions, empty)
@@ -381,11 +383,15 @@ def known_of_prefixes(
     kernel: Kernel,
     b: int,
     leaf_set: int,
+    rows: int = 0,
 ) -> States:
-    """Return the perfect tables of the nodes of consecutive prefixes (:func:`prefixes`)."""
+    """Return the perfect tables of the nodes of consecutive prefixes (:func:`prefixes`).
+
+    Routing tables have at least `rows` rows.
+    """
     first, last = (prefixes[0][1], prefixes[-1][2]) if prefixes else (0, 0)
     shared = shared_with_next(ring.take(slice(first, last)), b)
-    rows = max(summaries.digits, int(shared.max(initial=0)) + 1)
+    rows = max(rows, summaries.digits, int(shared.max(initial=0)) + 1)
     cells = np.full((last - first, rows, 2**b), NONE, dtype=np.int32)
     for prefix, start, stop in prefixes:
         part, own = ring.take(slice(start, stop)), cells[start - first : stop - first]

@@ -168,10 +168,11 @@ class Trees:
 
     def member_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all members on the driver: indices of groups, and ring positions."""
-        entries = self.engine.gather(ENTRIES).get(ENTRIES)
-        if entries is None:
-            return arrays.whole_numbers(), arrays.whole_numbers()
-        return arrays.divided(entries["key"][entries["member"]], len(self.overlay.ring))
+        entries = self.engine.tables.read(ENTRIES)
+        keys = [columns["key"][columns["member"]] for _, _, columns in entries]
+        return arrays.divided(
+            np.concatenate([arrays.whole_numbers(), *keys]), len(self.overlay.ring)
+        )
 
     def read_members(self) -> Batches:
         """Return ``group, node, router`` of all members, for further kernels; lazy."""
