@@ -266,9 +266,7 @@ KNOWLEDGE = StructType(
         *NODES.fields,
         *_schema("int smaller; bool covers_ring").fields,
         StructField("leaf_set", ArrayType(_KNOWN_NODE)),
-        StructField(
-            "routing_table", ArrayType(StructType([*_schema("int row col"), *_KNOWN_NODE]))
-        ),
+        StructField("routing_table", ArrayType(_KNOWN_CELL)),
     ]
 )
 

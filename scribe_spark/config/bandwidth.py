@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator
 
 from scribe_spark.config.overlay import NodeClass
 from scribe_spark.config.section import (
@@ -17,7 +17,6 @@ from scribe_spark.config.section import (
     TakenAs,
     Time,
     UsedWhen,
-    refuse_first,
     setting,
     unset,
     used_when,
@@ -231,14 +230,10 @@ class BandwidthConfig(Section):
                     given[units.parse_rate(rate)] = f"{rate} (class {one.name})"
         return given
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        self.refuse_slow(self.up, self.uplink)
-        self.refuse_slow(self.down, self.downlink)
-        refuse_first(self._faults())
-        return self
-
     def _faults(self) -> Iterator[Fault]:
+        for rate, given in ((self.up, self.uplink), (self.down, self.downlink)):
+            remedy = _too_slow(self.size, rate, given)
+            yield bool(remedy), "message_size", self.message_size, remedy
         parts, code, several = self.parts, self.code, self.publications
         needs = "divides the size of publications; give message_size, such as 128KB"
         yield parts is not None and not self.has_sizes, "parts", parts, needs

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator
 
 from scribe_spark.config import section
 from scribe_spark.core import units
@@ -133,10 +133,8 @@ class CoverageConfig(section.Section):
         known = {name: resolved[name] for name in cls.model_fields if resolved.get(name)}
         return cls(**known)
 
-    @model_validator(mode="after")
-    def _answers_are_of_a_quorum(self) -> Self:
-        if self.replies and self.quorum is None:
-            raise InputError("replies", True, "needs a quorum; give quorum, such as 2/3")
-        if self.weights is not None and not self.on:
-            raise InputError("weights", self.weights, "needs a deadline or a quorum; give one")
-        return self
+    def _faults(self) -> Iterator[section.Fault]:
+        lone = self.replies and self.quorum is None
+        yield lone, "replies", True, "needs a quorum; give quorum, such as 2/3"
+        lone = self.weights is not None and not self.on
+        yield lone, "weights", self.weights, "needs a deadline or a quorum; give one"

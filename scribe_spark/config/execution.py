@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from scribe_spark.config.section import Location, Section, Text, setting, unset, within
-from scribe_spark.core.errors import InputError
+from scribe_spark.config.section import Fault, Location, Section, Text, setting, unset, within
 
 #: The phases of a run, in order; each reads the tables of earlier phases.
 PHASES = ("topology", "overlay", "trees", "measures", "report")
@@ -65,10 +65,9 @@ class Execution(Section):
     )
     overwrite: bool = setting(False, "Replace an earlier output of the same command in OUT")
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Execution:
-        if self.resume and self.overwrite:
-            raise InputError("overwrite", True, "use either --resume or --overwrite, not both")
-        if self.remote is not None and self.master != type(self).model_fields["master"].default:
-            raise InputError("master", self.master, "use either --master or --remote, not both")
-        return self
+    def _faults(self) -> Iterator[Fault]:
+        both = self.resume and self.overwrite
+        yield both, "overwrite", True, "use either --resume or --overwrite, not both"
+        usual = type(self).model_fields["master"].default
+        both = self.remote is not None and self.master != usual
+        yield both, "master", self.master, "use either --master or --remote, not both"

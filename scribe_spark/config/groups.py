@@ -8,14 +8,15 @@ JSAC 2002, Section IV.A (groups), IV.E and IV.F (variants of Scribe's trees).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
 from scribe_spark.config.overlay import MOST_NODES, NodeClass
 from scribe_spark.config.section import (
     Differs,
+    Fault,
     Flat,
     Location,
     Names,
@@ -112,12 +113,10 @@ class GroupsConfig(Section):
                 raise InputError(cls.flat_names()[name], given[name], remedy)
         return {**given, **dict.fromkeys(_IN_TABLE)}
 
-    @model_validator(mode="after")
-    def _one_way_to_sizes(self) -> Self:
-        if self.size is not None and self.custody is not None:
-            remedy = "cannot be combined with custody, which decides the sizes; leave one out"
-            raise InputError("group_size", self.size, remedy)
-        return self
+    def _faults(self) -> Iterator[Fault]:
+        both = self.size is not None and self.custody is not None
+        remedy = "cannot be combined with custody, which decides the sizes; leave one out"
+        yield both, "group_size", self.size, remedy
 
     @property
     def has_groups(self) -> bool:

@@ -102,11 +102,6 @@ class ReferenceTreeSection(section.Section):
         "delays (routed; needs --assignment pastry)",
     )
 
-    @model_validator(mode="after")
-    def _in_range(self) -> ReferenceTreeSection:
-        section.refuse_first(self._faults())
-        return self
-
     def _faults(self) -> Iterator[section.Fault]:
         hosts, scaling, routed = self.hosts, self.scaling, self.dht == "routed"
         needs = "must have at least one number if scaling has none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
@@ -9,6 +10,7 @@ from pydantic import model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import (
+    Fault,
     Location,
     Section,
     Text,
@@ -17,7 +19,6 @@ from scribe_spark.config.section import (
     may_play_pastry,
     nodes_fail,
     only_in_worlds,
-    refuse_first,
     setting,
     unset,
     used_when,
@@ -246,19 +247,13 @@ class RoundsConfig(Section):
         """The number of nodes of a group that may publish in a round; 0 means all nodes."""
         return 1 if self.publish_source == "root" else self.publishers
 
-    @model_validator(mode="after")
-    def _sources_suffice(self) -> RoundsConfig:
+    def _faults(self) -> Iterator[Fault]:
         sources, rate = self.sources, self.publish_rate
         fewer = (
             f"is more than one publication per round of each of a group's {sources} sources; "
             "give less, or more publishers"
         )
+        yield bool(sources) and rate > sources, "publish_rate", rate, fewer
         several = self.publish_source == "root" and self.publishers > 1
         one = "must be 0 or 1: a group has one root"
-        refuse_first(
-            [
-                (bool(sources) and rate > sources, "publish_rate", rate, fewer),
-                (several, "publishers", self.publishers, one),
-            ]
-        )
-        return self
+        yield several, "publishers", self.publishers, one

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import field_validator
 
 from scribe_spark.config.rounds import IN_WORLDS, MOST_ROUNDS
 from scribe_spark.config.section import (
+    Fault,
     Flat,
     Location,
     Names,
@@ -123,9 +125,6 @@ class ScribeConfig(Section):
         """True if lost publications are sent again, and members get all of them in order."""
         return self.delivery == "reliable"
 
-    @model_validator(mode="after")
-    def _timers_agree(self) -> ScribeConfig:
-        if self.child_timeout <= self.refresh:
-            remedy = f"must be more than refresh, which is {self.refresh}"
-            raise InputError("child_timeout", self.child_timeout, remedy)
-        return self
+    def _faults(self) -> Iterator[Fault]:
+        remedy = f"must be more than refresh, which is {self.refresh}"
+        yield self.child_timeout <= self.refresh, "child_timeout", self.child_timeout, remedy

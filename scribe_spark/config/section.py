@@ -21,7 +21,15 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from annotated_types import Interval
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -376,6 +384,15 @@ class Section(BaseModel):
             super().__init__(**given)
         except ValidationError as error:
             raise _refusal(error, type(self).model_fields, self.flat_names()) from None
+
+    @model_validator(mode="after")
+    def _together_possible(self) -> Self:
+        refuse_first(self._faults())
+        return self
+
+    def _faults(self) -> Iterable[Fault]:
+        """Return the faults that the settings may have together."""
+        return ()
 
     @classmethod
     @cache

@@ -202,11 +202,6 @@ class TopologyConfig(section.Section):
                     return {"kind": kind} | given
         return given
 
-    @model_validator(mode="after")
-    def _is_possible(self) -> TopologyConfig:
-        section.refuse_first(self._faults())
-        return self
-
     def _faults(self) -> Iterator[section.Fault]:
         kind, regions, edges = self.kind, self.regions, self.edges_file
         unused = f"has no effect with topology = {kind}; give one of both"
