@@ -127,15 +127,11 @@ class Net:
         """Pastry's tables."""
         return perfect_states(self.ring, np.arange(self.nodes), 16, B, self.kernel)
 
-    def routes(self, key: Keys, spare: bool, alive: np.ndarray | None = None) -> Columns:
-        """The next hops of live nodes to all ids, as `FindRoutes` hands them over."""
+    def routes(self, key: Keys, spare: bool) -> Columns:
+        """The next hops of nodes to all ids, as `FindRoutes` hands them over."""
         ids = ids_of(SplitStreamConfig(policy=SPARE if spare else FREEPASTRY), key)
-        live = np.arange(self.nodes) if alive is None else np.flatnonzero(alive)
-        states = self.states
-        if len(live) < self.nodes:
-            states = perfect_states(self.ring, live, 16, B, self.kernel)
-        at, stripe = np.repeat(live, len(ids)), np.tile(np.arange(len(ids)), len(live))
-        onward, _ = hop(states, lambda node: node >= 0, at, ids.take(stripe))
+        at, stripe = np.divmod(np.arange(self.nodes * len(ids)), len(ids))
+        onward, _ = hop(self.states, lambda node: node >= 0, at, ids.take(stripe))
         return {"key": at * len(ids) + stripe, "next": onward}
 
     def grow(
@@ -251,33 +247,6 @@ def stripes_hit(parent: np.ndarray) -> float:
     return len(found) / len(np.unique(found))
 
 
-def after_failures(net: Net, policy: str, bound: int) -> str:
-    """Return a row: a tenth of the nodes fails in period 1, which the others notice in period 3."""
-    key, failed = net.key(0), np.flatnonzero(net.ring.node % 10 == 3)
-    alive = np.ones(net.nodes, dtype=bool)
-    alive[failed] = False
-    rules = SplitStreamConfig(bound=bound, policy=policy).for_tasks()
-    system, none = SplitStream(rules, B), np.empty(0, dtype=np.int64)
-    network = Network(net.ring, net.kernel, LAN_US, SEED)
-    every = np.arange(net.nodes)
-    state: dict[str, Columns] = {}
-    for number in range(4):
-        lives, died = (alive, failed) if number else (alive | True, none)
-        routes = net.routes(key, policy == SPARE, lives)
-        join = (np.zeros_like(every), every) if not number else (none, none)
-        period = Period(
-            *(number, number, True, True, np.array([GROUP]), key.hi, key.lo, join, (none, none)),
-            *(died if number == 1 else none, lives, network),
-            handed={ROUTES: routes},
-        )
-        system.play_period(state, period)
-    lost = system.sums(state)["open"]
-    return (
-        f"| {net.nodes:,}, {bound}, {policy} | {lost:.0f} | {period.counts['hops']} "
-        f"| {period.counts['orphans']:,} | {period.counts['cycles']} |"
-    )
-
-
 #: Column -> the formats of its values and of the reference numbers; empty: there are none.
 CELLS = {
     **{"one": (".0f", ".0f"), "interior": (",.0f", ",.0f"), "rad": (".2f", ".2f")},
@@ -340,13 +309,6 @@ def main() -> None:
         print(row, flush=True)
         lines.append(row)
     write_part(given.page, "splitstream", lines)
-    net = Net(1_000)
-    print(
-        "\n| a tenth fails | open | hops after the notice | orphans | cycles |\n" + "|---" * 5 + "|"
-    )
-    for policy in (FREEPASTRY, SPARE):
-        for bound in (24, 18):
-            print(after_failures(net, policy, bound), flush=True)
 
 
 if __name__ == "__main__":

@@ -294,8 +294,8 @@ class FreePastry(Forest):
             first = ~is_parent if self.spare else self.primary[node] == stripe[row]
             order = order_of_draws(row * 2 + (first == is_parent), drawn)
             row, node, first = row[order], node[order], first[order]
-            ends = (Lists.of(row[one], node[one], len(asks)) for one in (first, ~first))
-            visited, todo = visit(asks.visited, asks.todo, at, *ends, len(self.key))
+            front, back = (Lists.of(row[one], node[one], len(asks)) for one in (first, ~first))
+            visited, todo = visit(asks.visited, asks.todo, at, front, back, len(self.key))
             to, todo = todo.popped()
             how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
             to = np.where(to < 0, self.decider(asks), to)

@@ -138,7 +138,7 @@ class SplitStream(GrownOverlays):
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
         """Find the Pastry routes of SUBSCRIBEs for the builders, except in channels at rest."""
-        player.play(FindRoutes(*of_period, self.rules))
+        player.play(FindRoutes(*(*of_period, self.rules)))
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
