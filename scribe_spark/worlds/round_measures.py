@@ -11,13 +11,14 @@ import numpy as np
 from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, whole_numbers
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine import Columns, Tables, facts, packing, program
+from scribe_spark.engine import Columns, facts, packing
 from scribe_spark.pastry.round import NEW_LEAFS, LookupResults, RoundResult
 from scribe_spark.pastry.states import (
     MESSAGE_KINDS,
     NONE,
     IsAlive,
-    NodeProgram,
+    Nodes,
+    SilentNodes,
     States,
     ring_leaves,
     same_leaves,
@@ -76,7 +77,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class MeasureNodes(program.SilentProgram, NodeProgram):
+class MeasureNodes(SilentNodes):
     """Sum properties of the tables of a bucket's live nodes: the table :data:`MEASURED`.
 
     ``right``: leaf sets that are correct for the ring.  ``filled``, ``alive``: table entries, and
@@ -87,8 +88,8 @@ class MeasureNodes(program.SilentProgram, NodeProgram):
 
     number: int
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        environment, states, own = self.environment, self.states(bucket, tables), self.live(bucket)
+    def begin(self, nodes: Nodes) -> None:
+        environment, states, own = self.environment, nodes.states(), self.live(nodes.bucket)
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
@@ -104,9 +105,11 @@ class MeasureNodes(program.SilentProgram, NodeProgram):
             "compared": len(nearest),
             "delay": delay.sum(),
             "nearest": nearest.sum(),
-            "changed": packing.count_rows(tables.get(NEW_LEAFS, {})),
+            "changed": packing.count_rows(nodes.tables.get(NEW_LEAFS, {})),
         }
-        tables[MEASURED] = {name: np.array([one], dtype=np.int64) for name, one in sums.items()}
+        nodes.tables[MEASURED] = {
+            name: np.array([one], dtype=np.int64) for name, one in sums.items()
+        }
 
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:
