@@ -338,10 +338,11 @@ class Announce(WaveProgram):
         to = np.r_[cells[holder, cell].astype(np.int64), leaf[other]]
         one, row = np.r_[holder, one[other]], np.r_[cell, cell_of_leaf[other]] // base
         # 2. the cell where the arrived node belongs in the receiver's table
-        sender = arrived[one]
-        digit = ids.digit_at_np(nodes.ring.hi[sender], nodes.ring.lo[sender], row, states.b)
+        own, sender = nodes.ring.take(arrived), arrived[one]
+        digits = [ids.digit_np(own.hi, own.lo, depth, states.b) for depth in range(rows)]
+        cell = row * base + np.stack(digits, axis=1)[one, row]
         nodes.count(Kind.ANNOUNCEMENT, sender, to)
-        nodes.tell(_ANNOUNCEMENT, to, arrived=sender, cell=row * base + digit)
+        nodes.tell(_ANNOUNCEMENT, to, arrived=sender, cell=cell)
         # 3. rows with two or more entries
         tables = states.cells[index]
         node, row = np.nonzero(np.count_nonzero(tables >= 0, axis=2) > 1)

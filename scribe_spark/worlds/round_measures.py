@@ -25,7 +25,7 @@ from scribe_spark.core import draws, u128
 from scribe_spark.core.arrays import index_sorted, sums_at, whole_numbers
 from scribe_spark.core.errors import RunError
 from scribe_spark.core.units import MICROSECONDS
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables, facts, program
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables, facts
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.measures.measure import Found, Size, metric_values
@@ -39,6 +39,7 @@ from scribe_spark.pastry.states import (
     IsAlive,
     NodeProgram,
     Nodes,
+    SilentNodes,
     States,
     ring_leaves,
     same_leaves,
@@ -100,7 +101,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class MeasureNodes(program.SilentProgram, NodeProgram):
+class MeasureNodes(SilentNodes):
     """Sum properties of the tables of a bucket's live nodes: the table :data:`MEASURED`.
 
     ``right``: leaf sets that are correct for the ring.  ``filled``, ``alive``: table entries, and
@@ -111,9 +112,8 @@ class MeasureNodes(program.SilentProgram, NodeProgram):
 
     number: int
 
-    def change(self, bucket: int, tables: Tables) -> None:
-        environment, own = self.environment, self.live(bucket)
-        states = Nodes(environment, bucket, tables).states()
+    def begin(self, nodes: Nodes) -> None:
+        environment, states, own = self.environment, nodes.states(), self.live(nodes.bucket)
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
@@ -129,9 +129,11 @@ class MeasureNodes(program.SilentProgram, NodeProgram):
             "compared": len(nearest),
             "delay": delay.sum(),
             "nearest": nearest.sum(),
-            "changed": count_rows(tables.get(NEW_LEAFS, {})),
+            "changed": count_rows(nodes.tables.get(NEW_LEAFS, {})),
         }
-        tables[MEASURED] = {name: np.array([one], dtype=np.int64) for name, one in sums.items()}
+        nodes.tables[MEASURED] = {
+            name: np.array([one], dtype=np.int64) for name, one in sums.items()
+        }
 
 
 def _span(live: np.ndarray, own: np.ndarray) -> tuple[int, int]:

@@ -22,7 +22,6 @@ from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.systems.scribe import bottleneck, small_groups
 from scribe_spark.systems.scribe.end_of_round import OVERLOADED
-from scribe_spark.systems.scribe.groups import limits_by_number
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram, Scribe
 from scribe_spark.systems.scribe.state import cause
 from scribe_spark.systems.scribe.trees import Trees
@@ -179,8 +178,13 @@ def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None
 
 
 def _limits(context: VariantContext) -> ChildLimits:
-    given = context.capacities
-    return ChildLimits(context.rules.limit, None if given is None else limits_by_number(given))
+    if context.capacities is None:
+        return ChildLimits(context.rules.limit)
+    own = context.capacities.select("node", "limit").toArrow()
+    node, limit = (own.column(name).to_numpy() for name in own.column_names)
+    by_number = np.zeros(node.max() + 1, dtype=np.int64)
+    by_number[node] = limit
+    return ChildLimits(context.rules.limit, by_number)
 
 
 def _count_overloaded(trees: Trees) -> int:
