@@ -390,7 +390,7 @@ def _play(stages: Any, made: Multicast, ways: Ways | None, scheduled: bool) -> B
     network = ring.facts, ring.bounds, underlay.kernel
     rank = arrays.rank_in_group(schedule.group)
     named = ring.facts, underlay.kernel, stages.config.seed, schedule.group, rank
-    options = {"lost": lost_copies(*named, source), "late": late_copies(*named)}
+    options: dict[str, Any] = {"lost": lost_copies(*named, source), "late": late_copies(*named)}
     options["keeps"] = scheduled
     played = partial(_play_trees, runs.links_of(stages), network, begun, options)
     alone = plays["name"] != runs.IN_TASKS  # one task keeps all buckets

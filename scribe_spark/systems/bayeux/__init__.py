@@ -10,7 +10,7 @@ TREE       `live.SendTree`
 LEAVE      `live.Leave`
 PRUNE      `live.Prune`
 MULTICAST  `live.Publish`
-payload    `live.flood`, `live.Repair`
+payload    `live.NextHops`, `live.Repair`
 =========  ===================================
 
 JSAC 2002, Section V; NGC 2001, Section 4.  Rules: docs/rules.md, B1 to B10.

@@ -870,8 +870,7 @@ class _BayeuxRound:
         if not now.in_run:
             player.play(Repair(*copies, system.notes_copies(now.measures), lost))
             player.play(SendTree(sessions, TRIED))
-        of = publish.group, now.measures, now.in_run, now.parts.sent
-        heard = CountHeard(*copies, *of)
+        heard = CountHeard(*copies, publish.group, now.measures, now.in_run, now.parts.sent)
         own = {AT: came["member"], "group": came["session"] // self.partitions} if came else {}
         player.play(heard, {ACCEPTED: own} if own else None)
         if now.in_run:  # which reads no counts
