@@ -297,8 +297,8 @@ def _collect(run: measure.RunTables) -> dict[tuple[str, str], Latencies]:
     asked, systems = run.asked, [system.name for system in run.systems]
     columns = measure.with_publication(run, *LATENCY_COLUMNS, *(() if asked is None else ("node",)))
     deliveries = run.batches("deliveries", columns)
-    of = by_hops, run.buckets, asked, _sources_of(run)
-    found = collect_latencies(deliveries, systems, *of)
+    given = by_hops, run.buckets, asked, _sources_of(run)
+    found = collect_latencies(deliveries, systems, *given)
     if asked is None or not asked.several:
         return found
     published = measure.publications_of(run)

@@ -367,7 +367,8 @@ class MulticastMeasures:
         self, taken: Mapping[str, Columns], counted: Counted, of: SystemTables
     ) -> dict[tuple[int, str], Histogram]:
         """Return RAD, RMD, node stress and link stress of each tree, by tree and measure."""
-        found, nodes, sums = dict[tuple[int, str], Histogram](), counted.total(_LIVE), {}
+        found, nodes = dict[tuple[int, str], Histogram](), counted.total(_LIVE)
+        sums = dict[str, np.ndarray]()
         if _IN_TREES in taken:
             sums = delay.add_delays(taken[_IN_TREES])
             in_tree = sums["group"] % len(of.trees[0].names)

@@ -11,7 +11,7 @@ import worlds
 from scribe_spark.core.errors import InputError
 from scribe_spark.underlay import matrices as module
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, bounded_delay, route_block
-from scribe_spark.underlay.matrices import nearest, pendant_components, pendant_exits
+from scribe_spark.underlay.matrices import bridges, nearest, pendant_components, pendant_exits
 
 
 def path(pred: np.ndarray, source: int, target: int) -> list[int]:
@@ -118,3 +118,35 @@ def test_the_nearest_router_may_be_beyond_a_slow_way_inside():
     candidates = np.array([3, 4])
     found = nearest(delay_us, exits, np.arange(5), candidates, np.array([0]))
     assert candidates[found[:, 0]].tolist() == [3, 3, 4, 3, 4]
+
+
+# --- pendant components, their routes and bridges -------------------------------------------------
+
+
+def reached(start: int, links, without: tuple[int, int]) -> set[int]:
+    """The routers to which links lead when one undirected link is taken away."""
+    seen, todo = {start}, [start]
+    while todo:
+        here = todo.pop()
+        for src, dst in links:
+            if src == here and dst not in seen and {src, dst} != set(without):
+                seen.add(dst)
+                todo.append(dst)
+    return seen
+
+
+def bridges_of(links) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in links if b not in reached(a, links, (a, b))]
+
+
+def test_bridges_are_the_links_that_hold_the_network_together():
+    seen = 0
+    for one in worlds.worlds():
+        arrays = LinkArrays.of(np.array(one.case.routers), worlds.link_frame(one.case), "delay", 1)
+        links = list(zip(arrays.src.tolist(), arrays.dst.tolist(), strict=True))
+        marked = bridges(len(arrays.routers), arrays.src, arrays.dst).tolist()
+        assert [link for link, is_one in zip(links, marked, strict=True) if is_one] == bridges_of(
+            links
+        )
+        seen += len(links) - sum(marked)
+    assert seen > 200
