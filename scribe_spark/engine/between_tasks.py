@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -251,7 +251,8 @@ class Exchange:
                 raise
         self._writing = {peer: threading.Lock() for peer in self.peers}
         self._over = threading.Event()
-        works = [self._show_life, *(partial(self._read, peer) for peer in self.peers)]
+        works: list[Callable[[], None]] = [self._show_life]
+        works += [partial(self._read, peer) for peer in self.peers]
         self._threads = [
             threading.Thread(target=work, daemon=True, name="exchange")
             for work in (works if self.peers else ())
