@@ -23,7 +23,7 @@ from scribe_spark.bandwidth.bucket import ClockSetting
 from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications
 from scribe_spark.bandwidth.windows import COPIES, LINKS, play_windows
 from scribe_spark.core import draws
-from scribe_spark.engine.between_tasks import Exchange
+from scribe_spark.engine.flight import Flight
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
@@ -106,7 +106,7 @@ def _setting(nodes: int, source: np.ndarray) -> ClockSetting:
     )
 
 
-def _played(rank: int, exchange: Exchange, nodes: int, tasks: int) -> Played:
+def _played(rank: int, exchange: Flight, nodes: int, tasks: int) -> Played:
     """Play the nodes of a process."""
     bounds, before = np.linspace(0, nodes, tasks + 1).astype(np.int64), _gib("VmRSS")
     links, source = _links(nodes, *bounds[rank : rank + 2].tolist())

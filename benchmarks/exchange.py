@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+
 from scribe_spark.engine.flight import PATIENCE, Flight, Server
 
 _SECRET = b"of a benchmark"

@@ -1,54 +1,51 @@
-"""Tasks of a job that are threads of this process."""
+"""Tasks of a job that are threads of this process: an exchange without a transport."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import pyarrow as pa
+
 from scribe_spark.engine.between_tasks import (
+    Buffer,
+    Ended,
     Exchange,
     PeerFailed,
     PeerLost,
-    Server,
+    one_buffer,
 )
 
 T = TypeVar("T")
 
 
-def outcomes(
-    size: int,
-    work: Callable[[Exchange], T],
-    patience: float = 20.0,
-    secrets: list[bytes] | None = None,
-) -> list[T | Exception]:
-    """Play the tasks of a job as threads of this process; return a result or an error of each.
+class _InMemory(Exchange):
+    """An exchange of threads: each puts copies into the inboxes of the others."""
 
-    ``work(exchange)`` is the work of a task; `secrets` are the secrets that tasks know.
-    """
-    secrets = secrets or [b"of this job"] * size
-    servers = [Server() for _ in range(size)]
-    addresses = [server.address for server in servers]
+    def __init__(self, rank: int, tasks: list[_InMemory], size: int) -> None:
+        super().__init__(rank, size)
+        self._tasks = tasks
 
-    def play(rank: int) -> T | Exception:
-        try:
-            exchange = Exchange(rank, servers[rank], addresses, secrets[rank], patience)
-            try:
-                result = work(exchange)
-            except BaseException as error:
-                exchange.end(error)
-                raise
-            exchange.end()
-        except Exception as error:
-            return error
-        return result
+    def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
+        """See :class:`Exchange`."""
+        for peer in self.peers:
+            part = None
+            if peer in parts:  # copied: the sender may change its arrays afterwards
+                part = pa.py_buffer(one_buffer(parts[peer]).to_pybytes())
+            self._tasks[peer].inbox.put(self.rank, swap, part, bytes(note))
 
-    with ThreadPoolExecutor(size) as pool:
-        return list(pool.map(play, range(size)))
+    def end(self, error: BaseException | None = None) -> None:
+        """See :class:`Exchange`."""
+        for peer in self.peers:
+            self._tasks[peer].inbox.end(self.rank, Ended.by(error, self.rank))
 
 
 def play_in_threads(size: int, work: Callable[[Exchange], T]) -> list[T]:
-    """Return the results of tasks that are threads, by rank; raise the error that caused others.
+    """Play the tasks of a job as threads of this process; return their results by rank.
+
+    ``work(exchange)`` is the work of a task.  The first error, by swap and rank, is raised when all
+    threads have ended.
 
     Examples
     --------
@@ -59,8 +56,25 @@ def play_in_threads(size: int, work: Callable[[Exchange], T]) -> list[T]:
     >>> play_in_threads(2, ask_the_next)[0]
     ({1: b'from 1'}, [b'note 0', b'note 1'])
     """
-    played = outcomes(size, work)
-    errors = [one for one in played if isinstance(one, Exception)]
-    for error in sorted(errors, key=lambda one: isinstance(one, (PeerFailed, PeerLost))):
-        raise error
-    return played
+    tasks: list[_InMemory] = []
+    tasks += [_InMemory(rank, tasks, size) for rank in range(size)]
+
+    def play(task: _InMemory) -> T:
+        try:
+            result = work(task)
+        except BaseException as error:
+            task.end(error)
+            raise
+        task.end()
+        return result
+
+    with ThreadPoolExecutor(size) as pool:
+        played = [pool.submit(play, task) for task in tasks]
+    failed = [
+        (isinstance(error, (PeerFailed, PeerLost)), task.swaps, task.rank, error)
+        for task, one in zip(tasks, played, strict=True)
+        if (error := one.exception()) is not None
+    ]
+    if failed:
+        raise min(failed, key=lambda one: one[:3])[3]
+    return [one.result() for one in played]

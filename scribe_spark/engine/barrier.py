@@ -9,6 +9,7 @@ the stage is not run again.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import secrets
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,20 +30,15 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, RunError, one_line
 from scribe_spark.core.paths import is_temporary, replace_file
-from scribe_spark.engine.between_tasks import (
-    LOOPBACK,
-    PATIENCE,
-    Address,
-    Ended,
-    Exchange,
-    PeerLost,
-    Server,
-)
+from scribe_spark.engine.between_tasks import Ended, Exchange, PeerLost
 from scribe_spark.engine.packing import Packed, pack_rows
 from scribe_spark.runtime.blocks import is_lost_block, materialise_and_read, release
 from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.settings import slots, why_no_barrier
 from scribe_spark.schemas import ROWS
+
+if TYPE_CHECKING:
+    from scribe_spark.engine.flight import Flight
 
 T = TypeVar("T")
 
@@ -172,14 +168,17 @@ def _raise_error(read: pa.Table) -> None:
 # --- in a task of a barrier stage
 
 
-def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Exchange:
+def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | None) -> Flight:
     """Return the exchange of this task, connected with all others of its barrier stage."""
+    # imported in the worker only: gRPC starts threads, and Spark's daemon forks its workers
+    from scribe_spark.engine.flight import LOOPBACK, PATIENCE, Address, Flight, Server
+
     context = BarrierTaskContext.get()
     hosts = [info.address.rpartition(":")[0].strip("[]") for info in context.getTaskInfos()]
     if len(hosts) != tasks:
         raise ValueError(f"the stage has {len(hosts)} tasks instead of {tasks}")
     rank = context.partitionId()
-    server = Server(LOOPBACK if len(set(hosts)) == 1 else own_address(hosts, rank))
+    server = Server(secret, LOOPBACK if len(set(hosts)) == 1 else own_address(hosts, rank))
     try:
         one = server.address
         own = f"{one.host} {one.port} {one.nonce}"
@@ -189,10 +188,10 @@ def _connected(tasks: int, secret: bytes, patience: float | None, folder: str | 
             meeting = Path(folder, f"addresses {context.stageId()}")
             gathered = gather_in_files(meeting, rank, tasks, context.taskAttemptId(), own, PATIENCE)
     except BaseException:
-        server.socket.close()
+        server.shutdown()
         raise
     addresses = [Address(h, int(p), n) for h, p, n in (line.split() for line in gathered)]
-    return Exchange(rank, server, addresses, secret, patience or PATIENCE)
+    return Flight(rank, server, addresses, secret, PATIENCE if patience is None else patience)
 
 
 def gather_in_files(
@@ -262,6 +261,8 @@ def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
     """Return why tasks cannot exchange messages in a session, or None; tested once a session."""
     if tasks == 1:
         return None
+    if importlib.util.find_spec("pyarrow._flight") is None:
+        return "this pyarrow is without Arrow Flight"
     if (reason := why_no_barrier(spark, tasks)) is not None:
         return reason
     if abilities(spark).shares_disk and slots(spark) is not None:

@@ -349,8 +349,8 @@ def measures_by_tree(run: RunTables, trees: Mapping[str, np.ndarray]) -> pa.Tabl
         found |= {(name, measure): Histogram.of(of) for measure, of in ratio.items()}
     rows = []
     for (name, measure), numbers in found.items():
-        system, tree = named[name]
-        key = {"system": system, "tree": tree, "measure": measure}
+        of_system, of_tree = named[name]
+        key = {"system": of_system, "tree": of_tree, "measure": measure}
         rows.append(key | numbers_of_values(numbers))
     return arrow_table(sorted(rows, key=itemgetter("system", "tree", "measure")), BY_TREE)
 

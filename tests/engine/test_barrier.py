@@ -204,6 +204,21 @@ def test_a_cancelled_job_ends_its_tasks(spark, tmp_path):
         assert gone(int(path.name))
 
 
+def test_the_daemon_of_workers_loads_no_grpc(spark):
+    """A process that has it should not fork."""
+
+    def look(batches):
+        parent = Path(f"/proc/{os.getppid()}/maps").read_text()
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"loaded": ["libarrow_flight" in parent]})
+
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("no /proc")
+    played(spark, swapping())
+    (row,) = spark.range(1).coalesce(1).mapInArrow(look, "loaded boolean").collect()
+    assert not row["loaded"]
+
+
 @pytest.mark.slow
 def test_a_killed_executor_makes_all_begin_again(tmp_path):
     """On executor processes of this machine, which talk on loopback."""
@@ -228,10 +243,13 @@ def test_slots(spark, monkeypatch):
     assert slots(spark) == 2
 
 
-def test_why_tasks_cannot_stay(spark):
+def test_why_tasks_cannot_stay(spark, monkeypatch):
     assert why_no_tasks(spark, 1) is None
     assert why_no_tasks(spark, 2) is None
     assert why_no_tasks(spark, 3) == "3 tasks cannot run at once: there are 2 slots"
+    monkeypatch.setattr(barrier.importlib.util, "find_spec", lambda name: None)
+    assert why_no_tasks(spark, 2) == "this pyarrow is without Arrow Flight"
+    assert why_no_tasks(spark, 1) is None
 
 
 @pytest.mark.parametrize(("name", "why"), slots_of._SETTINGS.items())

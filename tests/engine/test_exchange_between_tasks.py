@@ -1,4 +1,4 @@
-"""Swaps between tasks: what arrives, and what a task hears of lost ones."""
+"""Swaps between tasks, over each transport: what arrives, and what a task hears of lost ones."""
 
 import multiprocessing
 import os
@@ -7,26 +7,55 @@ import signal
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_threads import outcomes, play_in_threads
+from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.between_tasks import (
-    SLICE,
-    Address,
-    Ended,
-    Exchange,
-    OutOfStep,
-    PeerFailed,
-    PeerLost,
-    Server,
-)
+from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
+from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"
+
+
+def play_over_flight(size, work, patience=20.0, secrets=None):
+    """Play tasks as threads of this process that are connected by Flight; their results by rank.
+
+    The result of a task that raises is its error.
+    """
+    secrets = secrets or [SECRET] * size
+    servers = [Server(secret) for secret in secrets]
+    addresses = [server.address for server in servers]
+
+    def play(rank):
+        try:
+            exchange = Flight(rank, servers[rank], addresses, secrets[rank], patience)
+            try:
+                result = work(exchange)
+            except Exception as error:
+                exchange.end(error)
+                raise
+            exchange.end()
+        except Exception as error:
+            return error
+        return result
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(play, range(size)))
+
+
+def play_alone(size, work):
+    assert size == 1
+    return [work(Exchange())]
+
+
+TRANSPORTS = {"threads": play_in_threads, "flight": play_over_flight}
 
 
 # --- what arrives
@@ -47,9 +76,10 @@ swaps = st.lists(
 )
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @settings(max_examples=25)
 @given(st.integers(1, 4), swaps)
-def test_every_task_receives_what_was_sent_to_it(size, swaps):
+def test_every_task_receives_what_was_sent_to_it(transport, size, swaps):
     """Also nothing, and what a task sends to itself."""
 
     def work(exchange):
@@ -62,7 +92,7 @@ def test_every_task_receives_what_was_sent_to_it(size, swaps):
             received.append(({task: short(part) for task, part in found.items()}, notes))
         return received
 
-    played = play_in_threads(size, work)
+    played = (play_alone if size == 1 else TRANSPORTS[transport])(size, work)
     for rank, received in enumerate(played):
         assert received == [
             (
@@ -77,7 +107,8 @@ def test_every_task_receives_what_was_sent_to_it(size, swaps):
         ]
 
 
-def test_arrays_go_and_come_as_they_are():
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_arrays_go_and_come_as_they_are(transport):
     sent = np.arange(SLICE // 4), np.zeros(0), np.arange(5, dtype=np.int16)  # more than a slice
 
     def work(exchange):
@@ -88,13 +119,14 @@ def test_arrays_go_and_come_as_they_are():
         rest = np.frombuffer(part, dtype=np.int16, offset=sent[0].nbytes)
         return first.flags.aligned, first - (1 - exchange.rank), rest
 
-    for aligned, first, rest in play_in_threads(2, work):
+    for aligned, first, rest in TRANSPORTS[transport](2, work):
         assert aligned
         np.testing.assert_array_equal(first, sent[0])
         np.testing.assert_array_equal(rest, sent[2])
 
 
-def test_a_task_may_change_what_it_has_sent():
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_task_may_change_what_it_has_sent(transport):
     def work(exchange):
         values = np.full(10, exchange.rank)
         found, _ = exchange.swap({1 - exchange.rank: [values]}, b"")
@@ -102,7 +134,7 @@ def test_a_task_may_change_what_it_has_sent():
         exchange.swap({}, b"")
         return np.frombuffer(found[1 - exchange.rank], dtype=np.int64)[0]
 
-    assert play_in_threads(2, work) == [1, 0]
+    assert TRANSPORTS[transport](2, work) == [1, 0]
 
 
 def test_tasks_that_are_late_are_waited_for():
@@ -115,30 +147,50 @@ def test_tasks_that_are_late_are_waited_for():
             exchange.swap({}, b"")
         return "done"
 
-    assert outcomes(2, work, patience=0.3) == ["done"] * 2
+    assert play_over_flight(2, work, patience=0.3) == ["done"] * 2
 
 
-def test_unknown_tasks_are_refused():
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_unknown_tasks_are_refused(transport):
     with pytest.raises(ValueError, match="parts for task 2; there are 2 tasks"):
-        play_in_threads(2, lambda exchange: exchange.swap({2: []}, b""))
+        raise_first(TRANSPORTS[transport], 2, lambda exchange: exchange.swap({2: []}, b""))
+
+
+def raise_first(play, size, work):
+    """Raise the first error of tasks."""
+    for result in play(size, work):
+        if isinstance(result, Exception):
+            raise result
 
 
 # --- tasks that end early
 
 
-def errors(size, work):
+def errors(transport, size, work):
     """Return the error of each task, None where it has none."""
-    return [one if isinstance(one, Exception) else None for one in outcomes(size, work)]
+    found = [None] * size
+
+    def remember(exchange):
+        try:
+            work(exchange)
+        except Exception as error:
+            found[exchange.rank] = error
+            raise
+
+    with suppress(Exception):  # threads raise the first error
+        TRANSPORTS[transport](size, remember)
+    return found
 
 
-def test_an_error_of_a_task_ends_all_with_its_line():
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_error_of_a_task_ends_all_with_its_line(transport):
     def work(exchange):
         for number in range(5):
             if exchange.rank == 2 and number == 3:
                 raise InputError("nodes", 7, "are too few")
             exchange.swap({0: [b"part"]}, b"note")
 
-    *others, own = errors(3, work)
+    *others, own = errors(transport, 3, work)
     assert isinstance(own, InputError)
     for error in others:
         assert isinstance(error, PeerFailed)
@@ -147,25 +199,27 @@ def test_an_error_of_a_task_ends_all_with_its_line():
         assert "in work" in error.ended.trace
 
 
-def test_a_task_that_swaps_less_often_than_others():
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_task_that_swaps_less_often_than_others(transport):
     def work(exchange):
         for _ in range(2 if exchange.rank else 3):
             exchange.swap({}, b"")
 
-    first, *others = errors(3, work)
+    first, *others = errors(transport, 3, work)
     assert isinstance(first, OutOfStep)
     assert re.fullmatch("task [12] ended before swap 2 of another task", str(first))
     assert others == [None, None]
 
 
-def test_a_message_of_another_swap():
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_message_of_another_swap(transport):
     def work(exchange):
         exchange.swap({}, b"")
         exchange.swaps += exchange.rank
         exchange.swap({}, b"")
 
     with pytest.raises(OutOfStep, match=r"task [01] is at swap [12], another task at swap [12]"):
-        play_in_threads(2, work)
+        raise_first(TRANSPORTS[transport], 2, work)
 
 
 def test_reasons_are_handed_on():
@@ -185,16 +239,16 @@ def test_reasons_are_handed_on():
 
 def in_process(rank, pipe):
     """Play a task in a process of its own; the last one is killed in its third swap."""
-    server = Server()
+    server = Server(SECRET)
     pipe.send(server.address)
     addresses = pipe.recv()
-    exchange = Exchange(rank, server, addresses, SECRET, 30.0)
+    exchange = Flight(rank, server, addresses, SECRET, 30.0)
     try:
         for number in range(4):
             if number == 2 and rank == len(addresses) - 1:
                 pipe.send(time.monotonic())
                 os.kill(os.getpid(), signal.SIGKILL)
-            # more than sockets hold back
+            # more than sockets and gRPC hold back
             exchange.swap({task: [bytes(20_000_000)] for task in exchange.peers}, b"")
     except Exception as error:
         pipe.send((type(error), str(error), time.monotonic()))
@@ -233,19 +287,35 @@ def test_a_lost_process_is_named_soon():
             process.kill()
 
 
-def test_a_task_that_shows_no_life_is_lost(monkeypatch):
-    """One that shows it may end late."""
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_task_that_answers_may_end_late(monkeypatch, answers):
+    """Its reply to the end of the other task waits behind a message that it still writes."""
+    ask = _Stream.ask
+
+    def ask_or_wait(stream):
+        if not answers and writes.is_set():
+            raise fl.FlightTimedOutError("too late")
+        ask(stream)
+
+    monkeypatch.setattr(_Stream, "ask", ask_or_wait)
+    writes = threading.Event()
 
     def work(exchange):
+        exchange.swap({}, b"")
         if exchange.rank:
-            time.sleep(1.0)
+            with exchange._streams[0]._lock:
+                writes.set()
+                time.sleep(1.0)
+        else:
+            assert writes.wait(5.0)
         return "played"
 
-    assert outcomes(2, work, patience=0.5) == ["played"] * 2
-    monkeypatch.setattr(Exchange, "_show_life", lambda exchange: None)
-    first, _ = outcomes(2, work, patience=0.5)
-    assert isinstance(first, PeerLost)
-    assert str(first).endswith("has not answered for 0.5 s")
+    first, _ = play_over_flight(2, work, patience=0.5)
+    if answers:
+        assert first == "played"
+    else:
+        assert isinstance(first, PeerLost)
+        assert str(first).endswith("has not answered for 0.5 s")
 
 
 def test_nobody_is_left_at_the_end():
@@ -253,10 +323,10 @@ def test_nobody_is_left_at_the_end():
     servers = []
 
     def work(exchange):
-        servers.append(exchange._addresses[exchange.rank].port)
+        servers.append(exchange._server.port)
         exchange.swap({}, b"")
 
-    outcomes(3, work)
+    play_over_flight(3, work)
     for port in servers:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             pass
@@ -268,24 +338,58 @@ def test_nobody_is_left_at_the_end():
 
 
 def test_a_wrong_secret_is_refused():
-    first, second = outcomes(2, lambda exchange: "played", 1.0, [SECRET, b"another"])
-    assert isinstance(first, PeerLost)
-    assert str(first).endswith("has not connected for 1 s")
-    assert isinstance(second, PeerLost)
-    assert str(second).endswith("cannot be reached (wrong secret)")
+    work = play_over_flight(2, lambda exchange: "played", 1.0, [SECRET, b"of another job"])
+    assert all(isinstance(error, PeerLost) for error in work)
+    # a task that was refused closes its server, so the other one may find the call cancelled
+    assert any("cannot be reached (wrong secret)" in str(error) for error in work)
 
 
-def test_each_task_has_a_token_of_its_own_for_each_server():
+CALLS = {
+    "list_flights": lambda client, options: list(client.list_flights(options=options)),
+    "list_actions": lambda client, options: list(client.list_actions(options)),
+    "do_action": lambda client, options: list(client.do_action("alive", options)),
+    "get_flight_info": lambda client, options: client.get_flight_info(
+        fl.FlightDescriptor.for_command(b""), options
+    ),
+    "get_schema": lambda client, options: client.get_schema(
+        fl.FlightDescriptor.for_command(b""), options
+    ),
+    "do_get": lambda client, options: client.do_get(fl.Ticket(b""), options).read_all(),
+    "do_put": lambda client, options: client.do_put(
+        fl.FlightDescriptor.for_command(b""), pa.schema([]), options
+    )[0].close(),
+    "do_exchange": lambda client, options: client.do_exchange(
+        fl.FlightDescriptor.for_command(b"\0" * 8), options
+    )[1].read_chunk(),
+    "authenticate": lambda client, options: client.authenticate_basic_token("a", "b", options),
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(SECRET) as made:
+        yield made
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("token", [None, "0" * 64])
+def test_every_call_without_the_token_is_refused(server, call, token):
+    headers = [] if token is None else [(b"x-scribe-token", token.encode())]
+    options = fl.FlightCallOptions(timeout=5, headers=headers)
+    refused = pytest.raises((fl.FlightUnauthenticatedError, OSError), match=r"^wrong secret")
+    with fl.FlightClient(server.address.location) as client, refused:
+        CALLS[call](client, options)
+
+
+def test_each_server_has_a_token_of_its_own():
     one, other = Address("h", 1, "a"), Address("h", 1, "b")
-    tokens = one.token(SECRET, 0), one.token(SECRET, 1), other.token(SECRET, 0), one.token(b"", 0)
-    assert len(set(tokens)) == 4
+    assert one.token(SECRET) != other.token(SECRET)
+    assert one.token(SECRET) != one.token(b"another secret")
 
 
-def test_a_server_listens_on_loopback_alone():
-    server = Server()
-    with server.socket:
-        assert server.address.host == "127.0.0.1"
-        with socket.create_connection(("127.0.0.1", server.address.port), 5):
-            pass
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.2", server.address.port), 0.5)
+def test_a_server_listens_on_loopback_alone(server):
+    assert server.address.host == "127.0.0.1"
+    with socket.create_connection(("127.0.0.1", server.port), 5):
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", server.port), 0.5)
