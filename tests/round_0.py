@@ -41,6 +41,10 @@ class Round0:
     @cached_property
     def tables(self) -> dict[str, Columns]:
         """The tables of views, from all buckets."""
+        return self.play()
+
+    def play(self) -> dict[str, Columns]:
+        """Play the round; return :attr:`tables`, whose lock would stop other threads."""
         ids = [self.keys[group] for group in self.groups.tolist()]
         group, node = np.array(self.joins, dtype=np.int64).reshape(-1, 2).T
         joins = np.searchsorted(self.groups, group), self.ring.positions(node)

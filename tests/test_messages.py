@@ -93,7 +93,7 @@ def test_only_a_name_that_is_like_it_is_proposed():
 #: Texts that are no messages, but types of columns, or names that the package has made.
 NO_MESSAGES = {
     *("systems/baselines.py", "experiments/folder.py"),
-    *("engine/in_turn.py", "worlds/setting.py"),
+    *("engine/program.py", "worlds/setting.py"),
 }
 
 

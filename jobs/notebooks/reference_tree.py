@@ -12,6 +12,7 @@
 import matplotlib.pyplot as plt
 
 from scribe_spark.systems.reference_tree.places import places
+from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 if "dbutils" not in globals():  # not on Databricks
     from scribe_spark.notebook import dbutils, display, spark
@@ -40,7 +41,7 @@ after_failure = [host for host in after_join if host != fails]
 def tree_of(ids):
     rows = [(i, 0, i) for i in ids]
     hosts = spark.createDataFrame(rows, "node bigint, id_hi bigint, id_lo bigint")
-    return places(hosts, bits=bits, children=2, assignment="chord")
+    return places(hosts, ReferenceTree(bits, children=2), "chord")
 
 
 found = {

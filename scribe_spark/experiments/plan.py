@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.section import Section
-from scribe_spark.core.errors import InputError, redacted, shown
+from scribe_spark.core.errors import InputError, in_series, redacted, shown
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.paths import local_contents, refuse_old
 from scribe_spark.experiments.folder import StoredFolder
@@ -185,7 +185,7 @@ def read_records(folder: StoredFolder, *owners: Owner) -> tuple[Owner, dict[str,
     if owner is None:
         raise InputError("out", out, f"its {MANIFEST} belongs to something else")
     if owners and owner not in owners:
-        expected = " or ".join(one.noun for one in owners)
+        expected = in_series([one.noun for one in owners], len(owners))
         raise InputError("out", out, f"it holds {owner.noun}, not {expected}")
     try:
         return owner, manifest, records_of(manifest, owner)

@@ -271,8 +271,9 @@ def _not_so(rows: EventRows, at: int, state: str, remedy: str) -> str:
 
 
 def _two_events(rows: EventRows, at: int, *codes: int) -> str:
-    names = " and ".join(EVENT_NAMES[code] for code in sorted(codes))
-    return f"{_place(rows, at)} has two events, {names}; keep one, or move one to another round"
+    first, second = (EVENT_NAMES[code] for code in sorted(codes))
+    twice = f"has two events, {first} and {second}; keep one, or move one to another round"
+    return f"{_place(rows, at)} {twice}"
 
 
 def _same_as_before(*columns: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ IN_FOLDERS_OF_OURS = {
 _WRITERS = {"write_text", "write_bytes", "touch", "to_csv", "to_json", "to_parquet"}
 
 #: What `experiments.folder.Folder` is called: its `write_text` goes through `Files.write`.
-_FOLDERS = {"folder", "self", "_folder", "F"}  # F.to_json is a function of Spark
+_FOLDERS = {"folder", "self", "_folder", "stored", "F"}  # F.to_json is a function of Spark
 
 
 def test_temporary_names_are_hidden_and_never_the_same():

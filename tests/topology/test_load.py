@@ -70,7 +70,7 @@ def test_remote_is_read_by_spark(spark, tmp_path, monkeypatch):
     pd.DataFrame({"src": [0], "dst": [1], "delay_ms": [1.5]}).to_parquet(tmp_path / "l.parquet")
     for url in (path, str(tmp_path / "l.parquet")):
         assert rows(load(RunConfig(topology=url), spark)) == [(0, 1, 1.5, 1.5), (1, 0, 1.5, 1.5)]
-    with pytest.raises(InputError, match="cannot be read by Spark"):
+    with pytest.raises(InputError, match="does not exist"):
         load(RunConfig(topology=str(tmp_path / "none.parquet")), spark)
 
 

@@ -139,7 +139,7 @@ def tables_of(
     publish = [(group, node, 0, 0) for group, node in sorted(first.items())]
     given = {"routers": len(CASE.routers), "seed": CASE.seed, "kernel": KERNEL, "lan_us": LAN_US}
     of = RING, bucket_bounds(RING, buckets, 8), CASE.keys, MEMBERS, publish, given
-    found = Round0(system, *of, player=player).tables
+    found = Round0(system, *of, player=player).play()
     return {name: rows(columns) for name, columns in found.items()}
 
 
