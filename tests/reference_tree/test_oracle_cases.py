@@ -55,7 +55,7 @@ def check_places(
 ) -> HostLinks:
     """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
     rows = np.arange(len(rings))
-    up, _ = climb(tree, rings, climbs_from(rings, rows))
+    up, _ = climb(tree, rings, climbs_from(tree, rings, rows))
     down, _ = explore(tree, rings, branches_from(tree, rings, rows))
     count = sum(len(number) for _, number in networks)
     asked = np.zeros(count, dtype=np.int64)

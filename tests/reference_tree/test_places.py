@@ -30,7 +30,7 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     tree, n = ReferenceTree(bits, children), len(ids)
     numbers = from_halves(*parts(ids), bits)
     rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
-    up, _ = climb(tree, rings, climbs_from(rings, np.arange(n)))
+    up, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(n)))
     down, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n)))
     asked = np.zeros(n, dtype=np.int64)
     np.add.at(asked, down["host"], down["lookups"])

@@ -265,7 +265,7 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[s
 def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
     """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
     parent = np.full(hosts, NONE)
-    found, _ = climb(tree, rings, climbs_from(rings, np.arange(len(rings))))
+    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings))))
     parent[found["host"]] = found["neighbour"]
     return parent
 

@@ -78,7 +78,7 @@ class Climbs(Rows):
         return paths[self.level * len(self) + np.arange(len(self))]
 
 
-def climbs_from(rings: Rings, rows: np.ndarray) -> Climbs:
+def climbs_from(tree: ReferenceTree, rings: Rings, rows: np.ndarray) -> Climbs:
     """Return new searches for the parents of the hosts in some rows of `rings`."""
     nobody, level = np.full(len(rows), NONE, dtype=np.int64), rings.depth[rows] - 1
     asker, ring, topmost = rings.node[rows], rings.ring_of(rows), rings.topmost[rows]
