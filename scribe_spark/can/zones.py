@@ -35,7 +35,7 @@ class Space:
     """A torus of `dimensions` dimensions; a point is an integer of `bits` bits."""
 
     dimensions: int  # at least 1
-    bits: int  # at most `config.can.most_bits`; bit k halves dimension k mod d
+    bits: int  # at most `can.config.most_bits`; bit k halves dimension k mod d
 
     @property
     def points(self) -> int:

@@ -177,7 +177,7 @@ def _measured(
 
 
 def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -> Counts:
-    """Let hosts connect and disconnect; see `reference_tree.event_measures`."""
+    """Let hosts connect and disconnect; return counts of the measures, by value."""
     found: Counts = {}
     pairs = min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events)
     tree = ReferenceTree(point.bits, point.children)

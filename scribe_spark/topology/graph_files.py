@@ -323,7 +323,9 @@ def _declared_keys(root: ElementTree.Element) -> dict[str, _Key]:
         others = [keys[key.id]] if key.id in keys else []
         if key.name is not None:
             same = named.setdefault(key.name, [])
-            others += [other for other in same if "all" in of or other.domain in ("all", of[1])]
+            for one in same:
+                if key.domain == one.domain or "all" in (key.domain, one.domain):
+                    others.append(one)
             same.append(key)
         for other in others:
             what = "one id" if other.id == key.id else f"one name, {listed([key.name])}"

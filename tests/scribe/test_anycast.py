@@ -35,7 +35,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go t
 
 @dataclass(frozen=True)
 class _Routes:
-    """The next hop of each node to the group's key, as of `overlay.route.NextHop`."""
+    """The next hop of each node to the group's key, as of `overlay.NextHop`."""
 
     onward: np.ndarray
 

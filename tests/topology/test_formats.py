@@ -258,6 +258,11 @@ def test_other_names_of_the_namespace_and_late_keys(graph_of):
         assert graph_of(one, "a.graphml").edges["delay_ms"].tolist() == [2, 2]
 
 
+def test_a_key_named_all_is_no_key_for_all_elements(graph_of):
+    keys = key("n", "all", "node") + key("e", "all") + key("d", "delay_ms", "edge", "3")
+    assert graph_of(xml(keys, f"{NODES}{EDGE}"), "a.graphml").edges["delay_ms"].tolist() == [3, 3]
+
+
 def test_nested_graphs_and_figures_of_yed(graph_of):
     keys = '<key id="g" for="node" yfiles.type="nodegraphics"/>' + key("d", "delay_ms", "edge", "3")
     inner = f"<graph><node id='1'/>{EDGE}</graph>"

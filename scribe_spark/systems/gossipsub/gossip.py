@@ -197,7 +197,7 @@ class Gossip(Lacking):
     parts: Parts = field(default_factory=Parts)  # those that an IHAVE or IWANT of a run names; W16
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Send IHAVE; ask by IWANT; answer; store the answers for :class:`Spread`."""
+        """Send IHAVE; ask by IWANT; answer; store the answers for `publication.SpreadMessages`."""
         if superstep == 0:
             return {publication.IHAVE: self._tell(tables)}
         out: dict[str, Columns] = {}

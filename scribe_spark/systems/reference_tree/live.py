@@ -52,16 +52,6 @@ PARENT_OF = "reference tree parents"
 _FROM_NOTHING = "reference tree from nothing"
 _LINK = "link"
 
-#: The table with the parents of a bucket's hosts in the tree computed from nothing: ``host,
-#: parent``, without roots.
-PARENT_OF = "reference tree parents"
-
-#: The prefix of the tables of the tree computed from nothing, one for each superstep.  A row is a
-#: link: a host (``at``), its ``neighbour``, and ``up``: whether the neighbour is its parent.  Links
-#: that were found in another bucket come as messages of the kind :data:`_LINK`.
-_FROM_NOTHING = "reference tree from nothing"
-_LINK = "link"
-
 #: All measures of a round with their units; see :func:`live_tree_measures`.
 LIVE_TREE_MEASURES: dict[str, str] = {
     "reference_tree.hosts": "hosts",
