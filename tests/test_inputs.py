@@ -227,9 +227,23 @@ def test_a_folder_that_spark_has_written(spark, tmp_path, kind):
     assert sorted(rows_of(read_remote(spark, folder, "members", HEADER))) == ROWS
 
 
+@pytest.mark.parametrize("pattern", ["x.csv", "*.csv/p*.csv", "x.csv/p*.csv"])
+def test_all_files_of_a_folder_or_pattern_are_read(spark, tmp_path, pattern):
+    """The files have the header, or not; comments may stand before it."""
+    folder = tmp_path / "x.csv"
+    folder.mkdir()
+    for number, text in enumerate(("# a\ngroup,share\n1,0.5", "group,share\n2,1\n", "3,2\n")):
+        (folder / f"p{number}.csv").write_text(text)
+    (folder / "p3.csv").touch()
+    read = read_remote(spark, str(tmp_path / pattern), "members", COLUMNS)
+    assert sorted(read["group"]) == [1, 2, 3]
+
+
 def test_remote_tables_that_cannot_be_read(spark, tmp_path, monkeypatch):
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
+    (tmp_path / "empty.csv").touch()
     for path, why in (
+        (str(tmp_path / "empty.csv"), "it is empty"),
         (str(tmp_path / "none.csv.gz"), "cannot be read by Spark: "),
         (str(tmp_path / "b.parquet"), "cannot be read as a CSV or Parquet table: "),
         (

@@ -342,7 +342,7 @@ class Folder(StoredFolder):
         return {name: records[self._table(name)] for name in tables}
 
     def _write(self, tables: Mapping[str, Table | pa.Table]) -> dict[str, dict[str, Any]]:
-        """Write tables, by URL; return their records (`digests`)."""
+        """Write tables, by URL; return their records, with digests."""
         columns = {url: _spark_schema(table) for url, table in tables.items()}
         in_tasks = {
             _local(url): _rows(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,6 +15,12 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import Kind, last_cause, read_table
 from scribe_spark.core.paths import check_size, is_local, read_packed
 from scribe_spark.runtime.environment import scratch_folder
+
+#: The names of texts, which may be compressed.
+_TEXT = re.compile(r"\.(csv|tsv|txt)(\.[a-z0-9]+)?$", re.IGNORECASE)
+
+#: The first line of a text that is no comment and not empty.
+_FIRST_LINE = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([^\r\n]*)")
 
 
 def read_input(
@@ -59,23 +66,34 @@ def _copied(spark: SparkSession, path: str, folder: Path) -> Path:
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
     check_size(files.agg(F.sum("length")).collect()[0][0] or 0)
     name, written = path.rpartition("/")[2], list[Path]()
-    for row in files.orderBy("path").select("path", "content").toArrow().to_pylist():
+    rows = files.orderBy("path").select("path", "content").toArrow().to_pylist()
+    if not rows:  # Spark reads no files without content
+        raise InputError("", path, "cannot be read: it is empty")
+    if len(rows) == 1 and rows[0]["path"].endswith(f"/{name}"):
+        (folder / name).write_bytes(rows[0]["content"])
+        return folder / name
+    for number, row in enumerate(rows):
         _, is_below, place = row["path"].rpartition(f"/{name}/")
-        file = folder / name / place if is_below else folder / name
+        if not is_below:  # the path is a pattern, so folders may have files of one name
+            place = f"{number}-{row['path'].rpartition('/')[2]}"
+        file = folder / name / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(row["content"])
         written.append(file)
-    if (folder / name).is_dir() and name.lower().endswith((".csv", ".tsv", ".txt")):
-        return _joined(written, folder / f"all {name}")
-    return folder / name
+    return _joined(written, folder / "all.csv") if _TEXT.search(name) else folder / name
 
 
 def _joined(parts: list[Path], into: Path) -> Path:
     """Write the texts that Spark has written into a folder as one; each part has the header."""
-    header = b""
+    header = None
     with into.open("wb") as out:
         for part in parts:
-            first, _, rows = read_packed(part).partition(b"\n")
-            out.write(rows if header else first + b"\n" + rows)
-            header = header or first
+            data = read_packed(part)
+            found = _FIRST_LINE.match(data)
+            assert found is not None  # it matches all texts
+            if header is None:
+                header = found[1]
+                out.write(header + b"\n")
+            # another first line than the header is a row, or is refused as one
+            out.write(data[found.end(1) if found[1] == header else 0 :] + b"\n")
     return into

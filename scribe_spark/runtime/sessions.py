@@ -25,7 +25,6 @@ from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary, proxy
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext, TaskContext, inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -417,10 +416,6 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
-
-
-#: The exceptions of Spark for errors in the JVM; not all are PySparkExceptions.
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def java_version(spark: SparkSession) -> str | None:
