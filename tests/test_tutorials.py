@@ -3,6 +3,7 @@
 import code
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,33 @@ def test_commands_of_a_tutorial_are_accepted(name, call, tmp_path):
     assert len(list(tutorials.play(page, tmp_path, check))) == len(shells)
     assert checked
     assert [err for code, _, err in checked if code] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", tutorials.HOW_TOS)
+def test_a_tutorial_runs_at_a_small_size(name, spark, call, monkeypatch, tmp_path):
+    """The blocks are the page's, the sizes are those that it has for this."""
+    monkeypatch.setattr(
+        "scribe_spark.cli.commands.open_session", lambda *_, **__: nullcontext(spark)
+    )
+
+    def run(words: list[str]) -> str:
+        code, out, err = call(*words)
+        assert code == 0, err
+        return out
+
+    text = tutorials.page_of(name).read_text("utf-8")
+    outputs = list(tutorials.play(text, tmp_path, run, small=True))
+    said = [block.output for block in tutorials.blocks_of(text)]
+    assert sum(one is not None for one in said) >= 4
+    for output, recorded in zip(outputs, said, strict=True):
+        assert recorded is None or first_words(output) == first_words(recorded)
+    pictures = tutorials.pictures_of(text)
+    assert pictures
+    assert len(pictures) == text.count("![")
+    for source, target in pictures:
+        assert (tmp_path / source).exists()
+        assert (tutorials.page_of(name).parent / target).exists()
 
 
 @pytest.mark.slow
