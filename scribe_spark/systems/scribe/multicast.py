@@ -15,6 +15,7 @@ import numpy as np
 
 from scribe_spark.core import arrays
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.exchange import distinct_rows
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.rounds.system import CARRIED, DELIVERED
@@ -366,8 +367,7 @@ class Emitter:
         own = messages.own_columns(of)
         origin = np.full(len(of), scribe.first)
         send_payloads(scribe, self.kind, payloads, origin=origin, **own)
-        to = bucket_of(scribe.bounds, payloads.node)
-        _, first = np.unique(np.stack([to, of]), axis=1, return_index=True)
+        first, _, _ = distinct_rows(bucket_of(scribe.bounds, payloads.node), of)
         inside = messages.contents(of[first])
         at = first[inside["call"]]
         scribe.tell(
