@@ -281,7 +281,7 @@ class BucketTables:
 
     def release(self) -> None:
         """Free the memory of the rows; `Layout.release` deletes the files."""
-        if self._owned and self.layout.folder is not None:
+        if self._owned:
             release(self._rows)
 
     def _compute(
@@ -309,8 +309,8 @@ class BucketTables:
         self._held, self._places = made.held, made.places
         _delete(self._files - made.files - self._borrowed)
         self._files = made.files
-        if before is not None and self.layout.folder is not None:
-            release(before)  # rows without files may still be read by a view: Spark frees them
+        if before is not None:
+            release(before)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ def grow_lazily(context: VariantContext) -> Variant:
     """Let members join in waves; nodes on the route of a JOIN do not enter the tree."""
     trees = _begin(context, "lazy growth", _limits(context))
     trees.play(grow_anew, "JOINs")
-    return Variant(trees.edges(), overloaded=_count_overloaded(trees), trees=trees)
+    overloaded = _count_overloaded(trees)  # before the edges: a program frees the rows of a view
+    return Variant(trees.edges(), overloaded=overloaded, trees=trees)
 
 
 def grow_anew(player: RoundPlayer, round: RoundOfGroups) -> None:
