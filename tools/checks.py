@@ -34,7 +34,7 @@ from scribe_spark.can.zones import (
 from scribe_spark.cli import main as command
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.core.units import PairDelay
+from scribe_spark.core.pair_delay import PairDelay
 from scribe_spark.engine.packing import take
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel

@@ -64,8 +64,8 @@ def main(arguments: Sequence[str]) -> int:
     from pyspark.sql import SparkSession
 
     from scribe_spark.config import Execution
-    from scribe_spark.runtime.environment import is_own
     from scribe_spark.runtime.java import check_java
+    from scribe_spark.runtime.master import is_own
     from scribe_spark.runtime.session import session
 
     try:

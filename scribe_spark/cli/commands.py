@@ -57,7 +57,7 @@ from scribe_spark.config.execution import (
 from scribe_spark.core.errors import InputError, RunError, check_names, one_line, shown
 from scribe_spark.core.paths import is_local, local_contents, local_path, visible
 from scribe_spark.core.registry import import_extensions
-from scribe_spark.runtime.environment import check_master
+from scribe_spark.runtime.master import check_master
 
 if TYPE_CHECKING:  # it imports Spark
     from scribe_spark.experiments import Floors

@@ -15,9 +15,10 @@ from importlib.util import find_spec
 from scribe_spark import __version__
 from scribe_spark.cli.parsing import Command, tell
 from scribe_spark.core.errors import InputError, RunError, listed
-from scribe_spark.runtime.environment import SCRATCH, missing_libraries
+from scribe_spark.runtime.environment import SCRATCH
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java import check_java
+from scribe_spark.runtime.master import missing_libraries
 from scribe_spark.runtime.memory import heap_mib, memory_limit
 
 #: The oldest Spark that works, and the first later one that does not; setup.cfg has the same.

@@ -11,9 +11,9 @@ from typing import Any
 
 from scribe_spark.config import Execution
 from scribe_spark.core.errors import InputError, RunError
-from scribe_spark.runtime.environment import check_remote, is_own
 from scribe_spark.runtime.interrupts import deferred, in_thread, interruptible
 from scribe_spark.runtime.java import check_java
+from scribe_spark.runtime.master import check_remote, is_own
 
 
 @contextmanager

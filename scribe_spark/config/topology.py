@@ -9,7 +9,8 @@ from pydantic import BeforeValidator, InstanceOf, model_validator
 
 from scribe_spark.config import section
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.core.units import PairDelay, jitter_in_words, parse_jitter, parse_rate
+from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
+from scribe_spark.core.units import parse_rate
 
 #: The greatest transit-stub network.  Its links have different weights, so its routes need matrices
 #: of all pairs of routers: 6 bytes per pair, 600 MB for this number.

@@ -3,9 +3,6 @@
 A size is in bytes, a rate in bits per second, a time in microseconds.  KB is 1,000 bytes and KiB is
 1,024 bytes.  Upper and lower case matter only where they distinguish bits from bytes, or milli from
 mega.
-
-Also the distribution of the delays of pairs of nodes (``uniform:10ms:150ms``, ``constant:50ms`` or
-``lognormal:50ms:0.4``: the median, and the standard deviation of the logarithm), and their jitter.
 """
 
 from __future__ import annotations
@@ -141,73 +138,3 @@ def canonical(quantity: Quantity, value: int) -> str:
     fits = (unit for unit in scale.spellings if value and value % scale.units[unit] == 0)
     unit = next(fits, scale.spellings[-1])
     return f"{value // scale.units[unit]}{unit}"
-
-
-# --- the delays of pairs of nodes, and their jitter
-
-
-#: The shortest and the longest delay of a pair in microseconds; draws beyond them are cut.
-LEAST_US, MOST_US = 1, 10**9
-
-MOST_SIGMA = 3.0
-
-_SIGMA = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,9})?", re.ASCII)
-_FORMS = "uniform:LEAST:MOST, lognormal:MEDIAN:SIGMA or constant:DELAY, such as uniform:10ms:150ms"
-
-
-@dataclass(frozen=True)
-class PairDelay:
-    """A distribution: `us` is its least delay, median or delay; `most_us` its greatest, or `us`."""
-
-    law: str
-    us: int
-    most_us: int
-    sigma: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str) -> PairDelay:
-        """Return the distribution that a text spells; a ValueError says what would be good."""
-        law, *parts = text.split(":")
-        if len(parts) != {"uniform": 2, "lognormal": 2, "constant": 1}.get(law):
-            raise ValueError(f"must be {_FORMS}")
-        us = _time(parts[0])
-        if law == "lognormal":
-            sigma = float(parts[1]) if _SIGMA.fullmatch(parts[1]) else 0.0
-            if not 0 < sigma <= MOST_SIGMA:
-                raise ValueError("needs a SIGMA above 0 and at most 3, such as lognormal:50ms:0.4")
-            return cls(law, us, us, sigma)
-        most = _time(parts[-1])
-        if most < us:
-            raise ValueError("must have its least delay first, such as uniform:10ms:150ms")
-        return cls(law, us, most)
-
-    def __str__(self) -> str:
-        """Return the one spelling of the distribution."""
-        parts = [canonical("time", self.us)]
-        parts += [canonical("time", self.most_us)] * (self.law == "uniform")
-        parts += [f"{self.sigma:g}"] * (self.law == "lognormal")
-        return ":".join([self.law, *parts])
-
-
-def _time(text: str) -> int:
-    us = parse_time(text)
-    if not LEAST_US <= us <= MOST_US:
-        raise ValueError("needs delays from 1us to 1000s")
-    return us
-
-
-#: The greatest jitter, in millionths.
-MOST_JITTER = 10**7
-
-
-def parse_jitter(text: str) -> int:
-    """Return a percentage as a whole number of millionths; a ValueError says what would be good."""
-    share = parse_percentage(text)
-    if share is None or share * 10**6 > MOST_JITTER:
-        raise ValueError("must be a percentage from 0% to 1000%, such as 10%")
-    return round(share * 10**6)
-
-
-def jitter_in_words(millionths: int) -> str:
-    """Return the one spelling of a jitter: ``10%``."""
-    return f"{millionths / 10**4:g}%"

@@ -34,10 +34,10 @@ from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.overlay import as_pastry, node_vertices
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.blocks import analysed
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
+from scribe_spark.runtime.users_code import analysed
 from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
 from scribe_spark.systems.registry import System, is_built_in, system_of_variant
 from scribe_spark.systems.scribe import groups as scribe_groups

@@ -27,7 +27,7 @@ from scribe_spark.engine.exchange import add_rows, count_in_buckets
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import spread
-from scribe_spark.measures.within import NEVER, NODE, REPLY, WEIGHT, Asked, Nodes, nobody
+from scribe_spark.measures.within import NEVER, NODE, REPLY, WEIGHT, Asked, PlacedNodes, nobody
 from scribe_spark.multicast import HOPS
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import LATENCY, LATENCY_COUNTS, joined_columns
@@ -203,7 +203,7 @@ def collect_latencies(
     by_hops: Iterable[str] = (),
     buckets: int = 1,
     asked: Asked | None = None,
-    sources: Callable[[np.ndarray], Nodes] = nobody,
+    sources: Callable[[np.ndarray], PlacedNodes] = nobody,
 ) -> dict[tuple[str, str], Latencies]:
     """Collect the latencies of systems; those of `by_hops` also in hops.
 
@@ -308,7 +308,7 @@ def _collect(run: measure.RunTables) -> dict[tuple[str, str], Latencies]:
     return found
 
 
-def _sources_of(run: measure.RunTables) -> Callable[[np.ndarray], Nodes]:
+def _sources_of(run: measure.RunTables) -> Callable[[np.ndarray], PlacedNodes]:
     """Return the function that returns the sources of publications, if answers are asked for.
 
     They are those of the schedule, or the roots of IP multicast's trees.
@@ -326,7 +326,7 @@ def _sources_of(run: measure.RunTables) -> Callable[[np.ndarray], Nodes]:
     return partial(_sources, run.asked, message, source)
 
 
-def _sources(asked: Asked, message: np.ndarray, source: np.ndarray, of: np.ndarray) -> Nodes:
+def _sources(asked: Asked, message: np.ndarray, source: np.ndarray, of: np.ndarray) -> PlacedNodes:
     return asked.nodes(source[index_sorted(message, of)])
 
 

@@ -27,7 +27,7 @@ from scribe_spark.measures.overlay import CONVERGENCE, GROUP_SIZE, NETWORK, OVER
 from scribe_spark.measures.parts import TREES
 from scribe_spark.measures.published import PublishedNumber
 from scribe_spark.measures.stress import LINK_STRESS, NODE_STRESS
-from scribe_spark.runtime.blocks import analysed
+from scribe_spark.runtime.users_code import analysed
 from scribe_spark.systems.registry import System, all_systems, clock_in_words, find_system
 
 #: All measures, in the order of their metrics in `metrics.json`.

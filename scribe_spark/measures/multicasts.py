@@ -49,7 +49,7 @@ from scribe_spark.measures.parts import (
     numbers_of_values,
     rows_of_parts,
 )
-from scribe_spark.measures.within import WEIGHT, Asked, Nodes
+from scribe_spark.measures.within import WEIGHT, Asked, PlacedNodes
 from scribe_spark.pastry.states import NodeProgram
 from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.rounds.system import CARRIED, DELIVERED, Multicasts, SystemOnBuckets
@@ -567,9 +567,9 @@ class MeasureMulticasts(NodeProgram):
         for kind, unit, rows in latency.measured_latencies(came, due, units, asked):
             append(tables, _LATENCIES[kind, unit], rows)
 
-    def _nodes(self, position: np.ndarray) -> Nodes:
+    def _nodes(self, position: np.ndarray) -> PlacedNodes:
         ring = self.environment.facts.ring
-        return Nodes(ring.node[position], lambda: ring.router[position])
+        return PlacedNodes(ring.node[position], lambda: ring.router[position])
 
     def _send_receipts(self, mine: InBucket, of_parts: bool = False) -> Columns:
         """Return the numbers of copies by receiver, as messages; those of parts with lost ones."""

@@ -146,16 +146,16 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Nodes:
+class PlacedNodes:
     """Nodes by number, and the function that returns the indices of their routers."""
 
     number: np.ndarray
     router: Callable[[], np.ndarray]
 
 
-def nobody(of: np.ndarray) -> Nodes:
+def nobody(of: np.ndarray) -> PlacedNodes:
     """Return no nodes, in place of sources that are not asked for."""
-    return Nodes(whole_numbers(), whole_numbers)
+    return PlacedNodes(whole_numbers(), whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class ReplySetting:
     #: Returns the indices of the routers of nodes by number, in a run.
     router_of: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def back_us(self, nodes: Nodes, source: Nodes) -> np.ndarray:
+    def back_us(self, nodes: PlacedNodes, source: PlacedNodes) -> np.ndarray:
         """Return the times (us) from deliveries to the answers' arrival at sources' downlinks."""
         router = nodes.router()
         delay_us = node_delays(self.kernel, self.lan_us, router, source.router())
@@ -177,7 +177,7 @@ class ReplySetting:
             return delay_us
         return delay_us + transmission_us(self.size, self.links.rates(nodes.number, router).up)
 
-    def down_us(self, source: Nodes) -> np.ndarray:
+    def down_us(self, source: PlacedNodes) -> np.ndarray:
         """Return the time (us) of an answer on the downlink of each source."""
         if self.links is None:
             return np.zeros_like(source.number)
@@ -224,12 +224,14 @@ class Asked:
     weights: Weights | None = None
     replies: ReplySetting | None = None
 
-    def nodes(self, number: np.ndarray) -> Nodes:
+    def nodes(self, number: np.ndarray) -> PlacedNodes:
         """Return nodes of a run, given by number."""
         of = None if self.replies is None else self.replies.router_of
-        return Nodes(number, whole_numbers if of is None else partial(of, number))
+        return PlacedNodes(number, whole_numbers if of is None else partial(of, number))
 
-    def of_deliveries(self, latency: np.ndarray, nodes: Nodes, source: Nodes) -> Columns:
+    def of_deliveries(
+        self, latency: np.ndarray, nodes: PlacedNodes, source: PlacedNodes
+    ) -> Columns:
         """Return what measures of coverage need of each delivery: weight, node, time of the reply.
 
         The receivers are `nodes`; routers are read only if answers are asked for.
@@ -242,7 +244,7 @@ class Asked:
             found[NODE] = nodes.number
         return found
 
-    def of_sources(self, source: Nodes) -> Columns:
+    def of_sources(self, source: PlacedNodes) -> Columns:
         """Return what measures of coverage need of publications: the time of an answer."""
         return {} if self.replies is None else {DOWN: self.replies.down_us(source)}
 

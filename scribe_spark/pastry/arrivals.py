@@ -38,7 +38,16 @@ from scribe_spark.pastry.offers import (
     take_leaves,
     take_rows,
 )
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, Kind, Nodes, States, live_only, pairs_of
+from scribe_spark.pastry.states import (
+    CELLS,
+    LEAVES,
+    NONE,
+    BucketNodes,
+    Kind,
+    States,
+    live_only,
+    pairs_of,
+)
 from scribe_spark.pastry.waves import WaveProgram, forget
 
 #: The table of contacts that were found: the ``contact`` of the arriving node ``at``.
@@ -60,12 +69,12 @@ _AROUND, _LAST_ROW, _UP, _ROW_0 = range(4)
 class Discover(WaveProgram):
     """Arriving nodes search for near contacts from the wave's; probes are counted, not sent."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         mine = nodes.own(self.wave.arriving)
         if len(mine):
             _search(nodes, self.wave.arriving[mine], self.wave.contact[mine], _AROUND, mine * 0)
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer questions with the leaf set or a row of the table; row -1 is of an empty table."""
         states = nodes.states()
         index, phase = came[AT] - states.first, came["phase"]
@@ -79,7 +88,7 @@ class Discover(WaveProgram):
             some = take(columns, which)
             nodes.tell(_FOUND, some.pop(AT), **some, entries=entries)
 
-    def _move(self, nodes: Nodes, came: Columns) -> None:
+    def _move(self, nodes: BucketNodes, came: Columns) -> None:
         """Let arriving nodes probe the nodes that answers name, and ask the nearest one again."""
         arriving, phase, row = came[AT], came["phase"], came["row"]
         at = self._nearest(nodes, arriving, came["asked"], came["entries"])
@@ -94,7 +103,7 @@ class Discover(WaveProgram):
     handlers = ((_SEARCH, _answer), (_FOUND, _move))
 
     def _nearest(
-        self, nodes: Nodes, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
+        self, nodes: BucketNodes, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
     ) -> np.ndarray:
         """Return the live node (a position) that is nearest to the arriving node of each search."""
         asked = np.concatenate([at[:, None], others], axis=1).astype(np.int64)
@@ -107,7 +116,7 @@ class Discover(WaveProgram):
         return scored(score.min(axis=1))
 
 
-def _probe(nodes: Nodes, pairs: np.ndarray) -> None:
+def _probe(nodes: BucketNodes, pairs: np.ndarray) -> None:
     """Count probes of nodes that were not probed before."""
     before = nodes.tables[PROBED]["pair"] if PROBED in nodes.tables else pairs[:0]
     new = np.setdiff1d(pairs, before, assume_unique=True)
@@ -116,7 +125,11 @@ def _probe(nodes: Nodes, pairs: np.ndarray) -> None:
 
 
 def _search(
-    nodes: Nodes, arriving: np.ndarray, to: np.ndarray, phase: np.ndarray | int, row: np.ndarray
+    nodes: BucketNodes,
+    arriving: np.ndarray,
+    to: np.ndarray,
+    phase: np.ndarray | int,
+    row: np.ndarray,
 ) -> None:
     phases = np.broadcast_to(phase, len(to)).astype(np.int64)
     nodes.tell(_SEARCH, to, arriving=arriving, phase=phases, row=row)
@@ -141,7 +154,7 @@ ROUTES, _ENTRIES, _LEAF_SETS = "routes", "entries", "leaf sets of last nodes"
 _JOIN, _ANSWER, _ROWS, _LEAF_SET = "join", "answer", "rows", "leaf set"
 
 
-def _kept(table: str) -> Callable[[WaveProgram, Nodes, Columns], None]:
+def _kept(table: str) -> Callable[[WaveProgram, BucketNodes, Columns], None]:
     """Return the handler that appends messages to a table."""
     return lambda program, nodes, came: append(nodes.tables, table, came)
 
@@ -149,7 +162,7 @@ def _kept(table: str) -> Callable[[WaveProgram, Nodes, Columns], None]:
 class JoinMessages(WaveProgram):
     """Nodes send a join message to their contact; nodes on its route to the new nodeId answer."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Send the join messages of the wave's nodes to their contacts."""
         mine, tables = nodes.own(self.wave.arriving), nodes.tables
         if not len(mine):
@@ -164,7 +177,7 @@ class JoinMessages(WaveProgram):
         row = np.zeros_like(arriving)
         nodes.tell(_JOIN, contact, **unrouted({"arriving": arriving, "row": row}))
 
-    def _route(self, nodes: Nodes, came: Columns) -> None:
+    def _route(self, nodes: BucketNodes, came: Columns) -> None:
         """Route join messages to the edge of the bucket; the last nodes send their leaf sets."""
         states = nodes.states()
         visit = partial(self._visit, nodes, states)
@@ -183,7 +196,7 @@ class JoinMessages(WaveProgram):
     )
 
     def _visit(
-        self, nodes: Nodes, states: States, came: Columns
+        self, nodes: BucketNodes, states: States, came: Columns
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Answer join messages at the nodes that they visit; return the next hops."""
         ring, at, arriving = states.known, came[AT], came["arriving"]
@@ -208,7 +221,7 @@ class JoinMessages(WaveProgram):
         return onward, {**came, "row": np.maximum(first, shared + 1)}
 
 
-def take_answers(program: WaveProgram, nodes: Nodes) -> States:
+def take_answers(program: WaveProgram, nodes: BucketNodes) -> States:
     """Fill the tables of arriving nodes from the answers received; return the bucket's states."""
     tables = nodes.tables
     if _LEAF_SETS not in tables:  # no node arrives in this bucket
@@ -256,18 +269,18 @@ class ExchangeLeafSets(WaveProgram):
     of a wave between two neighbours would not learn of each other.
     """
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         if GAINED in nodes.tables:
             self._send(nodes, distinct(nodes.tables.pop(GAINED)["node"]))
 
-    def _go_on(self, nodes: Nodes, came: Columns) -> None:
+    def _go_on(self, nodes: BucketNodes, came: Columns) -> None:
         """Let nodes with a new leaf send: those that reminded themselves, and by new answers."""
         taken = [came[AT]]
         if _LEAF_SETS_BACK in nodes.came:
             taken.append(self._take_answers(nodes, nodes.came[_LEAF_SETS_BACK]))
         self._send(nodes, distinct(np.concatenate(taken)))
 
-    def _send(self, nodes: Nodes, senders: np.ndarray) -> None:
+    def _send(self, nodes: BucketNodes, senders: np.ndarray) -> None:
         """Let nodes (`senders`, positions) send their leaf sets to their leaves."""
         sets = nodes.states().distinct_leaves(senders - nodes.first)
         there = live_only(nodes.is_alive, sets)
@@ -275,7 +288,7 @@ class ExchangeLeafSets(WaveProgram):
         one, at = once_a_bucket(self.bounds, there)
         nodes.tell(_LEAF_SET, at, sender=senders[one], leaves=there[one])
 
-    def _receive(self, nodes: Nodes, came: Columns) -> None:
+    def _receive(self, nodes: BucketNodes, came: Columns) -> None:
         """Merge received leaf sets into the receivers' own; answer senders that are no leaves."""
         states, sets, senders = nodes.states(LEAVES), came["leaves"], came["sender"]
         at, column = np.nonzero(nodes.is_own(sets))
@@ -294,7 +307,7 @@ class ExchangeLeafSets(WaveProgram):
         nodes.tell(GAINED, gained + nodes.first)
         nodes.tell(_LEAF_SETS_BACK, asker, leaves=answers)
 
-    def _take_answers(self, nodes: Nodes, came: Columns) -> np.ndarray:
+    def _take_answers(self, nodes: BucketNodes, came: Columns) -> np.ndarray:
         """Merge the leaf sets in answers; return the nodes whose leaf set has changed.
 
         These nodes also offer their routing table to their leaf set (P33).
@@ -305,7 +318,7 @@ class ExchangeLeafSets(WaveProgram):
         take_leaves(states, taken, live_only(nodes.is_alive, entries), only_new=True)
         return taken + nodes.first
 
-    def _back(self, nodes: Nodes, came: Columns) -> None:
+    def _back(self, nodes: BucketNodes, came: Columns) -> None:
         if GAINED not in nodes.came:
             self._send(nodes, self._take_answers(nodes, came))
 
@@ -323,7 +336,7 @@ _ANNOUNCEMENT, _ROW = "announcement", "row"
 class Announce(WaveProgram):
     """Arrived nodes announce themselves; the table `GAINED` gets the nodes with a new leaf."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Announce each arrived node to the nodes in its leaf set and routing table."""
         states = take_answers(self, nodes)
         arrived = self.arriving(nodes)
@@ -350,7 +363,7 @@ class Announce(WaveProgram):
         one, at = once_a_bucket(self.bounds, entries)
         nodes.tell(_ROW, at, row=row[one], entries=entries[one])
 
-    def _take(self, nodes: Nodes, came: Columns) -> None:
+    def _take(self, nodes: BucketNodes, came: Columns) -> None:
         """Offer announced nodes to the leaf sets and routing tables of the nodes that are told."""
         states = nodes.states(LEAVES, CELLS)
         index, arrived = came[AT] - states.first, came["arrived"]
@@ -377,7 +390,7 @@ _INTRODUCTION, _INTRODUCED_ROW = "introduction", "row"
 class Introduce(WaveProgram):
     """Nodes of the wave ask the nodes on their routes for earlier nodes of it, and greet them."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Ask each node on a route for the current state of the rows that it sent before."""
         arrived = self.arriving(nodes)
         if not len(arrived):
@@ -390,7 +403,7 @@ class Introduce(WaveProgram):
         nodes.tell(_QUESTION, asks["node"], arrived=asks[AT], **rows)
         nodes.tell(_LEARN, arrived)
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer with nodes of this wave that arrived before the asking node."""
         states = nodes.states()
         one, _, entries = entries_of_rows(states, came[AT], came["first"], came["last"])
@@ -400,7 +413,7 @@ class Introduce(WaveProgram):
         nodes.count(Kind.INTRODUCTION, came[AT][answering], came["arrived"][answering])
         nodes.tell(_EARLIER, asker[row], entry=entries[row, column].astype(np.int64))
 
-    def _learn(self, nodes: Nodes, came: Columns) -> None:
+    def _learn(self, nodes: BucketNodes, came: Columns) -> None:
         """Add named nodes to tables of arrived nodes (P29), which greet new entries and leaves."""
         if nodes.superstep == 1:  # answers arrive in the next superstep
             nodes.tell(_LEARN, came[AT])
@@ -424,11 +437,11 @@ class Introduce(WaveProgram):
         nodes.tell(_INTRODUCTION, to, arrived=sender)
         nodes.tell(_INTRODUCED_ROW, new, row=row, entries=states.cells[arrived[taker], row])
 
-    def _take(self, nodes: Nodes, came: Columns) -> None:
+    def _take(self, nodes: BucketNodes, came: Columns) -> None:
         """Add the nodes that sent an introduction to tables."""
         take_cells(nodes.states(CELLS), nodes.kernel, came[AT] - nodes.first, came["arrived"])
 
-    def _take_rows(self, nodes: Nodes, came: Columns) -> None:
+    def _take_rows(self, nodes: BucketNodes, came: Columns) -> None:
         """Add the entries in rows; sender and receiver share exactly the row's digits."""
         states, entries = nodes.states(CELLS), came["entries"]
         one, column = np.nonzero((entries >= 0) & (entries != came[AT][:, None]))

@@ -24,7 +24,14 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.states import NONE, IsAlive, MessageProgram, Nodes, States, covers_ring
+from scribe_spark.pastry.states import (
+    NONE,
+    BucketNodes,
+    IsAlive,
+    MessageProgram,
+    States,
+    covers_ring,
+)
 
 # --- closeness to keys
 
@@ -368,12 +375,12 @@ class LiveRoute(MessageProgram):
     ends: str
     messages: Columns  # ``at`` live nodes with ``key_hi, key_lo``
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         own = take(self.messages, np.flatnonzero(nodes.is_own(self.messages[AT])))
         none = np.zeros(count_rows(own), dtype=np.int64)
         self._route(nodes, unrouted({**own, "start": own[AT], "hops": none, "lost": none}))
 
-    def _route(self, nodes: Nodes, moving: Columns) -> None:
+    def _route(self, nodes: BucketNodes, moving: Columns) -> None:
         """Move messages to the edge of the bucket."""
         states = nodes.states()
 

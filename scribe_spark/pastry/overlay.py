@@ -40,7 +40,7 @@ from scribe_spark.pastry.knowledge import (
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.perfect_tables import PerfectTables, bucket_digits
 from scribe_spark.pastry.round import arrive
-from scribe_spark.pastry.states import CELLS, LEAVES, Kind, Nodes, SilentNodes, States
+from scribe_spark.pastry.states import CELLS, LEAVES, BucketNodes, Kind, SilentNodes, States
 from scribe_spark.pastry.waves import Wave, WavePlan
 from scribe_spark.rounds.events import is_node
 from scribe_spark.rounds.player import MESSAGES, Environment, Observer, RoundPlayer, counted
@@ -452,7 +452,7 @@ def play_waves(player: Player, environment: Environment, waves: Iterable[Wave]) 
 class Begin(SilentNodes):
     """Give all nodes empty tables."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         rules, own = self.environment.rules, np.arange(nodes.first, nodes.last)
         nodes.tables.update(States.empty(nodes.ring, own, rules.leaf_set, rules.b).tables())
 

@@ -32,9 +32,9 @@ from scribe_spark.pastry.states import (
     CELLS,
     LEAVES,
     NONE,
+    BucketNodes,
     Kind,
     MessageProgram,
-    Nodes,
     SilentNodes,
     States,
     pairs_of,
@@ -73,14 +73,14 @@ class _Detect(SilentNodes):
 
     number: int
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         live, states = self.live(nodes.bucket), nodes.states()
         nodes.count_sets("keep-alive", live, states.distinct_leaves(live - states.first))
         known_dead = self.environment.in_round.known_dead(self.number)
         if known_dead.any():
             self._drop(nodes, live, known_dead)
 
-    def _drop(self, nodes: Nodes, live: np.ndarray, known_dead: np.ndarray) -> None:
+    def _drop(self, nodes: BucketNodes, live: np.ndarray, known_dead: np.ndarray) -> None:
         """Remove leaves in `known_dead` from the leaf sets of live nodes, and close the gaps."""
         leaves = nodes.states().leaves[live - nodes.first]
         gone = (leaves >= 0) & known_dead[leaves]
@@ -110,7 +110,7 @@ class _SearchLeaves(MessageProgram):
     Messages carry the asking node's list of silent (dead) nodes.
     """
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Count questions to the leaves of lone sides, which are all dead; begin the searches."""
         if _LONE not in nodes.tables:
             return
@@ -122,7 +122,7 @@ class _SearchLeaves(MessageProgram):
         sides = {AT: node, "asked": node, "side": side, "silent": silent}
         self._next(nodes, {**sides, "named": _known(states, node)})
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer with nodes between asker and asked node (``named``), and with ``offers``."""
         states, size = nodes.states(), len(nodes.ring)
         asked, asker, side = came[AT], came["asker"], came["side"]
@@ -134,7 +134,7 @@ class _SearchLeaves(MessageProgram):
         answer["offers"] = _offers(states, asker, side, asked)
         nodes.tell(_LEAF_ANSWER, asker, asked=asked, side=side, **answer)
 
-    def _next(self, nodes: Nodes, sides: Columns) -> None:
+    def _next(self, nodes: BucketNodes, sides: Columns) -> None:
         """Ask the next questions of searches; store the offers of searches that have ended."""
         node, side, silent = sides[AT], sides["side"], sides["silent"]
         named, size = sides["named"].astype(np.int64), len(nodes.ring)
@@ -161,7 +161,7 @@ class _SearchLeaves(MessageProgram):
 
 
 def _asked_in_turn(
-    nodes: Nodes, node: np.ndarray, in_turn: np.ndarray
+    nodes: BucketNodes, node: np.ndarray, in_turn: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count questions to the nodes in each row up to the first live one, and its answer.
 
@@ -181,7 +181,7 @@ def _asked_in_turn(
 class _RepairLeaves(MessageProgram):
     """Nodes that lost leaves ask their farthest leaves for leaf sets, until no leaf set changes."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         asking, tables = [], nodes.tables
         if _LOST in tables:
             lost = tables.pop(_LOST)
@@ -192,24 +192,24 @@ class _RepairLeaves(MessageProgram):
             node, side = (np.concatenate(part) for part in zip(*asking, strict=True))
             self._ask(nodes, node, side)
 
-    def _ask(self, nodes: Nodes, node: np.ndarray, side: np.ndarray) -> None:
+    def _ask(self, nodes: BucketNodes, node: np.ndarray, side: np.ndarray) -> None:
         """Let nodes ask the farthest live leaf of a side; lost questions go to the next one."""
         in_turn = _side_of(nodes.states(), node, side)[:, ::-1]
         asked, _ = _asked_in_turn(nodes, node, in_turn)
         nodes.tell(_LEAF_QUESTION, asked, asker=node, side=side)
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer questions with the nodes that are useful for the asking side."""
         asker, side = came["asker"], came["side"]
         offers = _offers(nodes.states(), asker, side, came[AT])
         nodes.tell(_LEAF_ANSWER, asker, side=side, offers=offers)
 
-    def _fill(self, nodes: Nodes, came: Columns) -> None:
+    def _fill(self, nodes: BucketNodes, came: Columns) -> None:
         self._ask(nodes, *self._filled_sides(nodes, {**came, "node": came[AT]}))
 
     handlers = ((_LEAF_QUESTION, _answer), (_LEAF_ANSWER, _fill))
 
-    def _filled_sides(self, nodes: Nodes, came: Columns) -> tuple[np.ndarray, np.ndarray]:
+    def _filled_sides(self, nodes: BucketNodes, came: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Add offered nodes to sides of leaf sets; return the sides that changed: node and side."""
         node, side, states = came["node"], came["side"], nodes.states()
         held = _side_of(states, node, side)
@@ -225,7 +225,7 @@ class _RepairLeaves(MessageProgram):
 
 
 def _with_offers(
-    nodes: Nodes, node: np.ndarray, side: np.ndarray, held: np.ndarray, offers: np.ndarray
+    nodes: BucketNodes, node: np.ndarray, side: np.ndarray, held: np.ndarray, offers: np.ndarray
 ) -> np.ndarray:
     """Return sides with the offered nodes added, nearest first, in the shape of `held`."""
     half, far = held.shape[1], len(nodes.ring)
@@ -315,7 +315,7 @@ class AskRows(WaveProgram):
     purpose: str
     number: int
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Let nodes ask a random entry of each row for that row; row by row, to save memory."""
         states, live = nodes.states(), self.live(nodes.bucket)
         for row in range(states.cells.shape[1]):
@@ -328,14 +328,14 @@ class AskRows(WaveProgram):
             node, asked = node[arrives], asked[arrives]
             nodes.tell(_CELL_QUESTION, asked, asker=node, row=np.full(len(node), row))
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer with the row that was asked for."""
         asked, asker, row = came[AT], came["asker"], came["row"]
         nodes.count(Kind.MAINTENANCE, asked, asker)
         entries = nodes.states().cells[asked - nodes.first, row]
         nodes.tell(_CELL_ANSWER, asker, row=row, entries=entries)
 
-    def _keep(self, nodes: Nodes, came: Columns) -> None:
+    def _keep(self, nodes: BucketNodes, came: Columns) -> None:
         """Store the live entries in answers that are new to the node, with their cells."""
         states = nodes.states()
         index, row, entries = came[AT] - states.first, came["row"], came["entries"]
@@ -351,7 +351,7 @@ class AskRows(WaveProgram):
 class TakeRows(SilentNodes):
     """Offer the stored entries (of `AskRows`) to the routing tables of the nodes that asked."""
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         if _OFFERS in nodes.tables:
             states, offers = nodes.states(CELLS), nodes.tables.pop(_OFFERS)
             index = offers[AT] - states.first
@@ -382,7 +382,7 @@ class RepairTables(MessageProgram):
     answers are used, only if no entry of the hole's row names a live node.
     """
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Let nodes remove dead entries, and ask live entries of that row and of the next row."""
         if FOUND not in nodes.tables:
             return
@@ -410,14 +410,14 @@ class RepairTables(MessageProgram):
                 column=column[hole].astype(np.int16),
             )
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer with the asked node's entry of the cell, unless the entry is none or the asker."""
         entry = nodes.states().cells[came[AT] - nodes.first, came["row"], came["column"]]
         named = np.flatnonzero((entry >= 0) & (entry != came["asker"]))
         some = take({name: came[name] for name in ("row", "column", "below")}, named)
         nodes.tell(_CELL_ANSWER, came["asker"][named], entry=entry[named], **some)
 
-    def _take(self, nodes: Nodes, holes: Columns) -> None:
+    def _take(self, nodes: BucketNodes, holes: Columns) -> None:
         """Let nodes check that named nodes are alive; the nearest live one gets into the cell."""
         if nodes.superstep == 1:  # answers arrive in the next superstep
             nodes.tell(_HOLES, holes[AT], row=holes["row"], column=holes["column"])
@@ -453,7 +453,7 @@ class RepairTables(MessageProgram):
 
 
 def _entries(
-    nodes: Nodes, states: States, holes: Columns, below: int
+    nodes: BucketNodes, states: States, holes: Columns, below: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the live entries of the rows with `holes`, or of the rows `below` them: int32."""
     row = holes["row"] + below
@@ -474,7 +474,7 @@ class FindDead(SilentNodes):
 
     number: int
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         states, live = nodes.states(), self.live(nodes.bucket)
         old = self.environment.in_round.known_dead(self.number - 1)
         for start in range(0, len(live), _ROWS):

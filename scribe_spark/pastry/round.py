@@ -39,8 +39,8 @@ from scribe_spark.pastry.states import (
     LEAVES,
     LEAVES_BEFORE,
     NONE,
+    BucketNodes,
     MessageProgram,
-    Nodes,
     SilentNodes,
     live_only,
     pairs_of,
@@ -96,7 +96,7 @@ class _Forget(WaveProgram):
 
     silent: ClassVar[bool] = True
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         forget(nodes, self.arriving(nodes))
 
 
@@ -209,7 +209,7 @@ class _SayGoodbye(SilentNodes):
 
     leaving: np.ndarray
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         leaving = self.leaving[nodes.own(self.leaving)]
         leaves = nodes.states().distinct_leaves(leaving - nodes.first)
         nodes.send("goodbye", *pairs_of(leaving, leaves))
@@ -247,7 +247,7 @@ class _Recover(MessageProgram):
 
     recovering: np.ndarray
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Let recovering nodes ask their last known leaves for their leaf sets."""
         mine = self.recovering[nodes.own(self.recovering)]
         if not len(mine):
@@ -261,14 +261,14 @@ class _Recover(MessageProgram):
             nodes.tables[_ALONE] = {"node": alone}
         nodes.tell(_QUESTION, asked[answers], asker=asker[answers])
 
-    def _answer(self, nodes: Nodes, came: Columns) -> None:
+    def _answer(self, nodes: BucketNodes, came: Columns) -> None:
         """Answer recovering nodes with the asked node and its live leaves."""
         asked, asker = came[AT], came["asker"]
         nodes.count("recovery", asked, asker)
         offers = np.c_[nodes.states().leaves[asked - nodes.first], asked.astype(np.int32)]
         nodes.tell(_ANSWER, asker, offers=live_only(nodes.is_alive, offers))
 
-    def _come_back(self, nodes: Nodes, came: Columns) -> None:
+    def _come_back(self, nodes: BucketNodes, came: Columns) -> None:
         """Let recovered nodes take offered leaves, and announce themselves to their new leaves."""
         states = nodes.states(LEAVES)
         take_leaves(states, came[AT] - states.first, came["offers"])
@@ -278,7 +278,7 @@ class _Recover(MessageProgram):
         nodes.count("announcement", new, to)
         nodes.tell(_ANNOUNCEMENT, to, back=new)
 
-    def _take(self, nodes: Nodes, came: Columns) -> None:
+    def _take(self, nodes: BucketNodes, came: Columns) -> None:
         """Let the receivers of announcements add recovered nodes to their tables, if they fit."""
         states, tables = nodes.states(LEAVES, CELLS), nodes.tables
         index, back = came[AT] - states.first, came["back"]
@@ -331,7 +331,7 @@ class _CompareLeafSets(SilentNodes):
 
     entered: np.ndarray
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         tables = nodes.tables
         changed = np.zeros(nodes.last - nodes.first, dtype=bool)
         if LEAVES_BEFORE in tables:

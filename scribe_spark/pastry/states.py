@@ -233,7 +233,7 @@ class NodeProgram:
         return first + np.flatnonzero(self.environment.in_round.alive[first:last])
 
 
-class Nodes:
+class BucketNodes:
     """The nodes of a bucket while they play a superstep; `came` are the received messages."""
 
     def __init__(
@@ -325,10 +325,10 @@ class MessageProgram(NodeProgram):
     """A program whose nodes send each other messages."""
 
     #: Functions ``handle(program, nodes, came)`` of kinds of messages, in the order of their calls.
-    handlers: ClassVar[tuple[tuple[str, Callable[[Any, Nodes, Columns], None]], ...]] = ()
+    handlers: ClassVar[tuple[tuple[str, Callable[[Any, BucketNodes, Columns], None]], ...]] = ()
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        nodes = Nodes(self.environment, bucket, tables, inbox, superstep)
+        nodes = BucketNodes(self.environment, bucket, tables, inbox, superstep)
         if not superstep:
             self.begin(nodes)
         for kind, handle in self.handlers:
@@ -336,7 +336,7 @@ class MessageProgram(NodeProgram):
                 handle(self, nodes, inbox[kind])
         return nodes.outbox()
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         """Play superstep 0."""
 
 

@@ -21,7 +21,7 @@ from scribe_spark.core import draws
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.player import Shared
-from scribe_spark.pastry.states import CELLS, LEAVES, NONE, MessageProgram, Nodes
+from scribe_spark.pastry.states import CELLS, LEAVES, NONE, BucketNodes, MessageProgram
 from scribe_spark.rounds.player import Environment
 from scribe_spark.underlay.protocol import Kernel
 
@@ -104,12 +104,12 @@ class WaveProgram(MessageProgram):
         place[self.wave.arriving] = self.wave.order
         return place
 
-    def arriving(self, nodes: Nodes) -> np.ndarray:
+    def arriving(self, nodes: BucketNodes) -> np.ndarray:
         """Return the wave's nodes in the bucket."""
         return self.wave.arriving[nodes.own(self.wave.arriving)]
 
 
-def forget(nodes: Nodes, arriving: np.ndarray) -> None:
+def forget(nodes: BucketNodes, arriving: np.ndarray) -> None:
     """Clear the tables of arriving nodes, which may have been alive before."""
     states, index = nodes.states(), arriving - nodes.first
     if (states.leaves[index] >= 0).any() or (states.cells[index] >= 0).any():

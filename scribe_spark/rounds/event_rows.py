@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import NO_GROUP, Rows, whole_numbers, without
+from scribe_spark.core.arrays import NO_GROUP, Rows, run_starts, whole_numbers, without
 from scribe_spark.core.errors import listed, meant, shown
 
 # --- rows
@@ -278,8 +278,8 @@ def _two_events(rows: EventRows, at: int, *codes: int) -> str:
 
 def _same_as_before(*columns: np.ndarray) -> np.ndarray:
     """Return True for each row that is equal to the row before it in all columns: bool."""
-    same = np.zeros(len(columns[0]), dtype=bool)
-    same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    same = np.ones(len(columns[0]), dtype=bool)
+    same[run_starts(*columns)] = False
     return same
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import json
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,13 +20,11 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import SparkContext, SparkFiles
-from pyspark.errors import AnalysisException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from scribe_spark.core.errors import InputError, RunError, error_of_task, one_line
+from scribe_spark.core.errors import error_of_task
 from scribe_spark.runtime.filesystem import open_files, table_url
 from scribe_spark.runtime.sessions import Connected, abilities, timed_query, usable
 
@@ -207,36 +204,3 @@ def is_lost_block(error: BaseException) -> bool:
     """Return True if a materialised table has lost blocks and must be computed from the start."""
     text = str(error)
     return any(sign in text for sign in _SIGNS)
-
-
-# --- errors that Spark finds in users' code
-
-
-#: The logger that writes the plan and Java's stack to stderr for each error.
-_LOGGER_OF_PLANS = "DataFrameQueryContextLogger"
-
-#: The folders of code that does not belong to the user.
-_OURS = str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent)
-
-
-@contextmanager
-def analysed(field: str, name: str) -> Iterator[None]:
-    """Return a context manager that turns Spark's analysis errors into one line each."""
-    plans = PySparkLogger.getLogger(_LOGGER_OF_PLANS)
-    before, plans.disabled = plans.disabled, True
-    try:
-        yield
-    except AnalysisException as error:
-        raise InputError(field, name, f"{one_line(error)}{_where(error)}") from error
-    except RunError as error:
-        raise RunError(f"{name}: {error}") from error
-    finally:
-        plans.disabled = before
-
-
-def _where(error: BaseException) -> str:
-    """Return the file and line of the last call in the user's code before an error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(_OURS)]
-    users = [frame for frame in users if "site-packages" not in frame.filename]
-    return f" ({Path(users[-1].filename).name}, line {users[-1].lineno})" if users else ""

@@ -26,17 +26,10 @@ from scribe_spark.runtime.environment import (
     LOOPBACK,
     blame_environment,
     check_environment,
-    check_master,
-    check_remote,
     environment_of_machine,
     given_environment,
-    is_local_master,
-    is_own,
     jvm_locale,
     names_address,
-    on_this_machine,
-    reach_master,
-    reach_remote,
     spark_failure,
 )
 from scribe_spark.runtime.graphframes_jar import FOLDER, jars
@@ -50,6 +43,15 @@ from scribe_spark.runtime.jvm_process import (
     start_server,
     submitted_settings,
     user_jars,
+)
+from scribe_spark.runtime.master import (
+    check_master,
+    check_remote,
+    is_local_master,
+    is_own,
+    on_this_machine,
+    reach_master,
+    reach_remote,
 )
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
 from scribe_spark.runtime.sessions import (

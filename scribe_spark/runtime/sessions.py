@@ -33,8 +33,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.errors import InputError, one_line
 from scribe_spark.core.paths import is_local, local_path
-from scribe_spark.runtime.environment import LOOPBACK, on_this_machine, scratch_folder
+from scribe_spark.runtime.environment import LOOPBACK, scratch_folder
 from scribe_spark.runtime.jvm_process import ConnectServer, how_it_ended
+from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.tricks import TRICKS, enabled
 
 _PACKAGE = "scribe_spark"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.environment import is_local_master
+from scribe_spark.runtime.master import is_local_master
 from scribe_spark.runtime.sessions import abilities, is_connect, parallelism, usable
 
 if TYPE_CHECKING:  # not on executors

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.node_classes import NodeClasses, NodeRates
-from scribe_spark.core.units import PairDelay
+from scribe_spark.core.pair_delay import PairDelay
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TopologyConfig

@@ -24,7 +24,7 @@ import pandas as pd
 from scribe_spark.config.topology import PAIRS, TopologyConfig
 from scribe_spark.core import draws
 from scribe_spark.core.errors import InputError, listed
-from scribe_spark.core.units import PairDelay, parse_jitter
+from scribe_spark.core.pair_delay import PairDelay, parse_jitter
 from scribe_spark.topology.graph import Graph, Hosts, TopologyKind, router_frame
 from scribe_spark.topology.links import FIELD, both_ways, graph_of_links, no_links
 

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtri
 
 from scribe_spark.core import draws
-from scribe_spark.core.units import LEAST_US, MOST_US, PairDelay
+from scribe_spark.core.pair_delay import LEAST_US, MOST_US, PairDelay
 from scribe_spark.underlay.protocol import Kernel, Underlay, Withheld
 
 #: The number of candidates that a node compares to find the nearest one.

@@ -36,9 +36,9 @@ from scribe_spark.pastry.round import NEW_LEAFS, LookupResults, RoundResult
 from scribe_spark.pastry.states import (
     MESSAGE_KINDS,
     NONE,
+    BucketNodes,
     IsAlive,
     NodeProgram,
-    Nodes,
     SilentNodes,
     States,
     ring_leaves,
@@ -112,7 +112,7 @@ class MeasureNodes(SilentNodes):
 
     number: int
 
-    def begin(self, nodes: Nodes) -> None:
+    def begin(self, nodes: BucketNodes) -> None:
         environment, states, own = self.environment, nodes.states(), self.live(nodes.bucket)
         live = environment.in_round.live()
         drawn = draws.stream(environment.seed, "compared cells", self.number)

@@ -6,7 +6,7 @@ import pytest
 
 from scribe_spark import RunConfig, Simulation
 from scribe_spark.core.arrays import rank_in_group
-from scribe_spark.core.units import PairDelay
+from scribe_spark.core.pair_delay import PairDelay
 from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.measures.metrics import _measures_of
 from scribe_spark.runtime.batches import Batches

@@ -11,9 +11,10 @@ from pyspark import SparkContext
 
 from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.runtime import jvm_process
-from scribe_spark.runtime.environment import check_master, reach_master, spark_failure
+from scribe_spark.runtime.environment import spark_failure
 from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.jvm_process import JvmError, JvmWords, reason_in, start_jvm
+from scribe_spark.runtime.master import check_master, reach_master
 from scribe_spark.runtime.memory import memory_limit
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
 from scribe_spark.core.errors import InputError, RunError
-from scribe_spark.runtime import environment as remote
+from scribe_spark.runtime import master as remote
 from scribe_spark.runtime import session as sessions
-from scribe_spark.runtime.environment import check_remote, reach_remote
 from scribe_spark.runtime.jvm_process import user_jars
+from scribe_spark.runtime.master import check_remote, reach_remote
 from scribe_spark.runtime.session import session
 from scribe_spark.runtime.sessions import _zipped
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.core import draws
-from scribe_spark.core.units import PairDelay, jitter_in_words, parse_jitter
+from scribe_spark.core.pair_delay import PairDelay, jitter_in_words, parse_jitter
 from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.losses import jitter_keys, late_us
 from scribe_spark.pastry import waves

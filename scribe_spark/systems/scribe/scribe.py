@@ -39,7 +39,7 @@ from scribe_spark.pastry.next_hop import (
     route_to_edge,
     unrouted,
 )
-from scribe_spark.pastry.states import Nodes, States
+from scribe_spark.pastry.states import BucketNodes, States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
 from scribe_spark.rounds.player import Between, Environment, Sizes
@@ -137,7 +137,7 @@ class RoundOfGroups:
         return found if isinstance(found, np.ndarray) else found["round"]
 
 
-class Scribe(Nodes):
+class Scribe(BucketNodes):
     """The Scribe software of the nodes of a bucket, while they play a superstep.
 
     `notes` has the new rows of tables to which programs only append.
