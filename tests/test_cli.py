@@ -20,7 +20,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments.paper import PaperSweep
-from scribe_spark.experiments.plan import check_verify
+from scribe_spark.experiments.verifying import check_verify
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -3,13 +3,13 @@
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.comparing import Comparison, Floors, Limits, compare, missing_measures
 from scribe_spark.experiments.phases import PHASES
-from scribe_spark.experiments.plan import check_verify, verify
 from scribe_spark.experiments.reference_tree import TreeSweep
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.run import Run, run
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation, TreeGraph
 from scribe_spark.experiments.sweep import Sweep, check_sweep, run_sweep
+from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.experiments.world_setup import check_world_run, make_world
 
 __all__ = [

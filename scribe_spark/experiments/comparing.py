@@ -28,7 +28,8 @@ from scribe_spark.core.inputs import read_parquet
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.core.units import parse_percentage
 from scribe_spark.experiments.checks import check_local, check_out
-from scribe_spark.experiments.folder import StoredFolder, text_digest
+from scribe_spark.experiments.digests import text_digest
+from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.manifest import (
     COMPARISON,
     MANIFEST,
@@ -37,7 +38,8 @@ from scribe_spark.experiments.manifest import (
     Owner,
     version_of,
 )
-from scribe_spark.experiments.plan import Plan, check_verify, verify
+from scribe_spark.experiments.plan import Plan
+from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
 from scribe_spark.report.style import as_text

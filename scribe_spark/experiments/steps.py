@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from scribe_spark import schemas
 from scribe_spark.core.errors import InputError, RunError, redacted
 from scribe_spark.core.progress import Progress
-from scribe_spark.experiments.folder import Folder, same_outputs
+from scribe_spark.experiments.digests import same_outputs
+from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, Manifest
 from scribe_spark.experiments.plan import Plan

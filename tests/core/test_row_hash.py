@@ -9,7 +9,7 @@ from pyspark.sql import Observation
 
 from scribe_spark.core import draws as row_hash
 from scribe_spark.core.draws import hash_rows
-from scribe_spark.experiments.folder import watch_content
+from scribe_spark.experiments.digests import watch_content
 
 TEXTS = [
     "",

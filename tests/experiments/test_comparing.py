@@ -12,7 +12,7 @@ import pytest
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Limits
-from scribe_spark.experiments.folder import file_digests, text_digest
+from scribe_spark.experiments.digests import file_digests, text_digest
 from scribe_spark.runtime.filesystem import LocalFiles
 
 #: Measures of a run; `rad.max` and `hops` are no headline measures.

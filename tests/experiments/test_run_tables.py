@@ -14,7 +14,8 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import Simulation
-from scribe_spark.experiments.folder import Folder, content_digest, same_content, watch_content
+from scribe_spark.experiments.digests import content_digest, same_content, watch_content
+from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.reporting import read_trees
 from scribe_spark.runtime.batches import Batches
