@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core import draws, u128
-from scribe_spark.core.arrays import index_sorted, sums_at, whole_numbers
+from scribe_spark.core.arrays import distinct_indices, index_sorted, sums_at, whole_numbers
 from scribe_spark.core.errors import RunError
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables, facts
@@ -213,8 +213,10 @@ def cell_delays(
     if not len(nodes):
         return known[0], nearest[0]
     ring = states.known.take(live)
-    routers, of_router = np.unique(ring.router, return_inverse=True)
-    of_router = np.append(of_router, 0)  # reduceat needs an element after the last node
+    index = np.zeros(1 + int(ring.router.max()), dtype=np.int64)
+    routers = distinct_indices(len(index), ring.router)
+    index[routers] = np.arange(len(routers))
+    of_router = np.append(index[ring.router], 0)  # reduceat needs an element after the last node
     for node, place in zip(nodes, index_sorted(live, nodes), strict=True):
         row, column, begin, end = _cells_of(ring, place, states.b, states.cells.shape[1])
         entry = states.cells[node - states.first, row, column].astype(np.int64)

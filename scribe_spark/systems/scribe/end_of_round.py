@@ -337,28 +337,32 @@ def out_of_order(
     _remember_resent(scribe, taken)
     lacks = _may_lack(scribe, newest)
     pairs = np.concatenate([lacks, scribe.key(group, node)])
-    pair, which = np.unique(pairs, return_inverse=True)
+    order = np.argsort(pairs, kind="stable")  # deliveries at a member stay in their order
+    is_delivery = order >= len(lacks)
+    starts = arrays.run_starts(pairs[order])
+    pair, lengths = pairs[order[starts]], np.diff(starts, append=len(order))
     # 2. for each member, compare each delivery with the newest one before it
     names = np.concatenate([_had(scribe, pair), name])
     ranks = _ranks(scribe, np.concatenate([pair // size, group]), names)
     span = int(ranks.max(initial=0)) + 1
-    of = np.concatenate([np.arange(len(pair)), which[len(lacks) :]])
-    order = np.argsort(of, kind="stable")
-    rank = (of * span + ranks)[order]
-    highest = np.maximum.accumulate(rank)
-    wrong = np.zeros(len(of), dtype=bool)
-    wrong[order[1:]] = rank[1:] < highest[:-1]
+    least = np.arange(len(pair)) * span  # ranks at a later member are greater
+    had = np.repeat(least + ranks[: len(pair)], lengths)
+    came = np.concatenate([np.zeros_like(lacks), ranks[len(pair) :]])[order]
+    came += np.repeat(least, lengths)
+    highest = np.maximum.accumulate(np.maximum(came, had))
+    before = np.maximum(had, np.r_[arrays.NONE, highest[:-1]])
+    wrong = np.zeros(len(name), dtype=bool)
+    wrong[order[is_delivery & (came < before)] - len(lacks)] = True
     # 3. members that lack the newest publication now
-    last = np.searchsorted(of[order], np.arange(len(pair)), side="right") - 1
     by_rank = np.full(span, arrays.NONE)
     by_rank[ranks] = names
-    has = by_rank[highest[last] - np.arange(len(pair)) * span]
+    has = by_rank[highest[starts + lengths - 1] - least]
     state.newest = newest
     behind = has != newest[pair // size]
     state.lacking.discard(pair[~behind])
     state.lacking.put(pair[behind], newest=has[behind])
     _forget_resent(scribe)
-    return wrong[len(pair) :]
+    return wrong
 
 
 def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
@@ -417,7 +421,9 @@ def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """Return the rank of publications, given by id, in the order of acceptance, from 1."""
-    keys = publication_keys(scribe, group, publication, 0)
+    starts = arrays.run_starts(group, publication)  # neighbours mostly have the same one
+    lengths = np.diff(starts, append=len(group))
+    keys = publication_keys(scribe, group[starts], publication[starts], 0)
     each = arrays.distinct(np.append(keys, arrays.NONE))  # the first one is NONE
     group, publication = publications_of(scribe, each[1:])
     position = scribe.ring.positions(source_numbers(scribe, publication))
@@ -425,7 +431,7 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
     taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
     rank = np.zeros(len(each), dtype=np.int64)
     rank[1 + np.lexsort((position, turn, published, taken))] = np.arange(1, len(each))
-    return rank[arrays.index_sorted(each, keys)]
+    return np.repeat(rank[arrays.index_sorted(each, keys)], lengths)
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:

@@ -265,7 +265,9 @@ class Emitter:
     def _deliver(self, payloads: Payloads) -> None:
         payloads = self._in_order(payloads)
         takes, row = accepted(self.scribe, payloads)
-        refused, payloads = payloads.take(~takes), payloads.take(takes)
+        refused = payloads.take(np.flatnonzero(~takes))
+        if len(refused):
+            payloads = payloads.take(takes)
         if self.kind == PAYLOAD:
             hear_payloads(self.scribe, row, payloads)
         # a node handles its messages one after the other
@@ -277,7 +279,7 @@ class Emitter:
     def _in_order(self, payloads: Payloads) -> Payloads:
         """Return payloads sorted by group and node, and at a node by message number."""
         pair = self.scribe.key(payloads.group, payloads.node)
-        order = np.argsort(pair)
+        order = arrays.order_of_keys(pair, int(pair.max(initial=0)))
         if (pair[order[1:]] == pair[order[:-1]]).any():
             number, lengths = self.messages.number, self.messages.lengths
             of = payloads.message
@@ -406,13 +408,13 @@ class Emitter:
         columns = dict(added)
         at = columns.pop("at")
         joins = Joins(**columns)
-        own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
-        still = own | scribe.state.children.has(scribe.edge(joins.group, at, joins.source))
         # of several JOINs of a source to a receiver, the last one counts
         edge = scribe.edge(joins.group, at, joins.source)
-        last = np.zeros(len(edge), dtype=bool)
-        last[len(edge) - 1 - np.unique(edge[::-1], return_index=True)[1]] = True
-        still &= last
+        order = np.argsort(edge, kind="stable")
+        last = order[arrays.last_of_runs(edge[order])]
+        at, joins, edge = at[last], joins.take(last), edge[last]
+        own = (joins.source == at) & scribe.is_root(joins.group, at)  # new roots
+        still = own | scribe.state.children.has(edge)
         self._call_join_handler(at[still], joins.take(still))
 
     def asked(self, came: Columns) -> None:
@@ -421,15 +423,19 @@ class Emitter:
         at = columns.pop(AT)
         joins = Joins(**columns)
         edge = self.scribe.edge(joins.group, at, joins.source)
-        still = self.scribe.state.children.has(edge)
+        order = np.argsort(edge, kind="stable")
+        still = order[self.scribe.state.children.has(edge[order])]
         self._call_join_handler(at[still], joins.take(still))
 
     def _call_join_handler(self, at: np.ndarray, joins: Joins) -> None:
+        """Call joinHandler for JOINs that are sorted by group, receiver `at` and source."""
         scribe, application = self.scribe, self.scribe.application
-        pair, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
-        order = np.lexsort((joins.source, call))
+        pair = scribe.key(joins.group, at)
+        starts = arrays.run_starts(pair)
+        call = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(pair)))
         names = ("source", "number", "cause", "extra")
-        table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
+        table = {"call": call, **{name: getattr(joins, name) for name in names}}
+        pair = pair[starts]
         calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
         self._emit(pair, emitted)
