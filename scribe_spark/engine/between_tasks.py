@@ -107,7 +107,7 @@ def one_buffer(pieces: Sequence[Buffer]) -> pa.Buffer:
 
 
 class Inbox:
-    """The messages that a task has received and not yet read, and its unfinished sends."""
+    """The messages that a task has received and not yet read, and which tasks have ended."""
 
     def __init__(self, rank: int, size: int) -> None:
         self._peers = [peer for peer in range(size) if peer != rank]
@@ -115,7 +115,6 @@ class Inbox:
             peer: deque() for peer in self._peers
         }
         self._ended: dict[int, Ended] = {}
-        self._sending: set[int] = set()
         self._changed = threading.Condition()
 
     def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
@@ -128,12 +127,6 @@ class Inbox:
         """Record that a task has ended; only its first reason is kept."""
         with self._changed:
             self._ended.setdefault(sender, ended)
-            self._changed.notify_all()
-
-    def sending(self, receiver: int, now: bool) -> None:
-        """Record that sending to the task `receiver` has begun (`now` is True) or has finished."""
-        with self._changed:
-            (self._sending.add if now else self._sending.discard)(receiver)
             self._changed.notify_all()
 
     def wait_for_ends(self, senders: Iterable[int], seconds: float) -> list[int]:
@@ -149,38 +142,27 @@ class Inbox:
             return dict(self._ended)
 
     def missing(self) -> list[int]:
-        """Return the ranks of live tasks that have not sent a message, or are being sent one."""
+        """Return the ranks of live tasks that have not sent a message."""
         with self._changed:
-            return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
+            return [peer for peer in self._waited_for() if peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
         """Wait until a swap is complete; return the part (or None) and note of each task."""
         with self._changed:
-            while waiting := list(filter(self._waits, self._peers)):
-                self._raise_if_ended(waiting, swap)
+            while waiting := self._waited_for():
+                ended = [self._ended[peer] for peer in waiting if peer in self._ended]
+                if ended:  # errors of tasks come first
+                    first = min(ended, key=lambda one: ("failed", "lost", "done").index(one.why))
+                    raise first.error(swap)
                 self._changed.wait()
-            first = {peer: self._messages[peer].popleft() for peer in self._peers}
-        for peer, (other, _, _) in first.items():
+            came = {peer: self._messages[peer].popleft() for peer in self._peers}
+        for peer, (other, _, _) in came.items():
             if other != swap:
                 raise OutOfStep(f"task {peer} is at swap {other}, another task at swap {swap}")
-        return {peer: (part, note) for peer, (_, part, note) in first.items()}
+        return {peer: (part, note) for peer, (_, part, note) in came.items()}
 
-    def _waits(self, peer: int) -> bool:
-        return not self._messages[peer] or peer in self._sending
-
-    def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
-        """Raise the reason if one of the tasks `waiting` has ended; errors of tasks come first."""
-        reasons = [
-            ended
-            for peer in waiting
-            if (ended := self._ended.get(peer)) is not None
-            # a finished task has already received the message that is still being sent to it
-            and not (ended.why == "done" and self._messages[peer])
-        ]
-        for why in ("failed", "lost", "done"):
-            for reason in reasons:
-                if reason.why == why:
-                    raise reason.error(swap)
+    def _waited_for(self) -> list[int]:
+        return [peer for peer in self._peers if not self._messages[peer]]
 
 
 class Exchange:

@@ -284,7 +284,7 @@ def test_nested_graphs_and_figures_of_yed(graph_of):
         (xml(key("d1", "latency", "node") + key("d2", "latency"),
              f'{NODES}<edge source="0" target="1">\n<data key="d1">1 ms</data>\n<data key="d2">2 ms'
              "</data></edge>"),
-         "line 9: the edge has latency twice, by the keys d1, d2; keep one"),
+         "line 9: the edge has latency twice; keep one"),
         (xml(key("d1", "latency"), '<node id="0"><data key="d2">1</data></node>'),
          "line 6: the key 'd2' is not declared"),
         (xml("", f'{NODES}\n<node id="0"/>'), "node 0 (line 6) has the id of the node in line 5"),
