@@ -512,7 +512,9 @@ class OnSpark:
                 for to, kind, columns in deliver(program.bounds, first)
                 for row in pack_rows(to, -1, False, kind, columns)
             ]
-            messages = local_frame(self._tables.layout.spark, pa.Table.from_batches(rows, ARROW_ROWS))
+            messages = local_frame(
+                self._tables.layout.spark, pa.Table.from_batches(rows, ARROW_ROWS)
+            )
         self._waiting.append((program, messages))
         return 0 if is_silent(program) else self._play_waiting()
 

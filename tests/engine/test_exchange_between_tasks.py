@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
-from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
+from scribe_spark.engine.between_tasks import Exchange, OutOfStep, PeerFailed, PeerLost
+from scribe_spark.engine.flight import SLICE, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"
 
@@ -150,12 +150,6 @@ def test_tasks_that_are_late_are_waited_for():
     assert play_over_flight(2, work, patience=0.3) == ["done"] * 2
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_unknown_tasks_are_refused(transport):
-    with pytest.raises(ValueError, match="parts for task 2; there are 2 tasks"):
-        raise_first(TRANSPORTS[transport], 2, lambda exchange: exchange.swap({2: []}, b""))
-
-
 def raise_first(play, size, work):
     """Raise the first error of tasks."""
     for result in play(size, work):
@@ -220,18 +214,6 @@ def test_a_message_of_another_swap(transport):
 
     with pytest.raises(OutOfStep, match=r"task [01] is at swap [12], another task at swap [12]"):
         raise_first(TRANSPORTS[transport], 2, work)
-
-
-def test_reasons_are_handed_on():
-    for ended in (
-        Ended.by(KeyError("x"), 3),
-        Ended("lost", 1, "task 1 has gone"),
-        Ended("done", 0),
-    ):
-        assert Ended.of_bytes(ended.to_bytes()) == ended
-    assert Ended.by(KeyError("x"), 3).line == "KeyError: 'x'"
-    assert Ended.by(PeerLost(Ended("lost", 1, "gone")), 0).rank == 1
-    assert Ended.by(GeneratorExit(), 3) == Ended("lost", 3, "task 3 was stopped (GeneratorExit)")
 
 
 # --- tasks that are lost
@@ -379,17 +361,3 @@ def test_every_call_without_the_token_is_refused(server, call, token):
     refused = pytest.raises((fl.FlightUnauthenticatedError, OSError), match=r"^wrong secret")
     with fl.FlightClient(server.address.location) as client, refused:
         CALLS[call](client, options)
-
-
-def test_each_server_has_a_token_of_its_own():
-    one, other = Address("h", 1, "a"), Address("h", 1, "b")
-    assert one.token(SECRET) != other.token(SECRET)
-    assert one.token(SECRET) != one.token(b"another secret")
-
-
-def test_a_server_listens_on_loopback_alone(server):
-    assert server.address.host == "127.0.0.1"
-    with socket.create_connection(("127.0.0.1", server.port), 5):
-        pass
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", server.port), 0.5)

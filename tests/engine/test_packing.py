@@ -102,27 +102,6 @@ def test_written_in_place_is_seen(tmp_path):
     assert_same(second.packed, {**first.read(), "key": table.key})
 
 
-def test_lent_columns_are_read_when_asked_for():
-    asked = []
-
-    class Watched(dict):
-        def __getitem__(self, name):
-            asked.append(name)
-            return super().__getitem__(name)
-
-    columns = Watched(key=np.arange(3))
-    table = SortedTable().borrow(Lent(columns, writes=False))
-    assert asked == []
-    assert table.read() == {}
-    assert len(table) == 3
-    assert asked == ["key"]
-    with pytest.raises(ValueError, match="read-only"):
-        table.key[0] = 5
-    columns["key"][0] = 0  # the owner's can still be written to
-    with pytest.raises(AttributeError):
-        table.unknown  # noqa: B018
-
-
 @pytest.mark.parametrize("bits", [7, 15, 31, 63])
 @pytest.mark.parametrize("beyond", [-2, -1, 0, 1])
 def test_numbers_at_the_limits_of_types_come_back(bits, beyond):

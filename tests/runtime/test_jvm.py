@@ -37,14 +37,6 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "major"), [("17.0.15", 17), ("21", 21), ("21-ea", 21), ("17.0.1+12", 17)]
-)
-def test_versions_that_spark_runs_on(home, version, major):
-    home(version)
-    assert check_java() == major
-
-
-@pytest.mark.parametrize(
     ("version", "major"),
     [("1.8.0_402", 8), ("11.0.2", 11), ("16", 16), ("23", 23), ("25.0.1", 25), ("26-ea", 26)],
 )

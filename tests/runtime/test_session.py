@@ -216,17 +216,6 @@ pytest.importorskip("grpc", reason="the extra `connect` is not installed")
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        *("sc://host", "sc://host:15002", "sc://host:15002/;use_ssl=true;token=a", "sc://[::1]:1"),
-        *("local", "local[2]", "local[*]"),
-    ],
-)
-def test_addresses(url):
-    check_remote(url)
-
-
-@pytest.mark.parametrize(
     ("url", "remedy"),
     [
         ("spark://host:7077", "is not a Spark Connect server"),
