@@ -107,7 +107,7 @@ def one_buffer(pieces: Sequence[Buffer]) -> pa.Buffer:
 
 
 class Inbox:
-    """The messages that a task has received and not yet read, and which tasks have ended."""
+    """The messages that a task has received and not yet read, and its unfinished sends."""
 
     def __init__(self, rank: int, size: int) -> None:
         self._peers = [peer for peer in range(size) if peer != rank]
@@ -115,6 +115,7 @@ class Inbox:
             peer: deque() for peer in self._peers
         }
         self._ended: dict[int, Ended] = {}
+        self._sending: set[int] = set()
         self._changed = threading.Condition()
 
     def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
@@ -127,6 +128,12 @@ class Inbox:
         """Record that a task has ended; only its first reason is kept."""
         with self._changed:
             self._ended.setdefault(sender, ended)
+            self._changed.notify_all()
+
+    def sending(self, receiver: int, now: bool) -> None:
+        """Record that sending to the task `receiver` has begun (`now` is True) or has finished."""
+        with self._changed:
+            (self._sending.add if now else self._sending.discard)(receiver)
             self._changed.notify_all()
 
     def wait_for_ends(self, senders: Iterable[int], seconds: float) -> list[int]:
@@ -142,27 +149,37 @@ class Inbox:
             return dict(self._ended)
 
     def missing(self) -> list[int]:
-        """Return the ranks of live tasks that have not sent a message."""
+        """Return the ranks of live tasks that have not sent a message, or are being sent one."""
         with self._changed:
-            return [peer for peer in self._waited_for() if peer not in self._ended]
+            return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
         """Wait until a swap is complete; return the part (or None) and note of each task."""
         with self._changed:
-            while waiting := self._waited_for():
-                ended = [self._ended[peer] for peer in waiting if peer in self._ended]
-                if ended:  # errors of tasks come first
-                    first = min(ended, key=lambda one: ("failed", "lost", "done").index(one.why))
-                    raise first.error(swap)
+            while waiting := list(filter(self._waits, self._peers)):
+                self._raise_if_ended(waiting, swap)
                 self._changed.wait()
-            came = {peer: self._messages[peer].popleft() for peer in self._peers}
-        for peer, (other, _, _) in came.items():
+            first = {peer: self._messages[peer].popleft() for peer in self._peers}
+        for peer, (other, _, _) in first.items():
             if other != swap:
                 raise OutOfStep(f"task {peer} is at swap {other}, another task at swap {swap}")
-        return {peer: (part, note) for peer, (_, part, note) in came.items()}
+        return {peer: (part, note) for peer, (_, part, note) in first.items()}
 
-    def _waited_for(self) -> list[int]:
-        return [peer for peer in self._peers if not self._messages[peer]]
+    def _waits(self, peer: int) -> bool:
+        return not self._messages[peer] or peer in self._sending
+
+    def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
+        """Raise the reason if one of the tasks `waiting` has ended; errors of tasks come first."""
+        ended = [
+            self._ended[peer]
+            for peer in waiting
+            # a finished task has already received the message that is still being sent to it
+            if peer in self._ended
+            and not (self._ended[peer].why == "done" and self._messages[peer])
+        ]
+        if ended:
+            first = min(ended, key=lambda one: ("failed", "lost", "done").index(one.why))
+            raise first.error(swap)
 
 
 class Exchange:

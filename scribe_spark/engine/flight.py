@@ -12,12 +12,14 @@ from __future__ import annotations
 import hmac
 import itertools
 import os
+import queue
 import secrets
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +38,9 @@ PATIENCE = 60.0
 
 #: The longest time in seconds that a task with an error waits for other tasks.
 _HURRY = 5.0
+
+#: The longest time in seconds in which a cancelled stream is closed.
+_SOON = 0.5
 
 #: Most bytes of one Flight batch; pieces of at most `_SMALL` bytes are joined to one batch.
 SLICE = 2**24
@@ -134,14 +139,16 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
 class _Stream:
     """The Flight stream on which this task sends its messages to another task.
 
-    A large message waits until the other task reads: for ever, if that task hangs and nobody
-    cancels the stream.
+    The caller itself writes a small message, for which the buffers always have room.  A thread
+    writes a large one, which waits until the other task reads: for ever, if that task hangs.
     """
 
     def __init__(self, rank: int, address: Address, secret: bytes, patience: float) -> None:
         self._headers = [(_TOKEN.encode(), address.token(secret).encode())]
         self._client = fl.FlightClient(address.location, generic_options=_OPTIONS)
         self._patience, self._lock, self._open = patience, threading.Lock(), False
+        self._large: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self.ask()
         descriptor = fl.FlightDescriptor.for_command(_RANK.pack(rank))
         options = fl.FlightCallOptions(headers=self._headers)
@@ -153,6 +160,16 @@ class _Stream:
         """Ask the other task whether it is alive; raise an exception if it does not answer."""
         options = fl.FlightCallOptions(timeout=self._patience, headers=self._headers)
         list(self._client.do_action(fl.Action(_ALIVE, b""), options))
+
+    def in_thread(self, work: Callable[[], None]) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="exchange")
+            self._thread.start()
+        self._large.put(work)
+
+    def _work(self) -> None:
+        while (work := self._large.get()) is not None:
+            work()
 
     def write(self, head: bytes, batches: Iterable[pa.RecordBatch]) -> None:
         with self._lock:
@@ -180,17 +197,29 @@ class _Stream:
             self._lock.release()
         return True
 
-    def cancel(self) -> None:
-        """End the stream to a task that hangs or has gone; a write that waits for it fails."""
-        with suppress(*_BROKEN):
-            self._reader.cancel()
+    def close(self, hangs: bool) -> None:
+        """Close the connection; abandon it if the other task hangs or has ended."""
+        self._large.put(None)
+        if hangs:
+            with suppress(*_BROKEN):
+                self._reader.cancel()
+        # in a thread, as closing could wait for ever; an open writer that is freed warns on stderr
+        closer = threading.Thread(target=self._close, daemon=True)
+        closer.start()
+        closer.join(_SOON if hangs else 2 * _HURRY)
+        if closer.is_alive():
+            _abandoned.append(self)
 
-    def close(self) -> None:
-        """Close the connection, so that nothing is left to be closed when the object is freed."""
+    def _close(self) -> None:
         if self.finish(wait=_HURRY):
             for one in (self._writer, self._client):
                 with suppress(*_BROKEN):
                     one.close()
+
+
+#: Abandoned streams.  Freeing one could wait for ever; the process ends soon, because the task has
+#: failed.
+_abandoned: list[_Stream] = []
 
 
 def _message(
@@ -251,7 +280,6 @@ class Flight(Exchange):
         self._listened: set[int] = set()
         self._streams: dict[int, _Stream] = {}
         self._over, self._swapping = threading.Event(), False
-        self._writing: int | None = None
         for peer in self.peers:
             try:
                 self._streams[peer] = _Stream(rank, addresses[peer], secret, patience)
@@ -261,7 +289,8 @@ class Flight(Exchange):
                 self._close()
                 raise lost from None
         server.begin(self._listen)
-        threading.Thread(target=self._watch, daemon=True, name="exchange-watch").start()
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name="exchange-watch")
+        self._watcher.start()
 
     # --- sending
 
@@ -275,15 +304,26 @@ class Flight(Exchange):
             self._swapping = False
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send each peer its part and the note, from the next rank on: all tasks send at once."""
-        for peer in sorted(self.peers, key=lambda peer: (peer - self.rank) % self.size):
-            self._writing = peer
-            try:
-                self._streams[peer].write(*_message(swap, parts.get(peer), note))
-            except _BROKEN as error:  # the peer's own stream may still bring its reason
-                if self.inbox.wait_for_ends([peer], 2.0):
-                    self.inbox.end(peer, self._lost(peer, f"has gone ({_short(error)})").ended)
-        self._writing = None
+        """Send each peer its part and the note; a large message is sent in a thread of its own."""
+        small = []
+        for peer in self.peers:
+            message = _message(swap, parts.get(peer), note)
+            if len(message[1]) == 1 and message[1][0].nbytes <= _SMALL:
+                small.append((peer, message))
+            else:
+                self.inbox.sending(peer, True)
+                self._streams[peer].in_thread(partial(self._send_one, peer, message))
+        for one in small:
+            self._send_one(*one)
+
+    def _send_one(self, peer: int, message: tuple[bytes, list[pa.RecordBatch]]) -> None:
+        try:
+            self._streams[peer].write(*message)
+        except _BROKEN as error:  # the peer's own stream may still bring its reason
+            if self.inbox.wait_for_ends([peer], 2.0):
+                self.inbox.end(peer, self._lost(peer, f"has gone ({_short(error)})").ended)
+        else:
+            self.inbox.sending(peer, False)
 
     # --- receiving
 
@@ -327,19 +367,17 @@ class Flight(Exchange):
         while not self._over.wait(min(5.0, self._patience / 4)):
             now = self.swaps if self._swapping else -1
             waits, before = now == before != -1, now
-            missing = {*self.inbox.missing(), self._writing} - {None} if waits else ()
-            for peer in missing:
+            for peer in self.inbox.missing() if waits else ():
                 self._ask(peer)
 
     def _ask(self, peer: int) -> None:
-        """Ask the task `peer` whether it is alive; without an answer, it has ended."""
+        """Ask the task `peer` whether it is alive; without an answer, record that it has ended."""
         try:
             self._streams[peer].ask()
         except _BROKEN as error:
             late = isinstance(error, fl.FlightTimedOutError)
             what = f"has not answered for {self._patience:g} s" if late else "has gone"
             self.inbox.end(peer, self._lost(peer, what).ended)
-            self._streams[peer].cancel()
 
     def _lost(self, peer: int, what: str) -> PeerLost:
         address = self._addresses[peer]
@@ -368,9 +406,7 @@ class Flight(Exchange):
         ended = self.inbox.ended()
         for peer, stream in self._streams.items():
             reason = ended.get(peer)
-            if reason is None or (reason.why == "lost" and reason.rank == peer):
-                stream.cancel()
-            stream.close()
+            stream.close(reason is None or (reason.why == "lost" and reason.rank == peer))
         # shutdown waits until all streams end, and one of them may hang
         closer = threading.Thread(target=self._server.shutdown, daemon=True)
         closer.start()

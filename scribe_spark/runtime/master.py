@@ -123,9 +123,14 @@ def check_remote(remote: str) -> None:
             raise InputError("remote", remote, error.remedy) from None
     else:
         _address(remote)
-    if missing := [library for library in _LIBRARIES if not _is_there(library)]:
+    if missing := missing_libraries():
         remedy = f"needs {listed(missing)}; pip install 'scribe-spark[connect]'"
         raise InputError("remote", remote, remedy)
+
+
+def missing_libraries() -> list[str]:
+    """Return the libraries of pyspark's client that are not installed."""
+    return [library for library in _LIBRARIES if not _is_there(library)]
 
 
 def _is_there(library: str) -> bool:
