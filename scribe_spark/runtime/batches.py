@@ -213,13 +213,6 @@ class Batches:
 
         return self.then(run, StructType([self.schema[name] for name in wanted]))
 
-    def in_one_task(self) -> Batches:
-        """Return the same rows, made by one task instead of many."""
-        if len(self.parts) > 1:
-            return Batches.of(self.frame.coalesce(1))
-        ((rows, kernel),) = self.parts
-        return Batches(((_frame(rows).coalesce(1), kernel),), self.schema)
-
     @property
     def session(self) -> SparkSession:
         """The Spark session to which the table belongs."""

@@ -328,22 +328,13 @@ def test_a_wrong_secret_is_refused():
 
 CALLS = {
     "list_flights": lambda client, options: list(client.list_flights(options=options)),
-    "list_actions": lambda client, options: list(client.list_actions(options)),
     "do_action": lambda client, options: list(client.do_action("alive", options)),
-    "get_flight_info": lambda client, options: client.get_flight_info(
-        fl.FlightDescriptor.for_command(b""), options
-    ),
-    "get_schema": lambda client, options: client.get_schema(
-        fl.FlightDescriptor.for_command(b""), options
-    ),
-    "do_get": lambda client, options: client.do_get(fl.Ticket(b""), options).read_all(),
     "do_put": lambda client, options: client.do_put(
         fl.FlightDescriptor.for_command(b""), pa.schema([]), options
     )[0].close(),
     "do_exchange": lambda client, options: client.do_exchange(
         fl.FlightDescriptor.for_command(b"\0" * 8), options
     )[1].read_chunk(),
-    "authenticate": lambda client, options: client.authenticate_basic_token("a", "b", options),
 }
 
 

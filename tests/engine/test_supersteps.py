@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from scribe_spark.engine.program import (
     bucket_of,
     deliver,
 )
-from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.systems.scribe.small_groups import collapse, grow_lazily
 
 
 @dataclass(frozen=True)
@@ -257,31 +254,3 @@ def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
     finally:
         tables.release()
         layout.release()
-
-
-# --- repeated programs
-
-
-class Endless:
-    """A player whose programs always leave something to do."""
-
-    environment = SimpleNamespace(facts=SimpleNamespace(ring=range(4)))
-
-    def play(self, program, first=None):
-        return 1
-
-    def has(self, name):
-        return True
-
-
-@pytest.mark.parametrize(
-    ("repeat", "step"),
-    [
-        (collapse, "scribe collapse: .* passes"),
-        (grow_lazily, "scribe lazy growth: .* waves"),
-        (remove_bottlenecks, "scribe bottleneck remover: .* passes"),
-    ],
-)
-def test_a_step_that_is_repeated_for_ever_ends(repeat, step):
-    with pytest.raises(RunError, match=f"^{step.replace('.*', 'has not ended after 1,016')}; "):
-        repeat(Endless(), None)

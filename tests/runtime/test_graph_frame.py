@@ -37,6 +37,3 @@ def test_a_session_of_spark_connect_has_none(monkeypatch):
     tables = SimpleNamespace(sparkSession=Connect())
     with pytest.raises(GraphFramesMissing, match="a session of Spark Connect loads no jars"):
         graph_frame(tables, tables)
-
-
-# --- the look-up of the jar -----------------------------------------------------------------------

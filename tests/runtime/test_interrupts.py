@@ -104,15 +104,6 @@ except KeyboardInterrupt:
     assert done.stdout == "done\ninterrupted True 130\n"
 
 
-def test_a_second_one_is_not_deferred():
-    done = ended("""
-with deferred():
-    signal_me(signal.SIGTERM, signal.SIGINT)
-    time.sleep(30)
-""")
-    assert (done.returncode, done.stderr) == (143, "the last words\n")
-
-
 #: Starts a process that starts another one, neither of which hears SIGTERM, and waits for it.
 STUBBORN = """
 sleep = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"

@@ -1,6 +1,5 @@
 """Jobs: tables that they materialise and write, arrays that executors get, what tasks report."""
 
-import socket
 import threading
 import time
 from dataclasses import replace
@@ -274,24 +273,3 @@ def test_where_the_driver_is_not_reached_nothing_fails(spark):
         assert not reporter.is_heard
         reporter.report(1)
         reporter.close()
-
-
-def test_a_driver_that_is_gone_is_no_error(spark):
-    with receive_reports(spark, print) as address:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            other = replace(address, port=server.getsockname()[1])
-            accepted = threading.Thread(target=lambda: _welcome_and_leave(server))
-            accepted.start()
-            reporter = Reporter(other)
-            accepted.join()
-        assert reporter.is_heard
-        for _ in range(1_000):
-            reporter.report("x" * 1_000)
-        assert not reporter.is_heard
-
-
-def _welcome_and_leave(server: socket.socket) -> None:
-    connection, _ = server.accept()
-    connection.recv(64)
-    connection.sendall(b"go on\n")
-    connection.close()

@@ -229,14 +229,12 @@ def test_a_containers_limit_is_the_limit(tmp_path, groups, limits, expected):
     assert memory_limit(tmp_path) == expected
 
 
-@pytest.mark.parametrize("text", ["max", "", "0", "-1", "9223372036854771712"])
+@pytest.mark.parametrize("text", ["max", "0", "9223372036854771712"])
 def test_without_a_limit_it_is_the_machines_memory(tmp_path, text):
-    physical = memory_limit(tmp_path)  # no such files at all
-    assert physical > GIB // 2
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/\nodd line\n")
     limit_file(tmp_path, "memory.max", text)
-    assert memory_limit(tmp_path) == physical
+    assert memory_limit(tmp_path) == memory_limit(tmp_path / "nowhere") > GIB // 2
 
 
 # --- masters that Spark cannot use ----------------------------------------------------------------
