@@ -162,7 +162,6 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
 
 def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
     """Distribute the facts of `schemas.NODES` to executors; the caller calls ``release``."""
-
     table = Batches.of(nodes, _COLUMNS)
     ring, _ = ring_of(table.select(_COLUMNS).to_arrow(), kernel)
     columns = {"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router}
