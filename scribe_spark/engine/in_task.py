@@ -130,15 +130,6 @@ class InTask:
         """Return a player on the same tables, which leaves the messages in `inbox` to this one."""
         return InTask(self.tables, self.exchange)
 
-    def send_first(self, bounds: np.ndarray, messages: Outbox) -> None:
-        """Send this task's messages to nodes, for superstep 0 of the first program."""
-        waiting: _Waiting = {}
-        for to, kind, columns in deliver(bounds, messages):
-            waiting.setdefault(to, []).append((self.first, kind, columns))
-        if self.exchange.size > 1:
-            waiting, _ = _exchanged(self.exchange, waiting, 0)
-        self._inbox |= merge_inbox(one for parts in waiting.values() for one in parts)
-
     def put_away(self) -> None:
         """Move changed tables into files, from which programs read them, if tasks may do so."""
         if self._put_away is not None:
