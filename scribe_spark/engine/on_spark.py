@@ -49,7 +49,7 @@ from scribe_spark.engine.program import (
     merge_inbox,
     name_of,
 )
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, BatchKernel
 from scribe_spark.runtime.blocks import materialise_and_read, release, union_tables
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.environment import scratch_folder
@@ -142,12 +142,12 @@ class BucketTables:
         """
         counts = list[int]()
         for number in counted(name, most_supersteps(int(program.bounds[-1]))):
-            started, rows = time.perf_counter(), self._with_constant(None if number else first)
+            started = time.perf_counter()
             step = InTurn((*before, program)) if before and not number else program
             kernel = play_superstep(step, number, self.layout.folder)
-            with describe_jobs(self.layout.spark, f"{name} superstep {number}"):
-                made = self.layout.partition(rows).mapInArrow(kernel, ROWS)
-                messages, size = self._accept(*materialise_and_read(made, _seen()))
+            called = f"{name} superstep {number}"
+            made = self._superstep(kernel, None if number else first, called)
+            messages, size = self._accept(*made)
             self.costs += Costs(1, messages, size)
             seconds = time.perf_counter() - started
             (progress or Silent()).round(name, number, messages, seconds)
@@ -295,6 +295,14 @@ class BucketTables:
         if self._owned:
             release(self._rows)
 
+    def _superstep(
+        self, kernel: BatchKernel, first: DataFrame | None, called: str
+    ) -> tuple[DataFrame, pa.Table]:
+        """Compute new rows, and the columns of :func:`_seen`; the rows before remain valid."""
+        rows = self.layout.partition(self._with_constant(first))
+        with describe_jobs(self.layout.spark, called):
+            return materialise_and_read(rows.mapInArrow(kernel, ROWS), _seen())
+
     def _accept(self, rows: DataFrame, listed: pa.Table) -> tuple[int, int]:
         """Replace the rows by new ones, and free the former; return the messages, and their bytes.
 
@@ -325,9 +333,7 @@ def _seen() -> list[str | Column]:
     return ["table", "name", "rows", "bucket", "file", F.length("data").alias("bytes")]
 
 
-def play_superstep(
-    program: Program, superstep: int, folder: str | None = None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def play_superstep(program: Program, superstep: int, folder: str | None = None) -> BatchKernel:
     """Return the kernel that plays a superstep of a program in all buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
