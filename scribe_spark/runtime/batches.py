@@ -247,7 +247,8 @@ class Batches:
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of a small table, which this process makes."""
-        return _made(*self._rows_of_tasks(1), self._kernels)
+        (rows,) = self._rows_of_tasks(1)
+        return _made(rows, self._kernels)
 
     def made_by_plain_tasks(self) -> pa.Table:
         """Return the few rows that a task for each core makes of the rows that the driver knows."""
