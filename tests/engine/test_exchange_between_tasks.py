@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.between_tasks import Exchange, OutOfStep, PeerFailed, PeerLost
+from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
 from scribe_spark.engine.flight import SLICE, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"
@@ -214,6 +214,18 @@ def test_a_message_of_another_swap(transport):
 
     with pytest.raises(OutOfStep, match=r"task [01] is at swap [12], another task at swap [12]"):
         raise_first(TRANSPORTS[transport], 2, work)
+
+
+def test_reasons_are_handed_on():
+    for ended in (
+        Ended.by(KeyError("x"), 3),
+        Ended("lost", 1, "task 1 has gone"),
+        Ended("done", 0),
+    ):
+        assert Ended.of_bytes(ended.to_bytes()) == ended
+    assert Ended.by(KeyError("x"), 3).line == "KeyError: 'x'"
+    assert Ended.by(PeerLost(Ended("lost", 1, "gone")), 0).rank == 1
+    assert Ended.by(GeneratorExit(), 3) == Ended("lost", 3, "task 3 was stopped (GeneratorExit)")
 
 
 # --- tasks that are lost
