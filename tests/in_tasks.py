@@ -7,7 +7,6 @@ send nothing share supersteps.  Only the shuffle is not Spark's.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from types import SimpleNamespace
 from typing import Self
 
@@ -19,14 +18,11 @@ from scribe_spark.engine import Program, Tables
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import (
     BucketTables,
-    Costs,
     OnSpark,
-    _delete,
-    _Made,
     pack_rows,
-    play_superstep,
     read_rows,
 )
+from scribe_spark.engine.packing import ARROW_ROWS
 from scribe_spark.engine.program import deliver
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.runtime.environment import scratch_folder
@@ -40,7 +36,7 @@ class TablesInTasks(BucketTables):
     def __init__(self, tables: list[Tables], in_files: bool = True) -> None:
         super().__init__(SimpleNamespace(folder=str(scratch_folder()) if in_files else None), [])
         self._accept(
-            self._made(
+            *self._seen(
                 [
                     row
                     for bucket, mine in enumerate(tables)
@@ -64,32 +60,24 @@ class TablesInTasks(BucketTables):
             return self._rows
         return [row for row in self._rows if row.column("name")[0].as_py() not in self._taken]
 
-    def _compute(self, program: Program, superstep: int, name, progress, first):
-        program = cloudpickle.loads(cloudpickle.dumps(program))
+    def _superstep(self, kernel, first, called):
+        kernel = cloudpickle.loads(cloudpickle.dumps(kernel))
         rows, made = [*self._kept(), *(first or ())], []
-        step = play_superstep(program, superstep, self.layout.folder)
         buckets = pa.Table.from_batches(rows).column("bucket").to_pylist() if rows else []
         for part in range(_PARTITIONS):
             pairs = zip(buckets, rows, strict=True)
-            made += step([row for bucket, row in pairs if bucket % _PARTITIONS == part])
-        made = self._made(made)
-        self.costs += Costs(1, made.messages, 0)
-        return made
+            made += kernel([row for bucket, row in pairs if bucket % _PARTITIONS == part])
+        return self._seen(made)
 
-    def _made(self, rows) -> _Made:
-        names = ["table", "name", "rows", "file"]
-        listed = pa.Table.from_batches(rows).select(names).to_pylist() if rows else []
-        messages = sum(row["rows"] for row in listed if not row["table"])
-        files = [line for row in listed if row["file"] for line in row["file"].splitlines()]
-        held = Counter[str]()
-        for row in listed:
-            held[row["name"]] += row["rows"] * row["table"]
-        return _Made(rows, held, {}, messages, 0, frozenset(files))
+    def _seen(self, rows) -> tuple[list[pa.RecordBatch], pa.Table]:
+        listed = pa.Table.from_batches(rows, ARROW_ROWS).drop_columns("data")
+        return rows, listed.append_column("bytes", pa.nulls(len(listed), pa.int64()))
 
-    def _accept(self, made: _Made) -> None:
-        self._rows, self._taken, self._held = made.rows, set(), made.held
-        _delete(self._files - made.files)
-        self._files = made.files
+    def _accept(self, rows, listed) -> tuple[int, int]:
+        self._owned = False  # there is no DataFrame to be released
+        found = super()._accept(rows, listed)
+        self._owned = False
+        return found
 
 
 class EngineInTasks(OnSpark):

@@ -134,24 +134,8 @@ class Registry(Mapping[str, T]):
             self._entries.pop(name, None)
 
 
-class Declared(Protocol):
-    """A declared system; `rounds.declaration.System` describes the attributes."""
-
-    @property
-    def name(self) -> str:
-        """The name of the system."""
-
-    @property
-    def config(self) -> Any:
-        """The class of the section, or its place, ``package.module:Class``."""
-
-    @property
-    def config_section(self) -> str | None:
-        """The name of the section; None without a section."""
-
-    def needs_pastry(self, config: Any) -> bool:
-        """Return True if the system reads Pastry's tables in rounds with this config."""
-
+#: A declared system; `rounds.declaration.System` describes it.
+Declared = Any
 
 #: The systems by name, in the order of tables and metrics.
 SYSTEMS: Registry[Any] = Registry("system")

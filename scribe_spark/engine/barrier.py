@@ -84,13 +84,9 @@ def run_in_tasks(
     is raised as such, other errors and repeatedly lost tasks as a `RunError`.
     """
     frame = _in_tasks(rows, tasks, work, patience, folder)
-    if tasks > 1:  # the shuffle lets Spark run the stage again, and ends the barrier stage
-        frame = frame.repartitionById(tasks, F.col("bucket"))
-    else:
-        frame = place(frame)
-    wanted = [*columns, _error_of_task()]
-    # with a shuffle, Spark itself runs the stage again
-    tries = 1 if tasks > 1 else _TRIES
+    # the shuffle lets Spark itself run a lost stage again, and ends the barrier stage
+    frame = frame.repartitionById(tasks, F.col("bucket")) if tasks > 1 else place(frame)
+    wanted, tries = [*columns, _error_of_task()], 1 if tasks > 1 else _TRIES
     table, read = run_again_where_lost(lambda: materialise_and_read(frame, wanted), tries)
     try:
         _raise_error(read)
@@ -119,19 +115,10 @@ def _in_tasks(
     rows: DataFrame, tasks: int, work: Work, patience: float | None, folder: str | None = None
 ) -> DataFrame:
     """Return the rows that communicating tasks make of the rows of their buckets; lazy."""
-    if tasks == 1:
-        return rows.coalesce(1).mapInArrow(_kernel(work, Exchange), ROWS)
     secret = secrets.token_bytes(32)
-    placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
-    kernel = _kernel(work, lambda: _connected(tasks, secret, patience, folder))
-    return placed.mapInArrow(kernel, ROWS, barrier=True)
 
-
-def _kernel(
-    work: Work, connected: Callable[[], Exchange]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        exchange = connected()
+        exchange = _connected(tasks, secret, patience, folder) if tasks > 1 else Exchange()
         try:
             yield from work(exchange, batches)
         except BaseException as error:
@@ -144,7 +131,10 @@ def _kernel(
             return
         exchange.end()
 
-    return run
+    if tasks == 1:
+        return rows.coalesce(1).mapInArrow(run, ROWS)
+    placed = rows.repartitionById(tasks, F.col("bucket").cast("int"))
+    return placed.mapInArrow(run, ROWS, barrier=True)
 
 
 def _error_of_task() -> Column:

@@ -170,17 +170,16 @@ class Inbox:
 
     def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
         """Raise the reason if one of the tasks `waiting` has ended; errors of tasks come first."""
-        reasons = [
-            ended
+        ended = [
+            self._ended[peer]
             for peer in waiting
-            if (ended := self._ended.get(peer)) is not None
             # a finished task has already received the message that is still being sent to it
-            and not (ended.why == "done" and self._messages[peer])
+            if peer in self._ended
+            and not (self._ended[peer].why == "done" and self._messages[peer])
         ]
-        for why in ("failed", "lost", "done"):
-            for reason in reasons:
-                if reason.why == why:
-                    raise reason.error(swap)
+        if ended:
+            first = min(ended, key=lambda one: ("failed", "lost", "done").index(one.why))
+            raise first.error(swap)
 
 
 class Exchange:

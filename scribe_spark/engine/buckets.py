@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.engine.facts import Facts, KnowsRing, Ring, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows, read_rows
-from scribe_spark.engine.packing import Columns, concatenate, count_rows
-from scribe_spark.engine.program import AT, Outbox, Tables, deliver
+from scribe_spark.engine.packing import Columns, count_rows
+from scribe_spark.engine.program import AT, Tables, deliver
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Kernel, Underlay
@@ -85,23 +85,15 @@ class BucketRing:
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                outbox = {kind: _addressed(facts, batch, node, groups, columns)}
-                for to, name, packed in deliver(bounds, outbox):
+                own: dict[str, np.ndarray] = {}
+                if groups is not None:
+                    batch, own["group"] = rows_of_groups(batch, groups)
+                at = facts.positions(batch.column(node).to_numpy())
+                sent = {AT: at, **own, **({} if columns is None else columns(facts, batch))}
+                for to, name, packed in deliver(bounds, {kind: sent}):
                     yield from pack_rows(to, 0, False, name, packed)
 
         return Batches.of(table).then(run, ROWS).frame
-
-    def messages_in_tasks(
-        self, table: Batches, kind: str, node: str, groups: np.ndarray
-    ) -> Callable[[int], Outbox]:
-        """Return a picklable function from a bucket to its share of :meth:`messages`."""
-        facts, shares = self.facts, table.shares(self.layout.buckets)
-
-        def send(bucket: int) -> Outbox:
-            made = [_addressed(facts, one, node, groups) for one in shares[bucket].made()]
-            return {kind: concatenate(made)} if made else {}
-
-        return send
 
     def members_of(self, groups: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Return the members of groups (numbers, ascending): indices of groups, and positions."""
@@ -142,21 +134,6 @@ class BucketRing:
         """Delete the files of the ring and of the tables of buckets."""
         self.facts.release()
         self.layout.release()
-
-
-def _addressed(
-    facts: Facts,
-    batch: pa.RecordBatch,
-    node: str,
-    groups: np.ndarray | None = None,
-    columns: Callable[[Facts, pa.RecordBatch], Columns] | None = None,
-) -> Columns:
-    """Return rows as messages to the nodes in a column; see `BucketRing.messages`."""
-    own: dict[str, np.ndarray] = {}
-    if groups is not None:
-        batch, own["group"] = rows_of_groups(batch, groups)
-    at = facts.positions(batch.column(node).to_numpy())
-    return {AT: at, **own, **({} if columns is None else columns(facts, batch))}
 
 
 def rows_of_groups(rows: Rows, groups: np.ndarray) -> tuple[Rows, np.ndarray]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from scribe_spark.core.arrays import Rows, find_sorted, index_sorted
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.distribute import arrays_of_rows, discard_arrays, open_array
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
 
 
@@ -162,17 +162,13 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
 
 def distribute_facts(nodes: Table, kernel: Kernel | None = None) -> Facts:
     """Distribute the facts of `schemas.NODES` to executors; the caller calls ``release``."""
-
-    def sort(rows: pa.Table) -> dict[str, np.ndarray]:
-        ring, _ = ring_of(rows, kernel)
-        by_number = np.argsort(ring.node).astype(np.int32)
-        known = {"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router}
-        return known | {"by_number": by_number}
-
     table = Batches.of(nodes, _COLUMNS)
-    names = arrays_of_rows(table.select(_COLUMNS), sort)
-    number = open_array(names[2])
-    dense = bool(len(number)) and int(number.min()) == 0 and int(number.max()) == len(number) - 1
+    ring, _ = ring_of(table.select(_COLUMNS).to_arrow(), kernel)
+    columns = {"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router}
+    by_number = np.argsort(ring.node).astype(np.int32)
+    names = distribute_arrays(table.session, **columns, by_number=by_number)
+    number, count = ring.node, len(ring)
+    dense = count > 0 and int(number.min()) == 0 and int(number.max()) == count - 1
     return Facts(tuple(names), dense)
 
 

@@ -10,6 +10,7 @@ Import this module only inside a task: gRPC starts threads, and Spark's daemon f
 from __future__ import annotations
 
 import hmac
+import itertools
 import os
 import queue
 import secrets
@@ -37,6 +38,9 @@ PATIENCE = 60.0
 
 #: The longest time in seconds that a task with an error waits for other tasks.
 _HURRY = 5.0
+
+#: The longest time in seconds in which a cancelled stream is closed.
+_SOON = 0.5
 
 #: Most bytes of one Flight batch; pieces of at most `_SMALL` bytes are joined to one batch.
 SLICE = 2**24
@@ -196,50 +200,43 @@ class _Stream:
     def close(self, hangs: bool) -> None:
         """Close the connection; abandon it if the other task hangs or has ended."""
         self._large.put(None)
-        if hangs or not self.finish(wait=_HURRY):
+        if hangs:
             with suppress(*_BROKEN):
                 self._reader.cancel()
+        # in a thread, as closing could wait for ever; an open writer that is freed warns on stderr
+        closer = threading.Thread(target=self._close, daemon=True)
+        closer.start()
+        closer.join(_SOON if hangs else 2 * _HURRY)
+        if closer.is_alive():
             _abandoned.append(self)
-            return
-        with suppress(*_BROKEN):
-            self._writer.close()
-        with suppress(*_BROKEN):
-            self._client.close()
+
+    def _close(self) -> None:
+        if self.finish(wait=_HURRY):
+            for one in (self._writer, self._client):
+                with suppress(*_BROKEN):
+                    one.close()
 
 
-#: Abandoned streams.  Freeing one could wait forever or write to stderr; the process ends soon,
-#: because the task has failed.
+#: Abandoned streams.  Freeing one could wait for ever; the process ends soon, because the task has
+#: failed.
 _abandoned: list[_Stream] = []
 
 
 def _message(
     swap: int, part: Sequence[Buffer] | None, note: bytes
 ) -> tuple[bytes, list[pa.RecordBatch]]:
-    pieces = [pa.py_buffer(piece) for piece in part or ()]
-    size = _NO_PART if part is None else sum(piece.size for piece in pieces)
-    head = _HEAD.pack(swap, size, len(note))
-    return head, list(_slices([*pieces, pa.py_buffer(note)]))
+    pieces = [pa.py_buffer(piece) for piece in (*(part or ()), note)]
+    size = _NO_PART if part is None else sum(piece.size for piece in pieces) - len(note)
+    filled = [piece for piece in pieces if piece.size] or pieces[-1:]
+    return _HEAD.pack(swap, size, len(note)), list(_slices(filled))
 
 
 def _slices(pieces: Sequence[pa.Buffer]) -> Iterator[pa.RecordBatch]:
-    """Yield pieces of bytes as one batch or more: small pieces are joined, large ones are cut."""
-    small: list[pa.Buffer] = []
-    some = False
-    for piece in pieces:
-        if piece.size <= _SMALL:
-            small.append(piece)
-            if len(small) * _SMALL >= SLICE:
-                yield _batch(pa.py_buffer(b"".join(small)))
-                small, some = [], True
-            continue
-        if small:
-            yield _batch(pa.py_buffer(b"".join(small)))
-            small = []
-        for first in range(0, piece.size, SLICE):
-            yield _batch(piece.slice(first, min(SLICE, piece.size - first)))
-        some = True
-    if small and (not some or any(piece.size for piece in small)):
-        yield _batch(pa.py_buffer(b"".join(small)))
+    """Yield pieces of bytes as batches: adjacent small pieces are joined, large ones are cut."""
+    for is_small, some in itertools.groupby(pieces, lambda piece: piece.size <= _SMALL):
+        for piece in [pa.py_buffer(b"".join(some))] if is_small else some:
+            for first in range(0, max(1, piece.size), SLICE):
+                yield _batch(piece.slice(first, min(SLICE, piece.size - first)))
 
 
 def _batch(piece: pa.Buffer) -> pa.RecordBatch:

@@ -9,8 +9,9 @@ decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -30,6 +31,10 @@ from scribe_spark.runtime.memory import return_freed_memory
 _LEAST_NODES = 8192  # the smallest bucket that is worth a thread
 
 
+#: The undelivered messages of each bucket: sender, kind, columns.
+_Waiting = dict[int, list[tuple[int, str, Columns]]]
+
+
 def play(
     program: Program,
     tables: Sequence[Tables] | Mapping[int, Tables],
@@ -43,48 +48,33 @@ def play(
     superstep 0.  With an `exchange` between tasks, counts are sums of all tasks.
     """
     own = tables if isinstance(tables, Mapping) else dict(enumerate(tables))
-    if threads == 1 or program.bounds[-1] < threads * _LEAST_NODES:
-        return _play(program, own, first or {}, map, exchange)
-    with ThreadPoolExecutor(threads) as pool:
-        return _play(program, own, first or {}, pool.map, exchange)
-
-
-#: The undelivered messages of each bucket: sender, kind, columns.
-_Waiting = dict[int, list[tuple[int, str, Columns]]]
-
-
-def _play(
-    program: Program,
-    tables: Mapping[int, Tables],
-    first: Mapping[str, Columns],
-    each: Callable[..., Iterable[Outbox]],
-    exchange: Exchange | None,
-) -> list[int]:
-    """Play a program until no message is under way; return the messages of each superstep."""
-    bounds, counts = program.bounds, []
+    bounds, counts = program.bounds, list[int]()
     waiting: _Waiting = {}
-    for to, kind, columns in deliver(bounds, first):
-        if to in tables:
+    for to, kind, columns in deliver(bounds, first or {}):
+        if to in own:
             waiting.setdefault(to, []).append((-1, kind, columns))
-    for superstep in counted(step_of(program), most_supersteps(int(bounds[-1]))):
-        arrived, waiting, sent = waiting, {}, 0
+    is_worth_it = threads > 1 and bounds[-1] >= threads * _LEAST_NODES
+    with ThreadPoolExecutor(threads) if is_worth_it else nullcontext() as pool:
+        each = map if pool is None else pool.map
+        for superstep in counted(step_of(program), most_supersteps(int(bounds[-1]))):
+            arrived, waiting, sent = waiting, {}, 0
 
-        def step(bucket: int, arrived: dict = arrived, superstep: int = superstep) -> Outbox:
-            # parts that are merged are freed before the step
-            inbox = merge_inbox(arrived.pop(bucket, ()))
-            return program.step(bucket, tables[bucket], inbox, superstep)
+            def step(bucket: int, arrived: dict = arrived, superstep: int = superstep) -> Outbox:
+                # parts that are merged are freed before the step
+                inbox = merge_inbox(arrived.pop(bucket, ()))
+                return program.step(bucket, own[bucket], inbox, superstep)
 
-        played = [one for one in tables if one in arrived or not superstep]
-        for bucket, outbox in zip(played, each(step, played), strict=True):
-            for to, kind, columns in deliver(bounds, outbox):
-                waiting.setdefault(to, []).append((bucket, kind, columns))
-                sent += count_rows(columns)
-            del outbox  # the last one would stay in memory during the next superstep
-        if exchange is not None and exchange.size > 1:
-            waiting, sent = _exchanged(exchange, waiting, sent)
-        counts.append(sent)
-        if not sent:
-            break
+            played = [one for one in own if one in arrived or not superstep]
+            for bucket, outbox in zip(played, each(step, played), strict=True):
+                for to, kind, columns in deliver(bounds, outbox):
+                    waiting.setdefault(to, []).append((bucket, kind, columns))
+                    sent += count_rows(columns)
+                del outbox  # the last one would stay in memory during the next superstep
+            if exchange is not None and exchange.size > 1:
+                waiting, sent = _exchanged(exchange, waiting, sent)
+            counts.append(sent)
+            if not sent:
+                break
     return counts
 
 
@@ -129,15 +119,6 @@ class InTask:
     def without_inbox(self) -> InTask:
         """Return a player on the same tables, which leaves the messages in `inbox` to this one."""
         return InTask(self.tables, self.exchange)
-
-    def send_first(self, bounds: np.ndarray, messages: Outbox) -> None:
-        """Send this task's messages to nodes, for superstep 0 of the first program."""
-        waiting: _Waiting = {}
-        for to, kind, columns in deliver(bounds, messages):
-            waiting.setdefault(to, []).append((self.first, kind, columns))
-        if self.exchange.size > 1:
-            waiting, _ = _exchanged(self.exchange, waiting, 0)
-        self._inbox |= merge_inbox(one for parts in waiting.values() for one in parts)
 
     def put_away(self) -> None:
         """Move changed tables into files, from which programs read them, if tasks may do so."""

@@ -89,10 +89,8 @@ def are_lost(key: np.ndarray, share: np.ndarray | float, *numbers: np.ndarray) -
 
 def loses(kernel: Kernel) -> bool:
     """Return True if the network loses packets, or nodes withhold copies."""
-    if kernel.withheld is not None:
-        return True
     nobody = np.empty(0, dtype=np.int64)
-    return kernel.losses(nobody, nobody) is not None
+    return kernel.withheld is not None or kernel.losses(nobody, nobody) is not None
 
 
 class Lost:
@@ -152,16 +150,10 @@ class Losses:
         withheld = self.kernel.withheld
         return withheld is not None and withheld.announcements
 
-    def of_publications(
-        self, key: np.ndarray, source: np.ndarray, more: tuple[str, ...] = ()
-    ) -> Lost:
-        """Return the losses of copies of publications; `more` columns of links key draws."""
-        return LostByDraws(self, key, source, more)
-
 
 @dataclass(frozen=True)
 class LostByDraws(Lost):
-    """The losses of copies between nodes, which draws decide; see `Losses.of_publications`."""
+    """The losses of copies between nodes; `key` and `more` (columns of links) key the draws."""
 
     losses: Losses
     key: np.ndarray
@@ -197,7 +189,7 @@ def lost_copies(
     """
     if (losses := Losses.of(facts, kernel)) is None:
         return None
-    return losses.of_publications(publication_keys(seed, group, name), source, more)
+    return LostByDraws(losses, publication_keys(seed, group, name), source, more)
 
 
 def late_copies(

@@ -28,7 +28,15 @@ from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.engine.barrier import run_in_tasks, why_no_tasks
 from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.packing import Columns, Packed, Row, pack_rows, packed_in, read_rows
+from scribe_spark.engine.packing import (
+    ARROW_ROWS,
+    Columns,
+    Packed,
+    Row,
+    pack_rows,
+    packed_in,
+    read_rows,
+)
 from scribe_spark.engine.player import Shared, counted, join_tables, most_supersteps, tables_called
 from scribe_spark.engine.program import (
     Inbox,
@@ -41,7 +49,7 @@ from scribe_spark.engine.program import (
     merge_inbox,
     name_of,
 )
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, BatchKernel
 from scribe_spark.runtime.blocks import materialise_and_read, release, union_tables
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.environment import scratch_folder
@@ -134,11 +142,17 @@ class BucketTables:
         """
         counts = list[int]()
         for number in counted(name, most_supersteps(int(program.bounds[-1]))):
+            started = time.perf_counter()
             step = InTurn((*before, program)) if before and not number else program
-            made = self._compute(step, number, name, progress, None if number else first)
-            self._accept(made)
-            counts.append(made.messages)
-            if not made.messages:
+            kernel = play_superstep(step, number, self.layout.folder)
+            called = f"{name} superstep {number}"
+            made = self._superstep(kernel, None if number else first, called)
+            messages, size = self._accept(*made)
+            self.costs += Costs(1, messages, size)
+            seconds = time.perf_counter() - started
+            (progress or Silent()).round(name, number, messages, seconds)
+            counts.append(messages)
+            if not messages:
                 break
         return counts
 
@@ -178,7 +192,8 @@ class BucketTables:
             found, buckets = list(read_rows(own)), [exchange.rank] if tasks > 1 else range(count)
             held: dict[int, dict[str, Row]] = {bucket: {} for bucket in buckets}
             for row in found:
-                held[row.bucket] |= _tables_of([row])
+                if row.table:
+                    held[row.bucket][row.name] = row
 
             def put_away(bucket: int, tables: Tables, name: str) -> None:
                 row = pack_rows(bucket, bucket, True, name, tables[name], folder)
@@ -197,12 +212,12 @@ class BucketTables:
 
         with describe_jobs(layout.spark, name):
             made = run_in_tasks(rows, tasks, work, _seen(), folder, place=layout.partition)
-            self._accept(_Made.read(*made))
+            self._accept(*made)
 
     def settle(self) -> None:
         """Compute the first rows now, which are lazy, unless a program has been played."""
         if not self._owned:
-            self._accept(_Made.of(self._kept()))
+            self._accept(*materialise_and_read(self._kept(), _seen()))
 
     def has(self, name: str) -> bool:
         """Return True if the table has rows in any bucket after the last superstep."""
@@ -211,7 +226,7 @@ class BucketTables:
     def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
         """Return tables as :meth:`read` does, and remove them from the buckets."""
         taken = [(at, name, dict(columns)) for at, name, columns in self.read(pattern)]
-        self._forget({name for _, name, _ in taken})
+        self.forget({name for _, name, _ in taken}.__contains__)
         return taken
 
     def read(self, pattern: str) -> list[tuple[int, str, Packed]]:
@@ -231,11 +246,7 @@ class BucketTables:
 
     def forget(self, match: Callable[[str], bool]) -> None:
         """Remove from the buckets each table for whose name ``match(name)`` is True."""
-        self._forget(list(filter(match, self._held)))
-
-    def _forget(self, names: Iterable[str]) -> None:
-        """Exclude the named tables from the rows of the next superstep."""
-        for name in names:
+        for name in list(filter(match, self._held)):
             self._taken.add(name)
             del self._held[name]
 
@@ -272,7 +283,7 @@ class BucketTables:
             | {"file": file, "data": None, "part": 0, "parts": 1}
             for bucket, file, name in sorted(places)
         ]
-        listed = pa.Table.from_pylist(there, to_arrow_schema(ROWS))
+        listed = pa.Table.from_pylist(there, ARROW_ROWS)
         return Batches.known(spark, listed, sum(self._held[name] for name in names), ROWS)
 
     def constant(self, *names: str) -> DataFrame:
@@ -284,67 +295,37 @@ class BucketTables:
         if self._owned:
             release(self._rows)
 
-    def _compute(
-        self,
-        program: Program,
-        superstep: int,
-        name: str,
-        progress: Progress | None,
-        first: DataFrame | None,
-    ) -> _Made:
-        """Compute the rows after a superstep; the rows before it remain valid."""
-        started, rows = time.perf_counter(), self._with_constant(first)
-        step = play_superstep(program, superstep, self.layout.folder)
-        with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
-            made = _Made.of(self.layout.partition(rows).mapInArrow(step, ROWS))
-        self.costs += Costs(1, made.messages, made.bytes)
-        seconds = time.perf_counter() - started
-        (progress or Silent()).round(name, superstep, made.messages, seconds)
-        return made
+    def _superstep(
+        self, kernel: BatchKernel, first: DataFrame | None, called: str
+    ) -> tuple[DataFrame, pa.Table]:
+        """Compute new rows, and the columns of :func:`_seen`; the rows before remain valid."""
+        rows = self.layout.partition(self._with_constant(first))
+        with describe_jobs(self.layout.spark, called):
+            return materialise_and_read(rows.mapInArrow(kernel, ROWS), _seen())
 
-    def _accept(self, made: _Made) -> None:
-        """Replace the rows by those after a superstep (`made`), and free the former ones."""
+    def _accept(self, rows: DataFrame, listed: pa.Table) -> tuple[int, int]:
+        """Replace the rows by new ones, and free the former; return the messages, and their bytes.
+
+        `listed` has the columns of :func:`_seen` of the new rows, which are materialised.
+        """
         before = self._rows if self._owned else None
-        self._rows, self._owned, self._taken = made.rows, True, set()
-        self._held, self._places = made.held, made.places
-        _delete(self._files - made.files - self._borrowed)
-        self._files = made.files
+        self._rows, self._owned, self._taken = rows, True, set()
+        self._held, self._places = Counter(), {}
+        messages = size = 0
+        files = set[str]()
+        for row in listed.to_pylist():
+            files.update((row["file"] or "").splitlines())
+            if row["table"]:
+                self._held[row["name"]] += row["rows"]
+                self._places.setdefault(row["name"], []).append((row["bucket"], row["file"]))
+            else:
+                messages, size = messages + row["rows"], size + (row["bytes"] or 0)
+        for file in self._files - files - self._borrowed:
+            Path(file).unlink(missing_ok=True)
+        self._files = frozenset(files)
         if before is not None:
             release(before)
-
-
-@dataclass(frozen=True)
-class _Made:
-    """Materialised rows after a superstep, with their statistics."""
-
-    rows: DataFrame
-    held: Counter[str]
-    places: dict[str, list[tuple[int, str | None]]]
-    messages: int
-    bytes: int
-    files: frozenset[str]
-
-    @classmethod
-    def of(cls, frame: DataFrame) -> _Made:
-        return cls.read(*materialise_and_read(frame, _seen()))
-
-    @classmethod
-    def read(cls, rows: DataFrame, listed: pa.Table) -> _Made:
-        """Return rows with their statistics, which `listed` has in the columns of :func:`_seen`."""
-        every = listed.to_pylist()
-        sent, held = [row for row in every if not row["table"]], Counter[str]()
-        places: dict[str, list[tuple[int, str | None]]] = {}
-        for row in (row for row in every if row["table"]):
-            held[row["name"]] += row["rows"]
-            places.setdefault(row["name"], []).append((row["bucket"], row["file"]))
-        return cls(
-            rows,
-            held,
-            places,
-            sum(row["rows"] for row in sent),
-            sum(row["bytes"] or 0 for row in sent),
-            frozenset(file for row in every for file in (row["file"] or "").splitlines()),
-        )
+        return messages, size
 
 
 def _seen() -> list[str | Column]:
@@ -352,14 +333,7 @@ def _seen() -> list[str | Column]:
     return ["table", "name", "rows", "bucket", "file", F.length("data").alias("bytes")]
 
 
-def _delete(files: Iterable[str]) -> None:
-    for file in files:
-        Path(file).unlink(missing_ok=True)
-
-
-def play_superstep(
-    program: Program, superstep: int, folder: str | None = None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def play_superstep(program: Program, superstep: int, folder: str | None = None) -> BatchKernel:
     """Return the kernel that plays a superstep of a program in all buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -376,7 +350,7 @@ def _play(
     program: Program, superstep: int, folder: str | None, bucket: int, rows: list[Row]
 ) -> Iterator[pa.RecordBatch]:
     """Play a superstep of one bucket; yield the rows of its tables and of the messages it sends."""
-    held = _tables_of(rows)
+    held = {row.name: row for row in rows if row.table}
     tables, inbox = _readable(held), _inbox_of(rows)
     del rows
     if inbox or not superstep:
@@ -385,10 +359,6 @@ def _play(
         for to, kind, columns in deliver(program.bounds, outbox):
             yield from pack_rows(to, bucket, False, kind, columns)
     yield from _rows_of(bucket, tables, held, folder)
-
-
-def _tables_of(rows: Iterable[Row]) -> dict[str, Row]:
-    return {row.name: row for row in rows if row.table}
 
 
 def _readable(held: Mapping[str, Row]) -> Tables:
@@ -438,9 +408,6 @@ def _apart(
 
 
 # --- the player
-
-
-_ARROW = to_arrow_schema(ROWS)
 
 
 @dataclass(frozen=True)
@@ -551,7 +518,9 @@ class OnSpark:
                 for to, kind, columns in deliver(program.bounds, first)
                 for row in pack_rows(to, -1, False, kind, columns)
             ]
-            messages = local_frame(self._tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
+            messages = local_frame(
+                self._tables.layout.spark, pa.Table.from_batches(rows, ARROW_ROWS)
+            )
         self._waiting.append((program, messages))
         return 0 if is_silent(program) else self._play_waiting()
 

@@ -290,7 +290,8 @@ def of_frame(data: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
         at += size
 
 
-_ARROW = to_arrow_schema(ROWS)
+#: The schema that :data:`ROWS` has in Arrow.
+ARROW_ROWS = to_arrow_schema(ROWS)
 
 #: Most bytes of one row: Parquet's writer copies rows several times in the JVM's heap, of which
 #: each core has half a GiB.
@@ -327,7 +328,7 @@ class Row:
     def as_it_was(self) -> Iterator[pa.RecordBatch]:
         """Yield the row, or its parts, with the schema that :data:`ROWS` has in Arrow."""
         for part in self._parts:
-            yield pa.RecordBatch.from_arrays(part.columns, schema=_ARROW)
+            yield pa.RecordBatch.from_arrays(part.columns, schema=ARROW_ROWS)
 
 
 def packed_in(files: str) -> Packed:
@@ -394,9 +395,9 @@ def _batch(*values: Any) -> pa.RecordBatch:
     """Return a batch with one row of :data:`ROWS`; its bytes are not copied."""
     arrays = [
         _bytes(value) if isinstance(value, memoryview) else pa.array([value], one.type)
-        for value, one in zip(values, _ARROW, strict=True)
+        for value, one in zip(values, ARROW_ROWS, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_ROWS)
 
 
 def _bytes(data: memoryview) -> pa.Array:

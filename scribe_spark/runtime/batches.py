@@ -86,19 +86,14 @@ class DriverRows:
         return self.spark.range(0, len(self.rows), 1, tasks)
 
 
-@dataclass(frozen=True)
-class Share:
-    """A task's share of a table, and the kernels; a range stands for numbers in a column ``id``."""
-
-    rows: tuple[pa.Table | range, ...]
-    kernels: tuple[BatchKernel | None, ...]
-
-    def made(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that the kernels make, in this process."""
-        for rows, kernel in zip(self.rows, self.kernels, strict=True):
-            if isinstance(rows, range):
-                rows = pa.table({"id": np.arange(rows.start, rows.stop)})
-            yield from rows.to_batches() if kernel is None else kernel(rows.to_batches())
+def _made(
+    shares: Iterable[pa.Table | range], kernels: Iterable[BatchKernel | None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that kernels make of rows; a range stands for numbers in a column ``id``."""
+    for rows, kernel in zip(shares, kernels, strict=True):
+        if isinstance(rows, range):
+            rows = pa.table({"id": np.arange(rows.start, rows.stop)})
+        yield from rows.to_batches() if kernel is None else kernel(rows.to_batches())
 
 
 @dataclass(frozen=True)
@@ -213,13 +208,6 @@ class Batches:
 
         return self.then(run, StructType([self.schema[name] for name in wanted]))
 
-    def in_one_task(self) -> Batches:
-        """Return the same rows, made by one task instead of many."""
-        if len(self.parts) > 1:
-            return Batches.of(self.frame.coalesce(1))
-        ((rows, kernel),) = self.parts
-        return Batches(((_frame(rows).coalesce(1), kernel),), self.schema)
-
     @property
     def session(self) -> SparkSession:
         """The Spark session to which the table belongs."""
@@ -259,8 +247,8 @@ class Batches:
 
     def made_here(self) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of a small table, which this process makes."""
-        for share in self.shares(1):
-            yield from share.made()
+        (rows,) = self._rows_of_tasks(1)
+        return _made(rows, self._kernels)
 
     def made_by_plain_tasks(self) -> pa.Table:
         """Return the few rows that a task for each core makes of the rows that the driver knows."""
@@ -270,7 +258,7 @@ class Batches:
         def run(rows: tuple[pa.Table | range, ...]) -> bytes:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as out:
-                for batch in Share(rows, kernels).made():
+                for batch in _made(rows, kernels):
                     out.write_batch(batch.cast(schema))
             return bytes(sink.getvalue())
 
@@ -279,10 +267,6 @@ class Batches:
             made = rows.map(run).collect()
         read = (pa.ipc.open_stream(data).read_all() for data in made)
         return pa.concat_tables([schema.empty_table(), *read])
-
-    def shares(self, tasks: int) -> list[Share]:
-        """Return a share of the table for each task, if the driver knows all rows."""
-        return [Share(rows, self._kernels) for rows in self._rows_of_tasks(tasks)]
 
     def _rows_of_tasks(self, tasks: int) -> list[tuple[pa.Table | range, ...]]:
         shared = [rows.shares(tasks) for rows, _ in self.parts if isinstance(rows, DriverRows)]

@@ -12,17 +12,14 @@ import functools
 import os
 import pickle
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.environment import scratch_folder
 from scribe_spark.runtime.sessions import Classic, Connected, abilities
 from scribe_spark.runtime.tricks import enabled
@@ -53,32 +50,6 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
             _sources[name].append(Path(SparkFiles.get(name)))
         else:
             spark.addArtifacts(str(path), file=True)
-    return names
-
-
-def arrays_of_rows(
-    table: Batches, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
-) -> list[str]:
-    """Let one task, if it shares the disk, make arrays of a table; return their names."""
-    spark = table.session
-    if not (enabled("mapped_tables") and abilities(spark).shares_disk):
-        return distribute_arrays(spark, **make(table.to_arrow()))
-    folder = str(scratch_folder())
-
-    def save(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arrays = make(pa.Table.from_batches(batches))
-        unique = uuid.uuid4().hex  # a task may be tried again
-        paths = [Path(folder, f"{name}-{unique}.npy") for name in arrays]
-        for path, array in zip(paths, arrays.values(), strict=True):
-            _save(path, array)
-        yield pa.RecordBatch.from_pydict({"path": [str(path) for path in paths]})
-
-    if table.is_small:
-        saved = pa.Table.from_batches(save(table.made_here()))
-    else:
-        saved = table.in_one_task().then(save, "path string").to_arrow()
-    names = saved.column("path").to_pylist()
-    _sources.update({name: [Path(name)] for name in names})
     return names
 
 

@@ -21,44 +21,13 @@ from scribe_spark.core.errors import InputError, RunError, listed, one_line, sho
 #: The environment variable that names Spark's scratch folders, separated by commas.
 SCRATCH = "SPARK_LOCAL_DIRS"
 
-_HOME, _ARGUMENTS, _REMOTE = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"
+_HOME, _ARGUMENTS = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"
 
 #: Further reasons why a session may not start, the most likely first.
 _SUSPECTS = (
-    _REMOTE,
-    _ARGUMENTS,
-    "SPARK_CONF_DIR",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    SCRATCH,
-    _HOME,
+    *("SPARK_REMOTE", _ARGUMENTS, "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"),
+    *(SCRATCH, _HOME),
 )
-
-#: The errors of Java and Python if a session cannot start, and their remedies.
-_CURES = (
-    (
-        "enough space|commit_memory|OutOfMemory|allocate memory|insufficient memory",
-        "it has too little memory: let the machine or the container have more, or give fewer nodes",
-    ),
-    (
-        "BindException|Address already in use|Cannot assign requested address|Failed to bind",
-        "its address or port cannot be had: unset SPARK_LOCAL_IP and spark.driver.port, or change "
-        "them",
-    ),
-    (
-        "UnknownHost|UnresolvedAddress|Name or service not known|name resolution",
-        "this machine does not know its own name: add it to /etc/hosts, or set SPARK_LOCAL_IP",
-    ),
-    (
-        "temp directory|temporary directory|local root dir|local dir|Permission denied|Read-only",
-        "it has no folder for temporary files: name one by SPARK_LOCAL_DIRS, and by TMPDIR",
-    ),
-    (
-        "LoginException|invalid null input|basedir must be absolute",
-        "the user of this process has no name or no home: add both to /etc/passwd",
-    ),
-)
-_NO_CURE = "check JAVA_HOME, the memory that is left, and the folder for temporary files"
 
 #: The variable that names the address on which all parts of Spark listen, and the one that only
 #: this machine reaches.
@@ -96,9 +65,11 @@ def blame_environment(error: Exception) -> InputError | None:
 
 def spark_failure(error: Exception) -> RunError:
     """Return a one-line error for a session that cannot start although its environment is good."""
-    reason = one_line(error)
-    cures = (cure for sign, cure in _CURES if re.search(sign, reason, re.IGNORECASE))
-    return RunError(f"Spark cannot start ({reason}); {next(cures, _NO_CURE)}")
+    return RunError(
+        f"Spark cannot start ({one_line(error)}); check JAVA_HOME, the memory that is left, the "
+        "folders for temporary files (SPARK_LOCAL_DIRS, TMPDIR), the name and address of this "
+        "machine (/etc/hosts, SPARK_LOCAL_IP), and the user's entry in /etc/passwd"
+    )
 
 
 def environment_of_machine() -> dict[str, str]:
@@ -126,16 +97,14 @@ def jvm_locale() -> dict[str, str]:
 @contextmanager
 def given_environment(values: Mapping[str, str]) -> Iterator[None]:
     """Return a context manager in which new processes have `values` in their environment."""
-    before = {name: os.environ.get(name) for name in values}
+    before = {name: os.environ[name] for name in values if name in os.environ}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in values:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def _check_user() -> None:
@@ -166,9 +135,8 @@ def _check_home(home: str) -> None:
     jars = sorted(Path(home, "jars").glob("spark-core_*.jar"))
     found = [re.sub(r"spark-core_[^-]*-|\.jar$", "", jar.name) for jar in jars]
     if not any(version.split(".")[:2] == ours.split(".")[:2] for version in found):
-        raise InputError(
-            _HOME, home, f"is Spark {listed(found) if found else 'without jars'}; {remedy}"
-        )
+        what = listed(found) if found else "without jars"
+        raise InputError(_HOME, home, f"is Spark {what}; {remedy}")
 
 
 def _check_scratch(folders: str) -> None:
@@ -179,9 +147,7 @@ def _check_scratch(folders: str) -> None:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"room")
         except (OSError, ValueError) as error:
-            remedy = (
-                f"{shown(folder)} cannot be written ({one_line(error)}); name folders that can be"
-            )
+            remedy = f"{shown(folder)} cannot be written ({one_line(error)}); name other folders"
             raise InputError(SCRATCH, folders, remedy) from None
 
 

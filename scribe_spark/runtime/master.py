@@ -47,23 +47,21 @@ def on_this_machine(master: str) -> bool:
 
 def check_master(master: str) -> None:
     """Refuse a text that Spark cannot read as a master."""
+    numbers: list[tuple[str, str | None]] = []
     if found := _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master):
-        for name, text in found.groupdict().items():
-            if text not in (None, "*") and not 1 <= int(text) <= _MOST[name]:
-                raise InputError("master", master, f"{name} must be 1 to {_MOST[name]:,}")
+        numbers = [*found.groupdict().items()]
     elif found := _STANDALONE.fullmatch(master):
-        for host in found["hosts"].split(","):
-            if not 1 <= int(host.rpartition(":")[2]) <= _MOST["port"]:
-                raise InputError("master", master, f"port must be 1 to {_MOST['port']:,}")
-    elif master == "yarn":
-        if not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
-            remedy = "set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of the cluster's settings"
-            raise InputError("master", master, remedy)
+        numbers = [("port", host.rpartition(":")[2]) for host in found["hosts"].split(",")]
     elif found := _KUBERNETES.fullmatch(master):
-        if found["port"] and not 1 <= int(found["port"]) <= _MOST["port"]:
-            raise InputError("master", master, f"port must be 1 to {_MOST['port']:,}")
-    else:
+        numbers = [("port", found["port"])]
+    elif master != "yarn":
         raise InputError("master", master, f"is not a Spark master; {_REMEDY}")
+    elif not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
+        remedy = "set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of the cluster's settings"
+        raise InputError("master", master, remedy)
+    for name, text in numbers:
+        if text not in (None, "*") and not 1 <= int(text) <= _MOST[name]:
+            raise InputError("master", master, f"{name} must be 1 to {_MOST[name]:,}")
 
 
 def reach_master(master: str, patience: float = PATIENCE) -> None:
@@ -102,7 +100,6 @@ def _addresses(master: str) -> list[tuple[str, int]]:
 
 
 _PORT = 15_002
-_MOST_REMOTE = 65_535
 _URL = re.compile(
     r"sc://(?P<host>\[[^\]/\s]+\]|[^:/;\s]+)(:(?P<port>[0-9]+))?(/(;[^;=\s]+=[^;\s]*)*)?"
 )
@@ -126,8 +123,7 @@ def check_remote(remote: str) -> None:
             raise InputError("remote", remote, error.remedy) from None
     else:
         _address(remote)
-    missing = missing_libraries()
-    if missing:
+    if missing := missing_libraries():
         remedy = f"needs {listed(missing)}; pip install 'scribe-spark[connect]'"
         raise InputError("remote", remote, remedy)
 
@@ -156,6 +152,6 @@ def _address(remote: str) -> tuple[str, int]:
     if LEFT_OUT in remote:
         raise InputError("remote", remote, f"has {LEFT_OUT} for a secret; write the secret itself")
     port = int(found["port"] or _PORT)
-    if not 1 <= port <= _MOST_REMOTE:
-        raise InputError("remote", remote, f"port must be 1 to {_MOST_REMOTE:,}")
+    if not 1 <= port <= _MOST["port"]:
+        raise InputError("remote", remote, f"port must be 1 to {_MOST['port']:,}")
     return found["host"], port

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 
 _GIB = 2**30
@@ -13,9 +12,6 @@ SMALL = 20_000
 
 #: From this number of nodes on, tables take most of the heap.
 LARGE = 500_000
-
-#: The assumed memory if the operating system does not report it.
-_UNKNOWN = 8 * _GIB
 
 #: Options of glibc's mallopt (malloc.h): how much free memory stays with the process, how much more
 #: than it needs it asks for, and from which size on memory is mapped; in bytes.
@@ -69,20 +65,15 @@ def _call_glibc(name: str, *arguments: int) -> None:
 
 def memory_limit(root: Path = Path("/")) -> int:
     """Return the bytes of memory for this process: the machine's, or its container's limit."""
+    import psutil  # imported here, as tasks do not need it
+
     limits = []
     for file in _limit_files(root):
         try:
             limits.append(int(file.read_text()))
         except (OSError, ValueError):  # no such file; "max", which is no limit
             continue
-    return min([_physical(), *(limit for limit in limits if limit > 0)])
-
-
-def _physical() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return _UNKNOWN
+    return min([psutil.virtual_memory().total, *(limit for limit in limits if limit > 0)])
 
 
 def _limit_files(root: Path) -> list[Path]:

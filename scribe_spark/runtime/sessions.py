@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary, proxy
 
 import pyarrow as pa
@@ -182,7 +182,8 @@ class Connected:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: SparkSession = proxy(spark)  # weak, as the session owns this object
-        self._scratch: str | None = None
+        #: The URL of this session's own part of the user's scratch folder; None without one.
+        self.scratch: str | None = None
         #: The server, if this process has started it.
         self.server: ConnectServer | None = None
 
@@ -285,26 +286,21 @@ class Connected:
     def name_scratch(self, folder: str) -> None:
         """Set the folder or URL for tables that the server does not keep."""
         url = f"file://{local_path(folder).absolute()}" if is_local(folder) else folder.rstrip("/")
-        self._scratch = f"{url}/scribe_spark-{uuid.uuid4().hex}"
+        self.scratch = f"{url}/scribe_spark-{uuid.uuid4().hex}"
         self.__dict__.pop("_tasks_see_scratch", None)
-
-    @property
-    def scratch(self) -> str | None:
-        """The URL of this session's own part of the user's scratch folder; None without one."""
-        return self._scratch
 
     def shared_folder(self) -> Path | None:
         """Return a new folder that all tasks can read: here, or in the user's folder; else None."""
         if self.shares_disk:
             return scratch_folder()
-        return _new_folder(local_path(str(self._scratch))) if self._tasks_see_scratch else None
+        return _new_folder(local_path(str(self.scratch))) if self._tasks_see_scratch else None
 
     @cached_property
     def _tasks_see_scratch(self) -> bool:
-        if self._scratch is None or not is_local(self._scratch):
+        if self.scratch is None or not is_local(self.scratch):
             return False
         try:
-            return self.tasks_see(local_path(self._scratch))
+            return self.tasks_see(local_path(self.scratch))
         except OSError:
             return False
 
@@ -314,10 +310,10 @@ class Connected:
 
     def scratch_table(self) -> str:
         """Return a new URL for a table that the server does not keep."""
-        if self._scratch is None:
+        if self.scratch is None:
             why = f"the session keeps no tables ({self._refuses_checkpoints})"
             raise InputError("scratch", None, f"{why}; name a folder that its tasks can write")
-        return f"{self._scratch}/{uuid.uuid4().hex}"
+        return f"{self.scratch}/{uuid.uuid4().hex}"
 
 
 _connected: WeakKeyDictionary[SparkSession, Connected] = WeakKeyDictionary()
@@ -385,10 +381,8 @@ def _zipped(folder: Path) -> Path:
 _POOL = "concurrent-jobs"
 
 
-class Submit(Protocol):
-    """The type of the function that :func:`concurrent_jobs` yields."""
-
-    def __call__(self, work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]: ...
+#: ``submit(work, *given, **named)``: the function that :func:`concurrent_jobs` yields.
+Submit = Callable[..., Future[Any]]
 
 
 @contextmanager

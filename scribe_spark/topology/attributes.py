@@ -77,10 +77,9 @@ def graph_of_elements(elements: Elements, source: str) -> Graph:
     if not elements.nodes:
         raise InputError(FIELD, source, "has no nodes; needs at least one router")
     reader = _AttributeReader(elements, source)
-    ids = reader.ids()
-    places = reader.places()
-    ends = ids[reader.ends]
-    links = pd.DataFrame(ends, columns=["src", "dst"]).assign(delay_ms=reader.delays(places))
+    ids, places = reader.ids(), reader.places()
+    links = pd.DataFrame(ids[reader.ends], columns=["src", "dst"])
+    links = links.assign(delay_ms=reader.delays(places))
     loops = (links["src"] == links["dst"]).to_numpy()
     order = np.argsort(ids)
     hosts = Hosts(
@@ -142,37 +141,36 @@ class _AttributeReader:
             "no edge has a latency: delays are those of light in fibre along great circles, 5 us a "
             "km"
         )
-        return self._great_circles(places)
-
-    def _great_circles(self, places: np.ndarray) -> list[float]:
         one, other = (_on_sphere(places[self.ends[:, side]]) for side in (0, 1))
         across = np.linalg.norm(one - other, axis=1) / 2
-        km = 2 * _EARTH_KM * np.arcsin(np.minimum(across, 1.0))
-        return list(km / KM_PER_MS)
+        return list(2 * _EARTH_KM * np.arcsin(np.minimum(across, 1.0)) / KM_PER_MS)
 
     def own_us(self, loops: pd.DataFrame, ids: np.ndarray) -> np.ndarray | None:
         """Return the delay (us) between two hosts of each router, from edges `loops` to itself."""
-        if loops.empty or not self._has("latency", "delay_ms"):
-            if len(loops):
-                self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
+        if loops.empty:
             return None
-        if len(ids) > checks.MOST_ROUTERS:
-            self.notes.append(
-                f"self-loops are left out: there are more than {checks.MOST_ROUTERS:,} routers"
-            )
+        if not self._has("latency", "delay_ms"):
+            self.notes.append(f"self-loops without a latency are left out: {len(loops):,}")
+            return None
+        if self._is_too_large("self-loops are left out"):
             return None
         place = index_sorted(ids, loops["src"].to_numpy())
-        us = np.rint(loops["delay_ms"].to_numpy() * MICROSECONDS).astype(np.int64)
-        own = np.zeros(len(ids), dtype=np.int64)
-        own[place] = np.iinfo(np.int64).max
-        np.minimum.at(own, place, us)  # as of parallel links, the quickest one counts
-        lacking = len(ids) - len({*place.tolist()})
-        if lacking:
+        own = np.full(len(ids), np.iinfo(np.int64).max)
+        # as of parallel links, the quickest one counts
+        np.minimum.at(own, place, np.rint(loops["delay_ms"] * MICROSECONDS).astype(np.int64))
+        lacking = own == np.iinfo(np.int64).max
+        if lacking.any():
             self.notes.append(
-                f"routers without a self-loop: {lacking:,}; two nodes of such a router have LAN "
-                "links alone between them"
+                f"routers without a self-loop: {lacking.sum():,}; two nodes of such a router have "
+                "LAN links alone between them"
             )
-        return own
+        return np.where(lacking, 0, own)
+
+    def _is_too_large(self, what: str) -> bool:
+        too_large = len(self._nodes) > checks.MOST_ROUTERS
+        if too_large:
+            self.notes.append(f"{what}: there are more than {checks.MOST_ROUTERS:,} routers")
+        return too_large
 
     def link_rates(self) -> dict[str, list[int]]:
         """Return the column ``rate`` of edges (bits per second); no column without rates."""
@@ -270,10 +268,7 @@ class _AttributeReader:
         loss = self._column(self._edges, "packet_loss", checks.LOSS.number, 0.0)
         if not any(loss):
             return None
-        if len(self._nodes) > checks.MOST_ROUTERS:
-            self.notes.append(
-                f"packet_loss is ignored: there are more than {checks.MOST_ROUTERS:,} routers"
-            )
+        if self._is_too_large("packet_loss is ignored"):
             return None
         self.notes.append(
             f"packet_loss of {sum(given):,} edges ({min(loss):g} to {max(loss):g}): copies "

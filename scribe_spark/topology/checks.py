@@ -102,9 +102,7 @@ def check(graph: Graph, field: str = "topology") -> None:
     if shares is not None and abs(shares.sum() - 1) > SHARE_TOLERANCE:
         remedy = f"shares of nodes must sum to 1, but sum to {unlike(shares.sum(), 1)}"
         raise InputError(field, graph.source, remedy)
-    islands = _islands(graph)
-    if len(islands) > 1:
-        _refuse_islands(islands, graph, field)
+    _refuse_islands(graph, field)
 
 
 def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
@@ -165,27 +163,21 @@ def _whole(ids: pd.Series) -> np.ndarray:
     return (numbers == np.floor(numbers)).to_numpy()
 
 
-def _islands(graph: Graph) -> list[np.ndarray]:
-    """Return the router ids of each connected component, the largest component first."""
+def _refuse_islands(graph: Graph, field: str) -> None:
+    """Refuse a graph that is not connected."""
     ids = np.sort(graph.vertices["id"].to_numpy())
-    src = index_sorted(ids, graph.edges["src"].to_numpy())
-    dst = index_sorted(ids, graph.edges["dst"].to_numpy())
-    linked = coo_array((np.ones(len(src)), (src, dst)), shape=(len(ids), len(ids)))
+    ends = tuple(index_sorted(ids, graph.edges[end].to_numpy()) for end in ("src", "dst"))
+    linked = coo_array((np.ones(len(ends[0])), ends), shape=(len(ids), len(ids)))
     count, label = connected_components(linked, directed=False)
-    islands = [ids[label == one] for one in range(count)] if count > 1 else [ids]
-    return sorted(islands, key=len, reverse=True)
-
-
-def _refuse_islands(islands: list[np.ndarray], graph: Graph, field: str) -> None:
-    smallest = islands[-1]
-    names = listed(smallest[:3]) + (", ..." if len(smallest) > 3 else "")
-    others = len(graph.vertices) - len(smallest)
-    remedy = (
-        f"must be connected, falls into {len(islands)} parts: router {names} "
-        f"({len(smallest)} in that part) has no route to the other {others}; "
-        "add the missing links, or keep one part"
-    )
-    raise InputError(field, graph.source, remedy)
+    if count > 1:
+        smallest = ids[label == np.bincount(label).argmin()]
+        names = listed(smallest[:3]) + (", ..." if len(smallest) > 3 else "")
+        remedy = (
+            f"must be connected, falls into {count} parts: router {names} ({len(smallest)} in that "
+            f"part) has no route to the other {len(ids) - len(smallest)}; add the missing links, "
+            "or keep one part"
+        )
+        raise InputError(field, graph.source, remedy)
 
 
 # --- the rates of links

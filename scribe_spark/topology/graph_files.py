@@ -119,9 +119,6 @@ def _bare_list(path: str, data: bytes) -> Graph:
     return graph_of_links(None, links, path, notes=tuple(notes))
 
 
-# --- GML and GraphML
-
-
 # --- GML: names with values, in blocks
 
 
@@ -157,44 +154,33 @@ def read_gml(text: str) -> Elements:
 def _entries(text: str) -> list[Entry]:
     """Return the entries outside all blocks of a GML text; a block is an entry with a list."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    blocks: list[list[Entry]] = [[]]
-    begins: list[tuple[str, list[Entry], int]] = []  # the open blocks
-    name, line, named, at = "", 1, 1, 0
+    blocks: list[tuple[str, list[Entry], int]] = [("", [], 1)]  # the open ones
+    name, named, line, at = "", 1, 1, 0
     while at < len(text):
         token = _TOKEN.match(text, at)
-        if token is None:
-            raise _unexpected(line, text[at : at + 40].split("\n")[0])
-        cell, at = token[0], token.end()
-        if token["blank"]:
-            line += cell.count("\n")
-        elif not name and _NAME.fullmatch(cell):
+        cell = token[0] if token else text[at : at + 40].partition("\n")[0]
+        if token and not name and _NAME.fullmatch(cell):
             name, named = cell, line
-        elif not name and cell == "]" and begins:
+        elif token and not name and cell == "]" and len(blocks) > 1:
             blocks.pop()
-            begins.pop()
-        elif not name or cell == "]":
-            raise _unexpected(line, cell)
-        elif cell == "[":
-            begins.append((name, [], named))
-            blocks[-1].append(begins[-1])
-            blocks.append(begins[-1][1])
+        elif token is None or not (token["blank"] or (name and cell != "]")):
+            raise ValueError(
+                f"line {line}: {shown(cell, 60)} is not expected there; an entry of GML is a name "
+                "and a number, a text in quotes, or a block in brackets"
+            )
+        elif not token["blank"]:
+            if cell == "[":
+                blocks.append((name, [], named))
+                blocks[-2][1].append(blocks[-1])
+            else:
+                value = html.unescape(cell[1:-1]) if token["text"] else cell
+                blocks[-1][1].append((name, value, named))
             name = ""
-        else:
-            value = html.unescape(cell[1:-1]) if token["text"] else cell
-            blocks[-1].append((name, value, named))
-            line += cell.count("\n")
-            name = ""
-    if name or begins:
-        last, line = (name, named) if name else (begins[-1][0], begins[-1][2])
+        line, at = line + cell.count("\n"), token.end()
+    if name or len(blocks) > 1:
+        last, line = (name, named) if name else (blocks[-1][0], blocks[-1][2])
         raise ValueError(f"ends within {listed([last])}, which begins in line {line}")
-    return blocks[0]
-
-
-def _unexpected(line: int, found: str) -> ValueError:
-    return ValueError(
-        f"line {line}: {shown(found, 60)} is not expected there; an entry of GML is a name and a "
-        "number, a text in quotes, or a block in brackets"
-    )
+    return blocks[0][1]
 
 
 def _block(entry: Entry) -> list[Entry]:
@@ -237,12 +223,10 @@ def _refuse_parallel(edges: list[Element], is_directed: bool, line: int) -> None
     for edge in edges:
         ends = edge.ends if is_directed else tuple(sorted(edge.ends))
         if (other := known.setdefault(ends, edge)) is not edge:
-            remedy = "multigraph 1 allows parallel edges"
-            if edge.ends != other.ends:
-                remedy += ", and directed 1 an edge for each direction"
             raise ValueError(
                 f"{edge} joins the nodes of the edge in line {other.line}, but line {line} says "
-                f"multigraph 0; delete one of the edges, or change the line: {remedy}"
+                "multigraph 0; delete one of the edges, or change the line: multigraph 1 allows "
+                "parallel edges, and directed 1 an edge for each direction"
             )
 
 
@@ -261,21 +245,19 @@ class _Key(NamedTuple):
 
     id: str
     name: str | None
-    domain: str
     line: str
     default: str | None
 
 
 def read_graphml(text: str) -> Elements:
     """Return the nodes and edges of a GraphML text; a ValueError names the fault and its line."""
-    root = _tree(text)
-    keys = _declared_keys(root)
-    found = {}
+    root, found = _tree(text), {}
+    keys, named = _declared_keys(root)
     for domain, names in (("node", ("id",)), ("edge", ("source", "target"))):
         defaults = {
-            key.name: key.default
-            for key in keys.values()
-            if key.domain in ("all", domain) and key.name and key.default is not None
+            name: key.default
+            for (of, name), key in named.items()
+            if of == domain and key.default is not None
         }
         found[domain] = [_of_xml(tag, names, keys, defaults) for tag in root.iter(domain)]
     return Elements(found["node"], found["edge"], _is_directed(root))
@@ -310,31 +292,30 @@ def _tree(text: str) -> ElementTree.Element:
     return root
 
 
-def _declared_keys(root: ElementTree.Element) -> dict[str, _Key]:
-    """Return declared keys by id; refuse two of one id, or of one name for the same elements."""
-    keys, named = dict[str, _Key](), dict[str | None, list[_Key]]()
+def _declared_keys(
+    root: ElementTree.Element,
+) -> tuple[dict[str, _Key], dict[tuple[str, str], _Key]]:
+    """Return declared keys by id, and by element and name; refuse two keys in one place."""
+    keys, named = dict[str, _Key](), dict[tuple[str, str], _Key]()
     for tag in root.iter("key"):
         given, line = tag.attrib, tag.attrib[_LINE]
         for name in ("id", "attr.name"):
             if name not in given and (name == "id" or "yfiles.type" not in given):
                 raise ValueError(f"the key in line {line} has no {name}")
-        of, default = (given.get("attr.name"), given.get("for", "all")), tag.findtext("default")
-        key = _Key(given["id"], *of, line, default)
-        others = [keys[key.id]] if key.id in keys else []
-        if key.name is not None:
-            same = named.setdefault(key.name, [])
-            for one in same:
-                if key.domain == one.domain or "all" in (key.domain, one.domain):
-                    others.append(one)
-            same.append(key)
+        key = _Key(given["id"], given.get("attr.name"), line, tag.findtext("default"))
+        others = [keys.setdefault(key.id, key)]
+        of = given.get("for", "all")
+        for domain in ("node", "edge") if of == "all" else (of,):
+            if key.name is not None:
+                others.append(named.setdefault((domain, key.name), key))
         for other in others:
-            what = "one id" if other.id == key.id else f"one name, {listed([key.name])}"
-            raise ValueError(
-                f"the keys {listed([other.id])} (line {other.line}) and {listed([key.id])} "
-                f"(line {key.line}) have {what}; rename or delete one"
-            )
-        keys[key.id] = key
-    return keys
+            if other is not key:
+                what = "one id" if other.id == key.id else f"one name, {listed([key.name])}"
+                raise ValueError(
+                    f"the keys {listed([other.id])} (line {other.line}) and {listed([key.id])} "
+                    f"(line {line}) have {what}; rename or delete one"
+                )
+    return keys, named
 
 
 def _is_directed(root: ElementTree.Element) -> bool:
@@ -366,19 +347,17 @@ def _of_xml(
     for name in names:
         if name not in tag.attrib:
             raise ValueError(f"the {tag.tag} in line {tag.attrib[_LINE]} has no {name}")
-    given, known = dict[str, str](), dict[str, str]()
+    given = dict[str, str]()
     for datum in tag.findall("data"):
         line, key = datum.attrib[_LINE], keys.get(datum.attrib.get("key", ""))
         if key is None:
             text = shown(datum.attrib.get("key", ""))
             raise ValueError(f"line {line}: the key {text} is not declared")
-        if key.name is None:
-            continue
         if key.name in given:
-            both = listed([known[key.name], key.id])
-            what = f"the {tag.tag} has {listed([key.name])} twice, by the keys {both}; keep one"
+            what = f"the {tag.tag} has {listed([key.name])} twice; keep one"
             raise ValueError(f"line {line}: {what}")
-        given[key.name], known[key.name] = datum.text or "", key.id
+        if key.name is not None:
+            given[key.name] = datum.text or ""
     ends = tuple(tag.attrib[name] for name in names)
     return Element(ends, {**defaults, **given}, int(tag.attrib[_LINE]))
 

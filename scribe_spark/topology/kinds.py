@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -84,7 +84,9 @@ def topohub_network(name: str) -> Graph:
     except ImportError:
         remedy = "needs the topohub package: pip install 'scribe_spark[topohub]'"
         raise InputError(FIELD, source, remedy) from None
-    names = _names(resources.files(topohub) / "data")
+    data = Path(str(resources.files(topohub))) / "data"
+    files = sorted(data.rglob("*.json"))
+    names = [file.relative_to(data).with_suffix("").as_posix() for file in files]
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3)
         remedy = f"is unknown to topohub; it has {listed(near or names)}"
@@ -97,17 +99,6 @@ def topohub_network(name: str) -> Graph:
     edges = edges.astype({"src": "int64", "dst": "int64", "delay_ms": "float64"})
     edges["delay_ms"] /= KM_PER_MS
     return graph_of_links(router_frame(ids, x=x, y=y), edges, source)
-
-
-def _names(folder: Traversable, prefix: str = "") -> list[str]:
-    """Return the names (``sndlib/germany50``) of all networks in a folder of topohub's data."""
-    found = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found += _names(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(".json"):
-            found.append(prefix + entry.name.removesuffix(".json"))
-    return sorted(found)
 
 
 TOPOHUB = TopologyKind("topohub", lambda name, config, seed: topohub_network(name), argument="NAME")

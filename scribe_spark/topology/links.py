@@ -161,18 +161,15 @@ def from_given(given: GivenGraph) -> Graph:
 
 
 def _vertices(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return a user's vertices as routers; cells beside the ids may be NULL."""
     field = f"{FIELD} vertices"
-    ids = typed(rows, field, source, _ID)["id"]
-    some = {name: kind for name, kind in _PLACE.items() if name in rows}
-    known = {name: _known(rows, name, kind, field, source) for name, kind in some.items()}
+    ids, known = typed(rows, field, source, _ID)["id"], dict[str, pd.Series]()
+    for name, kind in _PLACE.items():
+        if name in rows:
+            present = rows.loc[rows[name].notna(), [name]]
+            values = typed(present, field, source, {name: kind}, empty=True)[name]
+            values = values.set_axis(present.index).astype("Int64" if kind == "int" else "float64")
+            known[name] = values.reindex(rows.index)
     if "kind" in rows:
         known["kind"] = rows["kind"].astype(object).where(rows["kind"].notna(), None)
     return router_frame(ids, **known)
-
-
-def _known(rows: pd.DataFrame, name: str, kind: Kind, field: str, source: str) -> pd.Series:
-    """Return a user's column as Int64 or float64, in which cells may be NULL; refuse bad cells."""
-    present = rows.loc[rows[name].notna(), [name]]
-    values = typed(present, field, source, {name: kind}, empty=True)[name]
-    values.index = present.index
-    return values.astype("Int64" if kind == "int" else "float64").reindex(rows.index)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
@@ -91,7 +91,12 @@ def read_matrix(
     `latency` is the meaning of latencies with the name ``ms``, by default ``one-way``.  The texts
     `shares`, each ``REGION=SHARE``, replace the file's shares; other regions then have no nodes.
     """
-    found = _RegionReader(regions, latency).read(_text(regions))
+    try:
+        found = _matrix([*_rows_of(_text(regions), regions)], regions, latency)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(FIELD, regions, f"cannot be read as a matrix: {error}") from None
     return replace(found, shares=_given_shares(shares, found.names)) if shares else found
 
 
@@ -107,13 +112,11 @@ def _text(regions: str) -> str:
         raise InputError(FIELD, regions, remedy)
     try:
         return read_packed(local_path(regions), _MOST_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(FIELD, regions, "is not UTF-8 text") from None
-    except Exception as error:  # each compression has its own errors
+    except Exception as error:  # no UTF-8, or an error of a compression
         raise InputError(FIELD, regions, f"cannot be read ({one_line(error)})") from None
 
 
-def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
+def _given_shares(given: Sequence[str], names: Sequence[str]) -> np.ndarray:
     shares = np.zeros(len(names))
     for one in given:
         name, equals, text = one.rpartition("=")
@@ -122,9 +125,8 @@ def _given_shares(given: Iterable[str], names: Sequence[str]) -> np.ndarray:
             remedy = "must be REGION=SHARE with a share from 0 to 1, such as europe=0.5"
             raise InputError("region_shares", one, remedy)
         if name not in names:
-            raise InputError(
-                "region_shares", name, f"is not a region; give some of {listed(names)}"
-            )
+            remedy = f"is not a region; give some of {listed(names)}"
+            raise InputError("region_shares", name, remedy)
         shares[names.index(name)] = number
     return _summed(shares, "region_shares", ",".join(given))
 
@@ -137,6 +139,70 @@ def _summed(shares: np.ndarray, field: str, value: str) -> np.ndarray:
     return shares
 
 
+#: A row of a matrix: its place for messages, and its cells by the names of columns.
+_Row = tuple[str, Mapping[str, Any]]
+
+
+def _rows_of(text: str, source: str) -> Iterator[_Row]:
+    """Yield the rows ``from, to, LATENCY, share`` of a matrix; a ValueError says what is bad."""
+    if text.lstrip()[:1] in ("{", "["):
+        names, rows = _json_rows(text)
+    else:
+        data, columns = without_comments(text.encode()), ("from", "to", *_MEANINGS, _SHARE)
+        header = header_of(data, columns)
+        names, rows = header.names, read_rows(data, header)
+        if {"from", "to"} <= {*names}:
+            check_columns(names, FIELD, source, columns, columns)
+            named = (dict(zip(names, row, strict=True)) for row in rows)
+            yield from ((f"row {number}", row) for number, row in enumerate(named, 1))
+            return
+        check_columns(names, FIELD, source, (_SHARE,), (_SHARE,))
+    if not names:  # a list of rows
+        yield from ((f"row {number}", row) for number, row in enumerate(rows, 1))
+        return
+    corner, regions = names[0] or "ms", [name for name in names[1:] if name != _SHARE]
+    if corner not in _MEANINGS:
+        raise ValueError(
+            f"the first cell must be one of {listed(_MEANINGS)}, or empty, not {shown(corner)}"
+        )
+    given = [row[0] for row in rows]
+    counts, of_columns = Counter(given), Counter(regions)
+    odd = [name for name in {**counts, **of_columns} if not counts[name] == of_columns[name] == 1]
+    if odd:
+        raise ValueError(
+            f"must be square: {len(given)} rows and {len(regions)} columns of regions; each region "
+            f"needs one of each, not so {listed(odd)}"
+        )
+    for number, row in enumerate(rows, 1):
+        cells = dict(zip(names, row, strict=True))
+        for name in regions:
+            own = {_SHARE: cells.get(_SHARE)} if name == row[0] else {}
+            yield f"row {number}", {"from": row[0], "to": name, corner: cells[name], **own}
+
+
+def _json_rows(text: str) -> tuple[Sequence[str], Sequence[Any]]:
+    """Return the header and the rows of a square table in JSON, or no header and its rows."""
+    try:
+        found = json.loads(text, object_pairs_hook=_without_twins)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON: {in_words(str(error))}") from None
+    if isinstance(found, list):
+        if not found or not all(isinstance(row, Mapping) for row in found):
+            raise ValueError("must be rows, such as {from: a, to: b, ms: 5}, at least one")
+        return (), found
+    regions, unit = found.get("regions"), _unit(found)
+    if not isinstance(regions, Mapping | list) or not all(isinstance(a, str) for a in regions):
+        raise ValueError('needs "regions": a list of names, or an object of shares')
+    table, shares = found[unit], regions if isinstance(regions, Mapping) else {}
+    rows = table if isinstance(table, list) else []
+    if [len(row) if isinstance(row, list) else 0 for row in rows] != [len(regions)] * len(regions):
+        raise ValueError(
+            f"must be square: {unit} needs {len(regions)} lists of {len(regions)} numbers"
+        )
+    named = zip(regions, rows, strict=True)
+    return (unit, *regions, _SHARE), [(name, *row, shares.get(name)) for name, row in named]
+
+
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON; raise a ValueError if a key occurs twice."""
     for key, count in Counter(key for key, _ in pairs).items():
@@ -145,182 +211,67 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _own(shares: Mapping[str, Any], one: str, other: str) -> dict[str, Any]:
-    """Return the share of a region, in the row from the region to itself."""
-    return {_SHARE: shares.get(one)} if shares and one == other else {}
+def _unit(names: Iterable[str]) -> str:
+    units = [name for name in _MEANINGS if name in names]
+    if len(units) != 1:
+        raise ValueError(f"needs one of {listed(_MEANINGS)}; found {listed(names)}")
+    return units[0]
 
 
-class _RegionReader:
-    """Reads a matrix from a text in one of the forms; errors name the file and the bad value."""
-
-    def __init__(self, source: str, latency: str | None) -> None:
-        self._source, self._latency = source, latency
-
-    def read(self, text: str) -> RegionMatrix:
-        if text.lstrip()[:1] in ("{", "["):
-            return self._json(text)
-        data = without_comments(text.encode())
-        columns = ("from", "to", *_MEANINGS, _SHARE)
-        try:
-            header = header_of(data, columns)
-            rows = read_rows(data, header)
-        except ValueError as error:
-            raise self._refused(f"cannot be read as a matrix: {in_words(str(error))}") from None
-        names = header.names
-        numbered = [(f"row {number}", row) for number, row in enumerate(rows, 1)]
-        if {"from", "to"} <= {*names}:
-            check_columns(names, FIELD, self._source, columns, columns)
-            named = [(where, dict(zip(names, row, strict=True))) for where, row in numbered]
-            return self._rows(named, self._unit(names))
-        return self._square(names, numbered)
-
-    # --- forms
-
-    def _square(
-        self, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]
-    ) -> RegionMatrix:
-        """Return the matrix of a square table, whose first column has the names of the rows."""
-        check_columns(names, FIELD, self._source, (_SHARE,), (_SHARE,))
-        corner = names[0] or "ms"
-        if corner not in _MEANINGS:
-            remedy = f"the first cell must be one of {listed(_MEANINGS)}, or empty"
-            raise self._refused(f"{remedy}, not {shown(corner)}")
-        regions = [name for name in names[1:] if name != _SHARE]
-        given = [row[0] for _, row in rows]
-        if sorted(given) != sorted(regions):
-            odd = [name for name in dict.fromkeys([*given, *regions])
-                   if given.count(name) != 1 or regions.count(name) != 1]  # fmt: skip
-            raise self._refused(
-                f"must be square: {len(given)} rows and {len(regions)} columns of regions; each "
-                f"region needs one of each, not so {listed(odd)}"
-            )
-        shares = {row[0]: row[names.index(_SHARE)] for _, row in rows if _SHARE in names}
-        named = [
-            (where, {"from": row[0], "to": name, corner: cell, **_own(shares, row[0], name)})
-            for where, row in rows
-            for name, cell in zip(names[1:], row[1:], strict=True)
-            if name != _SHARE
-        ]
-        return self._rows(named, corner)
-
-    def _json(self, text: str) -> RegionMatrix:
-        try:
-            found = json.loads(text, object_pairs_hook=_without_twins)
-        except (ValueError, RecursionError) as error:
-            raise self._refused(f"is not JSON: {in_words(str(error))}") from None
-        if isinstance(found, list):
-            return self._json_list(found)
-        if not isinstance(found, Mapping):
-            raise self._refused("must be a list of rows, or an object with regions and ms")
-        regions, unit = found.get("regions"), self._unit([*found])
-        if not isinstance(regions, Mapping | list):
-            raise self._refused('needs "regions": a list of names, or an object of shares')
-        shares, table = regions if isinstance(regions, Mapping) else {}, found[unit]
-        rows = table if isinstance(table, list) else []
-        lengths = [len(row) if isinstance(row, list) else 0 for row in rows]
-        if lengths != [len(regions)] * len(regions):
-            remedy = f"must be square: {unit} needs {len(regions)} lists of {len(regions)} numbers"
-            raise self._refused(remedy)
-        named = [
-            (f"{unit}[{i}][{j}]", {"from": a, "to": b, unit: cell, **_own(shares, a, b)})
-            for i, (a, row) in enumerate(zip(regions, table, strict=True))
-            for j, (b, cell) in enumerate(zip(regions, row, strict=True))
-        ]
-        return self._rows(named, unit)
-
-    def _json_list(self, found: list[Any]) -> RegionMatrix:
-        if not found or not all(isinstance(row, Mapping) for row in found):
-            raise self._refused("must be rows, such as {from: a, to: b, ms: 5}, at least one")
-        units = [self._unit([*row]) for row in found]
-        for number, unit in enumerate(units, 1):
-            if unit != units[0]:
-                raise self._refused(f"row {number}: has {unit}, but row 1 has {units[0]}")
-        return self._rows([(f"row {n}", row) for n, row in enumerate(found, 1)], units[0])
-
-    # --- common parts of the forms
-
-    def _unit(self, names: Sequence[str]) -> str:
-        units = [name for name in _MEANINGS if name in names]
-        if len(units) != 1:
-            remedy = f"needs one of {listed(_MEANINGS)}; found {listed(names)}"
-            raise self._refused(remedy)
-        return units[0]
-
-    def _rows(self, rows: Sequence[tuple[str, Mapping[str, Any]]], unit: str) -> RegionMatrix:
-        """Return the matrix of rows with the keys ``from``, ``to``, `unit` and ``share``."""
-        shares, entries = {}, []
-        for where, row in rows:
-            one, other, share = row.get("from", ""), row.get("to", ""), row.get(_SHARE)
-            if not isinstance(one, str) or not isinstance(other, str):
-                raise self._refused(f"{where}: names of regions must be texts")
-            if share not in (None, ""):
-                if one != other:
-                    remedy = f"{where}: a share must be in the row from a region to itself"
-                    raise self._refused(
-                        f"{remedy}, not in that from {shown(one)} to {shown(other)}"
-                    )
-                shares[one] = share
-            entries.append((where, one, other, row.get(unit, "")))
-        names = tuple(dict.fromkeys(name for _, *ends, _ in entries for name in ends))
-        if not names or not all(names):
-            raise self._refused("has a region without a name")
-        if len(names) > MOST_REGIONS:
-            raise self._refused(f"has {len(names):,} regions; must be at most {MOST_REGIONS}")
-        meaning = self._meaning(unit)
-        us = np.zeros((len(names), len(names)), dtype=np.int64)
-        at = {name: place for place, name in enumerate(names)}
-        for where, one, other, cell in entries:
-            pair = at[one], at[other]
-            if us[pair]:
-                raise self._refused(f"{where}: has {shown(one)} to {shown(other)} twice; keep one")
-            us[pair] = self._microseconds(where, one, other, cell, meaning)
-        us = np.where(us == 0, us.T, us)
-        if (us == 0).any():
-            one, other = (names[place] for place in np.argwhere(us == 0)[0])
-            raise self._refused(
-                f"has no latency from {shown(one)} to {shown(other)}; each pair of regions needs "
-                "one, and each region one to itself"
-            )
-        return RegionMatrix(names, us, self._shares(shares, names), meaning)
-
-    def _meaning(self, unit: str) -> str:
-        """Return the meaning of latencies called `unit`: one-way, or round trip."""
-        known, given = _MEANINGS[unit], self._latency
-        if None not in (known, given) and known != given:
-            remedy = (
-                f"contradicts {unit}, the name of the latencies in {self._source}; leave it out"
-            )
-            raise InputError("region_latency", given, remedy)
-        return known or given or ONE_WAY
-
-    def _microseconds(self, where: str, one: str, other: str, cell: Any, meaning: str) -> int:
-        ms, halves = real_number(cell), meaning == ROUND_TRIP
-        one_way = ms / 2 if halves else ms
-        if not 0.001 <= one_way <= MOST_DELAY_MS:
-            least = "0.002" if halves else "0.001"
-            raise self._refused(
-                f"{where}: the latency from {shown(one)} to {shown(other)} must be a number from "
-                f"{least} to {MOST_DELAY_MS:,.0f} ms, not {shown(cell)}"
-            )
-        return max(1, math.floor(one_way * 1000 + 0.5))
-
-    def _shares(self, given: Mapping[str, Any], names: tuple[str, ...]) -> np.ndarray | None:
-        if not given:
-            return None
-        for name, share in given.items():
-            if name not in names:
-                raise self._refused(
-                    f"has a share of {shown(name)}, which is no region of the matrix"
+def _matrix(rows: Sequence[_Row], source: str, latency: str | None) -> RegionMatrix:
+    """Return the matrix of rows; a ValueError says what is bad."""
+    unit, shares, entries = _unit(rows[0][1] if rows else ()), dict[str, Any](), []
+    for where, row in rows:
+        if _unit(row) != unit:
+            raise ValueError(f"{where}: has {_unit(row)}, but row 1 has {unit}")
+        one, other, share = row.get("from", ""), row.get("to", ""), row.get(_SHARE)
+        if not isinstance(one, str) or not isinstance(other, str):
+            raise ValueError(f"{where}: names of regions must be texts")
+        if share not in (None, ""):
+            if one != other:
+                raise ValueError(
+                    f"{where}: a share must be in the row from a region to itself, not in that "
+                    f"from {shown(one)} to {shown(other)}"
                 )
             if not 0 <= real_number(share) <= 1:
-                remedy = f"the share of {shown(name)} must be a number from 0 to 1"
-                raise self._refused(f"{remedy}, not {shown(share)}")
-        return _summed(
-            np.array([real_number(given.get(name, 0)) for name in names]), FIELD, self._source
+                what = f"the share of {shown(one)} must be a number from 0 to 1"
+                raise ValueError(f"{what}, not {shown(share)}")
+            shares[one] = real_number(share)
+        entries.append((where, one, other, row[unit]))
+    names = tuple(dict.fromkeys(name for _, *ends, _ in entries for name in ends))
+    if not all(names):
+        raise ValueError("has a region without a name")
+    if len(names) > MOST_REGIONS:
+        raise ValueError(f"has {len(names):,} regions; must be at most {MOST_REGIONS}")
+    meaning = _MEANINGS[unit] or latency or ONE_WAY
+    if latency not in (None, meaning):
+        remedy = f"contradicts {unit}, the name of the latencies in {source}; leave it out"
+        raise InputError("region_latency", latency, remedy)
+    us = np.zeros((len(names), len(names)), dtype=np.int64)
+    at = {name: place for place, name in enumerate(names)}
+    for where, one, other, cell in entries:
+        pair = at[one], at[other]
+        if us[pair]:
+            raise ValueError(f"{where}: has {shown(one)} to {shown(other)} twice; keep one")
+        us[pair] = _microseconds(f"{where}: the latency from {shown(one)} to {shown(other)}",
+                                 cell, 2 if meaning == ROUND_TRIP else 1)  # fmt: skip
+    us = np.where(us == 0, us.T, us)
+    if (us == 0).any():
+        one, other = (names[place] for place in np.argwhere(us == 0)[0])
+        raise ValueError(
+            f"has no latency from {shown(one)} to {shown(other)}; each pair of regions needs one, "
+            "and each region one to itself"
         )
+    of_nodes = np.array([shares.get(name, 0.0) for name in names])
+    return RegionMatrix(names, us, _summed(of_nodes, FIELD, source) if shares else None, meaning)
 
-    def _refused(self, remedy: str) -> InputError:
-        return InputError(FIELD, self._source, remedy)
+
+def _microseconds(what: str, cell: Any, ways: int) -> int:
+    ms = real_number(cell) / ways
+    if not 0.001 <= ms <= MOST_DELAY_MS:
+        bounds = f"a number from {0.001 * ways:g} to {MOST_DELAY_MS:,.0f} ms"
+        raise ValueError(f"{what} must be {bounds}, not {shown(cell)}")
+    return max(1, math.floor(ms * 1000 + 0.5))
 
 
 # --- regions as routers

@@ -86,7 +86,8 @@ def _loaded(config: NetworkConfig, spark: SparkSession | None) -> Graph:
     if isinstance(topology, GivenGraph):
         return from_given(topology)
     if (found := find(topology)) is not None:
-        return _made(*found, config.topology, config.seed)
+        make = _kept if found[0].is_kept else _checked  # a run needs its graph twice
+        return make(*found, config.topology, config.seed)
     if not is_local(topology):
         if is_graph_file(topology):
             remedy = "is not on this machine; copy the file to a local path"
@@ -98,11 +99,6 @@ def _loaded(config: NetworkConfig, spark: SparkSession | None) -> Graph:
     if not exists(topology, FIELD):
         raise InputError(FIELD, topology, _unknown(topology))
     return graph_file(topology) if is_graph_file(topology) else edge_list(topology)
-
-
-def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
-    """Return the graph that a kind makes; most are cached, as a run needs its graph twice."""
-    return (_kept if kind.is_kept else _checked)(kind, argument, config, seed)
 
 
 def _checked(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:

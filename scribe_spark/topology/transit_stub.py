@@ -5,7 +5,7 @@ by one link.  Policy weights keep a route between two routers of a domain inside
 transit traffic out of stubs.  Every draw is keyed by (seed, purpose, domain or stub number), so a
 stub's graph does not depend on the number of redraws of another.  Only raw bits of the streams are
 used, which numpy keeps stable.  All links of a domain are redrawn until it is connected;
-:func:`check_connectable` refuses settings with which this would practically never end.
+settings with which this practically never ends are refused after :data:`MOST_DRAWS`.
 
 References
 ----------
@@ -16,13 +16,11 @@ IEEE JSAC 20(8), 2002, Section IV-A.  Gilbert, "Random graphs", Ann. Math. Stat.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln
 
 from scribe_spark.config import TopologyConfig
 from scribe_spark.core import draws
@@ -30,65 +28,12 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.topology.graph import Graph, TopologyKind, router_frame
 from scribe_spark.topology.links import both_ways
 
-#: The greatest mean number of pairs of routers to draw before all domains are connected: half a
-#: minute's work.
-MOST_DRAWS = 5_000_000_000
+#: The greatest number of pairs of routers that are drawn until all domains are connected: some
+#: seconds' work.
+MOST_DRAWS = 500_000_000
 
 #: The constant cost of a domain's draw, in pairs.
 _OVERHEAD = 5_000
-
-#: Up to this many routers the probability is exact.
-_EXACT = 300
-
-
-def connected_probability(n: np.ndarray, p: float) -> np.ndarray:
-    """Return the probability that graphs of n routers are connected if pairs are linked with `p`.
-
-    It is exact for up to 300 routers.  For more, it is the probability that no router is isolated,
-    as if routers were isolated independently of each other.  It is at least 1e-15.
-    """
-    isolated = n * np.exp((n - 1) * math.log1p(-p)) if p < 1 else np.zeros(len(n))
-    exact = _exact(p)[np.minimum(n, _EXACT)]
-    return np.maximum(np.where(n <= _EXACT, exact, np.exp(-isolated)), 1e-15)
-
-
-@functools.lru_cache(maxsize=64)
-def _exact(p: float) -> np.ndarray:
-    """Return the probability that a graph is connected, for 0, 1, ..., 300 routers.
-
-    All terms of the sum are positive, so it is accurate.  Of n + 1 routers, put the last one aside.
-    The component of the first router among the others has k + 1 routers: k of n - 1 are chosen;
-    they are connected with the first; at least one of the k + 1 has a link to the router put aside,
-    and none has a link to the n - k - 1 others, which are connected with the router put aside.
-    """
-    connected = np.ones(_EXACT + 1)
-    if p == 1:
-        return connected
-    unlinked, log_factorial = math.log1p(-p), gammaln(np.arange(_EXACT + 1) + 1)
-    for n in range(1, _EXACT):
-        k = np.arange(n)
-        chosen = log_factorial[n - 1] - log_factorial[k] - log_factorial[n - 1 - k]
-        apart = np.exp(chosen + (k + 1) * (n - k - 1) * unlinked)
-        linked = -np.expm1((k + 1) * unlinked)
-        connected[n + 1] = (apart * linked * connected[k + 1] * connected[n - k]).sum()
-    return connected
-
-
-def check_connectable(sizes: np.ndarray, p: float, field: str) -> None:
-    """Refuse a probability `p` > 0 with which the search for connected domains takes too long."""
-    if _draws(sizes, p) <= MOST_DRAWS:
-        return
-    remedy = (
-        f"practically never gives a connected domain of {sizes.max():,} routers; raise it, or make "
-        "domains smaller"
-    )
-    raise InputError(field, p, remedy)
-
-
-def _draws(sizes: np.ndarray, p: float) -> float:
-    """Return the mean number of pairs of routers to draw until every domain is connected."""
-    pairs = sizes * (sizes - 1) / 2 + _OVERHEAD
-    return float((pairs / connected_probability(sizes, p)).sum())
 
 
 # --- random graphs on points of a plane
@@ -115,29 +60,32 @@ class Scales:
         return cls(grid, min(transit, grid), min(stub, grid))
 
 
-def geo(
-    n: int, scale: int, p: float, field: str, rng: np.random.Philox
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return a connected pure random graph on distinct uniform points of the grid [0, scale)^2.
+@dataclass
+class Draws:
+    """Draws of pure random graphs on points of a plane, and how many pairs may still be drawn."""
 
-    Every pair is linked with probability `p`, the setting `field`; points and links are all redrawn
-    until the graph is connected.  The result is coordinates (n, 2), and the positions i < j of
-    ends.
-    """
-    if n > scale * scale:
-        raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
-    _check_one(n, p, field)
-    pairs = np.column_stack(np.triu_indices(n, 1))
-    while True:
-        points = _points(n, scale, rng)
-        links = pairs[draws.uniform(rng, len(pairs)) < p]
-        if len(links) >= n - 1 and hop_diameter(n, links) is not None:
-            return points, links
+    left: int = MOST_DRAWS
 
+    def geo(
+        self, n: int, scale: int, p: float, field: str, rng: np.random.Philox
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a connected random graph on distinct uniform points of the grid [0, scale)^2.
 
-@functools.lru_cache(maxsize=1024)
-def _check_one(n: int, p: float, field: str) -> None:
-    check_connectable(np.array([n]), p, field)
+        Every pair is linked with probability `p`, the setting `field`; points and links are all
+        redrawn until the graph is connected.  The result is coordinates (n, 2), and the positions
+        i < j of ends.
+        """
+        if n > scale * scale:
+            raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
+        pairs = np.column_stack(np.triu_indices(n, 1))
+        while self.left > 0:
+            self.left -= len(pairs) + _OVERHEAD
+            points = _points(n, scale, rng)
+            links = pairs[draws.uniform(rng, len(pairs)) < p]
+            if len(links) >= n - 1 and hop_diameter(n, links) is not None:
+                return points, links
+        remedy = f"practically never gives a connected domain of {n:,} routers; raise it, or make "
+        raise InputError(field, p, f"{remedy}domains smaller")
 
 
 def hop_diameter(n: int, links: np.ndarray) -> int | None:
@@ -199,13 +147,12 @@ class LinkWeights:
 
 def generate(params: TopologyConfig, seed: int) -> Graph:
     """Return a transit-stub graph with exactly ``params.routers`` routers: transit, then stubs."""
-    scales, sizes = Scales.of(params), _Sizes.of(params, seed)
-    sizes.check_probabilities(params)
-    places, top_links = geo(
+    scales, sizes, drawn = Scales.of(params), _Sizes.of(params, seed), Draws()
+    places, top_links = drawn.geo(
         params.transit_domains, scales.grid, params.p_top, "p_top", _stream(seed, "top-level graph")
     )
-    transit = _transit(params, sizes, scales, places, seed)
-    owners, stubs = _stubs(params, sizes, scales, transit, seed)
+    transit = _transit(params, sizes, scales, places, seed, drawn)
+    owners, stubs = _stubs(params, sizes, scales, transit, seed, drawn)
     top_diameter = hop_diameter(params.transit_domains, top_links) or 0
     weights = LinkWeights.of(top_diameter, transit.diameter, stubs.diameter)
 
@@ -257,16 +204,14 @@ class _Sizes:
         stub = spread_each(stubs_of, params.stub_size, "stub sizes")
         return cls(transit, stubs_of, stub, as_transit=1 if params.gtitm_quirk else domains)
 
-    def check_probabilities(self, params: TopologyConfig) -> None:
-        """Refuse a probability that practically never gives connected domains of these sizes."""
-        check_connectable(np.array([len(self.transit)]), params.p_top, "p_top")
-        check_connectable(self.transit[: self.as_transit], params.p_transit, "p_transit")
-        as_stub = np.concatenate([self.transit[self.as_transit :], self.stub])
-        check_connectable(as_stub, params.p_stub, "p_stub")
-
 
 def _transit(
-    params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
+    params: TopologyConfig,
+    sizes: _Sizes,
+    scales: Scales,
+    places: np.ndarray,
+    seed: int,
+    drawn: Draws,
 ) -> _Domains:
     """Return the routers and links of the transit domains, drawn."""
     graphs = []
@@ -275,14 +220,19 @@ def _transit(
         field = "p_transit" if as_transit else "p_stub"
         scale = scales.transit if as_transit else scales.stub
         rng = _stream(seed, "transit domain", domain)
-        points, links = geo(size, scale, getattr(params, field), field, rng)
+        points, links = drawn.geo(size, scale, getattr(params, field), field, rng)
         origin = np.clip(places[domain] - scale // 2, 0, scales.grid - scale)
         graphs.append((points + origin, links))
     return _join_domains(0, graphs)
 
 
 def _stubs(
-    params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
+    params: TopologyConfig,
+    sizes: _Sizes,
+    scales: Scales,
+    transit: _Domains,
+    seed: int,
+    drawn: Draws,
 ) -> tuple[np.ndarray, _Domains]:
     """Return the transit router of each stub, and the routers and links of all stubs, drawn."""
     owners = np.repeat(np.arange(transit.routers), sizes.stubs_of)
@@ -290,7 +240,7 @@ def _stubs(
     most = np.minimum(transit.points, scales.grid - scales.stub)[owners]
     graphs = []
     for stub, size in enumerate(sizes.stub.tolist()):
-        points, links = geo(
+        points, links = drawn.geo(
             size, scales.stub, params.p_stub, "p_stub", _stream(seed, "stub domain", stub)
         )
         span = (most[stub] - least[stub] + 1).astype(np.uint64)

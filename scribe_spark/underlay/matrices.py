@@ -19,9 +19,10 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from scribe_spark import schemas
+from scribe_spark.core import draws
 from scribe_spark.core.arrays import expand, index_sorted
 from scribe_spark.core.keys import key_of
 from scribe_spark.runtime.distribute import distribute_arrays, open_array, share
@@ -97,42 +98,18 @@ def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:
 def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     """Mark the directed links that are bridges of a connected undirected graph: bool, one per link.
 
-    The links contain each link's reverse.
-
-    References
-    ----------
-    Tarjan, "A note on finding the bridges of a graph", Inf. Proc. Letters 2, 1974: a link of a
-    depth-first tree is a bridge if no other link leads from the subtree below it to above it.
+    The links contain each link's reverse.  A link of a spanning tree is a bridge if no other link
+    leads from the subtree below it to the rest.  Links outside of the tree have numbers of 64 bits;
+    in the XOR of a subtree's numbers, those of links inside it cancel out.
     """
-    by_src = np.argsort(src, kind="stable")
-    first = np.searchsorted(src[by_src], np.arange(r + 1)).tolist()
-    neighbour = dst[by_src].tolist()
-    next_link = first[:r]
-    # the order in which routers are visited, and the earliest that a subtree has a link to
-    visited, low, parent = [-1] * r, [0] * r, [-1] * r
-    found = set()
-    clock, stack = 1, [0]
-    visited[0] = low[0] = 0
-    while stack:
-        here = stack[-1]
-        if next_link[here] < first[here + 1]:
-            there = neighbour[next_link[here]]
-            next_link[here] += 1
-            if visited[there] < 0:
-                visited[there] = low[there] = clock
-                clock += 1
-                parent[there] = here
-                stack.append(there)
-            elif there != parent[here]:
-                low[here] = min(low[here], visited[there])
-        else:
-            stack.pop()
-            above = parent[here]
-            if above >= 0:
-                low[above] = min(low[above], low[here])
-                if low[here] > visited[above]:
-                    found |= {above * r + here, here * r + above}
-    return np.isin(src.astype(np.int64) * r + dst, np.fromiter(found, np.int64, len(found)))
+    order, above = breadth_first_order(csr_array((np.ones(len(src)), (src, dst)), shape=(r, r)), 0)
+    in_tree = (above[src] == dst) | (above[dst] == src)
+    number = draws.bits_np(0, "bridges", np.minimum(src, dst), np.maximum(src, dst))
+    leaving = np.zeros(r, dtype=np.uint64)
+    np.bitwise_xor.at(leaving, src, np.where(in_tree, np.uint64(0), number))
+    for router in order[:0:-1].tolist():
+        leaving[above[router]] ^= leaving[router]
+    return in_tree & (leaving[np.where(above[src] == dst, src, dst)] == 0)
 
 
 def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
@@ -216,53 +193,50 @@ def compute_routes(
     """Return the routes between all routers; `links` has ``src, dst, delay_ms, weight``."""
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
-    n = units(arrays, components)
-    if n <= _FEW_UNITS:
-        rows = [row for unit in range(n) for row in route_unit(arrays, components, unit)]
+    units = units_of(arrays, components)
+    if len(units) <= _FEW_UNITS:
+        rows = [row for unit in units for row in route_unit(arrays, unit)]
         return unpack_routes(arrays, components, pa.Table.from_batches(rows))
-    shared = share(spark, (arrays, components))
+    shared = share(spark, (arrays, units))
 
     def kernel(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        network: tuple[LinkArrays, list[PendantComponent]] = shared.value
+        links, units = shared.value
         for batch in batches:
-            for unit in batch.column("id").to_pylist():
-                yield from route_unit(*network, unit)
+            for number in batch.column("id").to_pylist():
+                yield from route_unit(links, units[number])
 
     try:
-        numbered = spark.range(0, n, 1, min(n, parallelism(spark) * 4))
+        numbered = spark.range(0, len(units), 1, min(len(units), parallelism(spark) * 4))
         blocks = numbered.mapInArrow(kernel, schemas.ROUTES).toArrow()
     finally:
         shared.destroy()
     return unpack_routes(arrays, components, blocks)
 
 
-def units(links: LinkArrays, components: list[PendantComponent]) -> int:
-    """Return the number of units of work, blocks of routes, of which all routes consist."""
-    return len(_blocks(_core(links, components))) + len(_blocks(components))
+#: A unit of work: the indices of some routers of the core, or some pendant components.
+Unit = np.ndarray | list[PendantComponent]
 
 
-def route_unit(
-    links: LinkArrays, components: list[PendantComponent], unit: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield the routes of a unit of work: a block of the core, or of pendant components."""
-    sources = _blocks(_core(links, components))
-    if unit < len(sources):
-        yield pack_routes(sources[unit], *route_block(links, sources[unit]))
-    else:
-        for component in _blocks(components)[unit - len(sources)]:
-            yield pack_routes(component.routers, *inner_routes(links, component))
-
-
-def _core(links: LinkArrays, components: list[PendantComponent]) -> np.ndarray:
-    """Return the indices of the core's routers (in no pendant component), ascending."""
+def units_of(links: LinkArrays, components: list[PendantComponent]) -> list[Unit]:
+    """Return the units of work, blocks of routes, of which all routes consist."""
     in_core = np.ones(len(links.routers), dtype=bool)
     for component in components:
         in_core[component.routers] = False
-    return np.flatnonzero(in_core)
+    core = np.flatnonzero(in_core)
+    return [
+        items[start : start + _BLOCK]
+        for items in (core, components)
+        for start in range(0, len(items), _BLOCK)
+    ]
 
 
-def _blocks(items: Any) -> list[Any]:
-    return [items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK)]
+def route_unit(links: LinkArrays, unit: Unit) -> Iterator[pa.RecordBatch]:
+    """Yield the packed routes of a unit of work."""
+    if isinstance(unit, np.ndarray):
+        yield pack_routes(unit, *route_block(links, unit))
+    else:
+        for component in unit:
+            yield pack_routes(component.routers, *inner_routes(links, component))
 
 
 def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> pa.RecordBatch:

@@ -20,7 +20,6 @@ from scribe_spark.engine import barrier
 from scribe_spark.engine.barrier import (
     gather_in_files,
     own_address,
-    run_again_where_lost,
     run_in_tasks,
     why_no_tasks,
 )
@@ -30,8 +29,6 @@ from scribe_spark.engine.packing import pack_rows, read_rows
 from scribe_spark.runtime import settings as slots_of
 from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.sessions import abilities, concurrent_jobs, local_frame
-from scribe_spark.runtime.settings import slots
-from scribe_spark.runtime.tricks import VARIABLE
 
 
 def rows_of(spark, tasks=2):
@@ -73,10 +70,6 @@ def test_tasks_swap_in_spark_and_leave_nothing_behind(spark):
         process = psutil.Process(row["pid"])
         assert not [one for one in process.net_connections() if one.status == "LISTEN"]
         assert process.num_threads() < 50
-
-
-def test_one_task_needs_no_barrier(spark):
-    assert [row["rows"] for row in played(spark, swapping(), tasks=1)] == [30]
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
@@ -152,18 +145,6 @@ def test_a_task_that_never_answers_is_lost_and_all_begin_again(spark, tmp_path):
     assert gone(stopped)
 
 
-def test_an_action_is_run_again_where_it_loses_tasks():
-    runs = []
-
-    def lose():
-        runs.append("run")
-        raise RuntimeError("...\nPeerLost: task 1 of 2 has not answered for 1 s\n...")
-
-    with pytest.raises(RunError, match=r"^tasks were lost repeatedly: task 1 of 2 has"):
-        run_again_where_lost(lose, 3)
-    assert len(runs) == 3
-
-
 def gone(pid):
     """Whether a process ends within some seconds."""
     try:
@@ -235,12 +216,6 @@ def test_a_killed_executor_makes_all_begin_again(tmp_path):
 
 
 # --- why tasks cannot stay
-
-
-def test_slots(spark, monkeypatch):
-    assert slots(spark) == 2
-    monkeypatch.setenv(VARIABLE, "none")
-    assert slots(spark) == 2
 
 
 def test_why_tasks_cannot_stay(spark, monkeypatch):

@@ -19,7 +19,7 @@ from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
-from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
+from scribe_spark.engine.flight import SLICE, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"
 
@@ -148,12 +148,6 @@ def test_tasks_that_are_late_are_waited_for():
         return "done"
 
     assert play_over_flight(2, work, patience=0.3) == ["done"] * 2
-
-
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_unknown_tasks_are_refused(transport):
-    with pytest.raises(ValueError, match="parts for task 2; there are 2 tasks"):
-        raise_first(TRANSPORTS[transport], 2, lambda exchange: exchange.swap({2: []}, b""))
 
 
 def raise_first(play, size, work):
@@ -346,22 +340,13 @@ def test_a_wrong_secret_is_refused():
 
 CALLS = {
     "list_flights": lambda client, options: list(client.list_flights(options=options)),
-    "list_actions": lambda client, options: list(client.list_actions(options)),
     "do_action": lambda client, options: list(client.do_action("alive", options)),
-    "get_flight_info": lambda client, options: client.get_flight_info(
-        fl.FlightDescriptor.for_command(b""), options
-    ),
-    "get_schema": lambda client, options: client.get_schema(
-        fl.FlightDescriptor.for_command(b""), options
-    ),
-    "do_get": lambda client, options: client.do_get(fl.Ticket(b""), options).read_all(),
     "do_put": lambda client, options: client.do_put(
         fl.FlightDescriptor.for_command(b""), pa.schema([]), options
     )[0].close(),
     "do_exchange": lambda client, options: client.do_exchange(
         fl.FlightDescriptor.for_command(b"\0" * 8), options
     )[1].read_chunk(),
-    "authenticate": lambda client, options: client.authenticate_basic_token("a", "b", options),
 }
 
 
@@ -379,17 +364,3 @@ def test_every_call_without_the_token_is_refused(server, call, token):
     refused = pytest.raises((fl.FlightUnauthenticatedError, OSError), match=r"^wrong secret")
     with fl.FlightClient(server.address.location) as client, refused:
         CALLS[call](client, options)
-
-
-def test_each_server_has_a_token_of_its_own():
-    one, other = Address("h", 1, "a"), Address("h", 1, "b")
-    assert one.token(SECRET) != other.token(SECRET)
-    assert one.token(SECRET) != one.token(b"another secret")
-
-
-def test_a_server_listens_on_loopback_alone(server):
-    assert server.address.host == "127.0.0.1"
-    with socket.create_connection(("127.0.0.1", server.port), 5):
-        pass
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", server.port), 0.5)

@@ -7,8 +7,6 @@ import pytest
 
 from scribe_spark.core.arrays import SortedTable
 from scribe_spark.core.errors import InputError
-from scribe_spark.engine.buckets import Names, arrow_schema
-from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import (
     Columns,
@@ -19,7 +17,6 @@ from scribe_spark.engine.packing import (
     overlay,
     pack,
 )
-from scribe_spark.multicast import CONTROL
 
 ROWS = 80_000
 
@@ -102,27 +99,6 @@ def test_written_in_place_is_seen(tmp_path):
     assert_same(second.packed, {**first.read(), "key": table.key})
 
 
-def test_lent_columns_are_read_when_asked_for():
-    asked = []
-
-    class Watched(dict):
-        def __getitem__(self, name):
-            asked.append(name)
-            return super().__getitem__(name)
-
-    columns = Watched(key=np.arange(3))
-    table = SortedTable().borrow(Lent(columns, writes=False))
-    assert asked == []
-    assert table.read() == {}
-    assert len(table) == 3
-    assert asked == ["key"]
-    with pytest.raises(ValueError, match="read-only"):
-        table.key[0] = 5
-    columns["key"][0] = 0  # the owner's can still be written to
-    with pytest.raises(AttributeError):
-        table.unknown  # noqa: B018
-
-
 @pytest.mark.parametrize("bits", [7, 15, 31, 63])
 @pytest.mark.parametrize("beyond", [-2, -1, 0, 1])
 def test_numbers_at_the_limits_of_types_come_back(bits, beyond):
@@ -164,41 +140,3 @@ def test_columns_without_bytes_of_their_own_are_refused(column, given):
         pack({"number": np.arange(2), "label": column})
     remedy = "give a numpy array of whole numbers, floats, booleans or strings (astype(str))"
     assert str(caught.value) == f"column label = {given!r}: {remedy}"
-
-
-# --- views ----------------------------------------------------------------------------------------
-
-
-class Kernel:
-    """Routers whose ids are ten times their indices."""
-
-    def ids(self, index):
-        return index * 10
-
-
-HALF = np.arange(3, dtype=np.uint64)
-NAMES = Names(
-    RingInMemory(Ring(HALF, HALF, np.array([70, 50, 60]), np.array([2, 0, 1]))),
-    Kernel(),
-    np.array([8, 9]),
-)
-
-
-def test_columns_are_named_by_what_they_are():
-    columns = {
-        "group": np.array([1, -1, 0]),
-        "sender": np.array([2, 0, 1], dtype=np.int32),
-        "receiver": np.array([0, 1, 2]),
-        "kind": "JOIN",
-        "messages": np.array([4, 5, 6]),
-        "other": np.zeros(3),
-    }
-    assert NAMES.batch(columns, arrow_schema(CONTROL)).to_pydict() == {
-        "group": [9, None, 8],
-        "sender": [60, 70, 50],
-        "receiver": [70, 50, 60],
-        "sender_router": [10, 20, 0],
-        "receiver_router": [20, 0, 10],
-        "kind": ["JOIN"] * 3,
-        "messages": [4, 5, 6],
-    }

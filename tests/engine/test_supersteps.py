@@ -2,19 +2,14 @@
 
 import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from in_tasks import TablesInTasks
 from pyspark import cloudpickle
 
 from scribe_spark.core.errors import RunError
-from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Outbox, Tables
-from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask, play
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, OnSpark, pack_rows
 from scribe_spark.engine.player import IfRows, Steps, play_in_turn
@@ -25,10 +20,7 @@ from scribe_spark.engine.program import (
     Together,
     bucket_of,
     deliver,
-    once_a_bucket,
 )
-from scribe_spark.systems.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.systems.scribe.small_groups import collapse, grow_lazily
 
 
 @dataclass(frozen=True)
@@ -62,31 +54,6 @@ def test_results_do_not_depend_on_buckets_and_threads(threads):
     assert expected[1][0] == sum(range(50))
     for bounds in ([0, 1, 50], [0, 0, 20, 50], [0, 7, 21, 33, 50]):
         assert played(np.array(bounds), threads) == expected
-
-
-def test_an_error_of_a_step_comes_out_of_its_thread():
-    with pytest.raises(KeyError, match="sums"):
-        play(Halve(np.array([0, 25, 50])), [Tables(), Tables()], threads=2)
-
-
-rows = st.lists(st.lists(st.integers(-1, 19), min_size=3, max_size=3), max_size=8)
-
-
-@given(rows, st.lists(st.integers(0, 20), max_size=4))
-def test_a_row_goes_once_to_each_bucket_that_it_is_for(rows, cuts):
-    bounds = np.array([0, *sorted(cuts), 20])
-    positions = np.array(rows, dtype=np.int32).reshape(-1, 3)
-    row, at = once_a_bucket(bounds, positions)
-    bucket = np.searchsorted(bounds[1:-1], at, side="right")
-    expected = {
-        (number, int(np.searchsorted(bounds[1:-1], position, side="right")))
-        for number, one in enumerate(rows)
-        for position in one
-        if position >= 0
-    }
-    found = list(zip(row.tolist(), bucket.tolist(), strict=True))
-    assert sorted(found) == sorted(expected)
-    assert all(position in rows[number] for number, position in zip(row, at, strict=True))
 
 
 @pytest.mark.parametrize("buckets", [2, 4, 5, 31, 40])
@@ -219,32 +186,6 @@ def test_programs_that_say_that_they_send_nothing_share_a_superstep_at_once(spar
     assert supersteps == [alone, 4]
 
 
-def test_programs_that_wait_are_played_before_anything_else(spark):
-    """Tables are read, forgotten, copied and handed to tasks after the programs before."""
-
-    def forked(player: OnSpark) -> OnSpark:
-        return player.fork()
-
-    def kept(player: OnSpark) -> OnSpark:
-        player.keep(lambda engine: engine.play(Sends(1)), "kept")
-        return player
-
-    def forgotten(player: OnSpark) -> OnSpark:
-        player.forget(lambda name: name == "some")
-        return player
-
-    for reader, numbers in ((forked, [0]), (kept, [0, 1]), (forgotten, [0])):
-        player, layout = on_spark(spark)
-        player.play(Sends(0, silent=True))
-        found = reader(player)
-        assert found.has("log")
-        logs = [log["log"].tolist() for _, _, log in found.tables.read("log")]
-        assert logs == in_process([[Sends(number) for number in numbers]])
-        for one in {found, player}:
-            one.release()
-        layout.release()
-
-
 def test_a_program_that_sends_is_not_silent():
     """The programs after it would have been played too early."""
     with pytest.raises(RuntimeError, match="Sends is declared silent, and sends"):
@@ -270,10 +211,6 @@ def test_a_fork_leaves_the_tables_as_they_are(spark):
 # --- loops of supersteps that do not end ----------------------------------------------------------
 
 
-NUMBERS = np.arange(4, dtype=np.uint64)
-RING = RingInMemory(Ring(NUMBERS, NUMBERS, np.arange(4), np.zeros(4, dtype=np.int64)))
-
-
 @dataclass(frozen=True)
 class Echo:
     """Nodes 0 and 3 answer each other; supersteps are counted in `seen`."""
@@ -285,25 +222,6 @@ class Echo:
         self.seen.append(superstep)
         at = np.array([0]) if not superstep and not bucket else inbox.get("echo", {AT: []})[AT]
         return {"echo": {AT: 3 - np.asarray(at, dtype=np.int64)}}
-
-
-@dataclass(frozen=True)
-class Negative:
-    """Delays between the routers of nodes."""
-
-    delay_us: int
-
-    def delays(self, a, b):
-        return np.full(len(a), self.delay_us)
-
-
-def circle(delay_us: int) -> tuple[Dissemination, Tables]:
-    """Return a program that sends a message from node 0 around nodes 1, 2 and 3, and the edges."""
-    node = np.arange(1, 4)
-    edges = {"group": 0 * node, "node": np.r_[0, node], "peer": np.r_[1, 2, 3, 1]}
-    edges["group"] = np.zeros(4, dtype=np.int64)
-    program = Dissemination(np.array([0, 4]), RING, Negative(delay_us), 0)
-    return program, Tables.of({EDGES: edges})
 
 
 BOUNDS = np.array([0, 2, 4])
@@ -324,15 +242,6 @@ def test_nodes_that_answer_each_other_end(program, step, in_task):
         InTask(tables).play(program) if in_task else play(program, tables)
 
 
-def test_a_message_that_gains_time_on_a_circle_ends():
-    start = {START: {AT: np.array([0]), "group": np.array([0])}}
-    program, tables = circle(5)
-    assert len(play(program, [tables], start)) < 10
-    program, tables = circle(-5)
-    with pytest.raises(RunError, match=r"^dissemination Dissemination: .* delays"):
-        play(program, [tables], start)
-
-
 def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
     monkeypatch.setattr("scribe_spark.engine.player._LEAST", 3)
     monkeypatch.setattr("scribe_spark.engine.player._OF_A_NODE", 0)
@@ -345,31 +254,3 @@ def test_jobs_end_with_the_name_of_the_system(spark, monkeypatch):
     finally:
         tables.release()
         layout.release()
-
-
-# --- repeated programs
-
-
-class Endless:
-    """A player whose programs always leave something to do."""
-
-    environment = SimpleNamespace(facts=SimpleNamespace(ring=range(4)))
-
-    def play(self, program, first=None):
-        return 1
-
-    def has(self, name):
-        return True
-
-
-@pytest.mark.parametrize(
-    ("repeat", "step"),
-    [
-        (collapse, "scribe collapse: .* passes"),
-        (grow_lazily, "scribe lazy growth: .* waves"),
-        (remove_bottlenecks, "scribe bottleneck remover: .* passes"),
-    ],
-)
-def test_a_step_that_is_repeated_for_ever_ends(repeat, step):
-    with pytest.raises(RunError, match=f"^{step.replace('.*', 'has not ended after 1,016')}; "):
-        repeat(Endless(), None)

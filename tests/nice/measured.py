@@ -26,7 +26,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.topology.transit_stub import generate
 from scribe_spark.underlay.dijkstra import LinkArrays
-from scribe_spark.underlay.matrices import pendant_components, route_unit, units, unpack_routes
+from scribe_spark.underlay.matrices import pendant_components, route_unit, units_of, unpack_routes
 from scribe_spark.underlay.paths import packets_on_links
 from tools.pages import write_part
 
@@ -66,11 +66,7 @@ def routes(seed: int) -> Routes:
     graph = generate(TopologyConfig(), seed)
     links = LinkArrays.of(graph.vertices["id"].to_numpy(), graph.edges, "delay", seed)
     components = pendant_components(links)
-    rows = [
-        row
-        for unit in range(units(links, components))
-        for row in route_unit(links, components, unit)
-    ]
+    rows = [row for unit in units_of(links, components) for row in route_unit(links, unit)]
     found = unpack_routes(links, components, pa.Table.from_batches(rows))
     return Routes(found.delay_us, found.pred)
 

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from scribe_spark.core.errors import InputError, RunError
+from scribe_spark.core.errors import RunError
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.runtime import distribute
 from scribe_spark.runtime import filesystem as full_disk
 from scribe_spark.runtime.environment import SCRATCH
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles, open_files
@@ -223,13 +221,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"text": b"before"}
 
 
-def test_an_array_that_finds_no_room_names_its_file(tmp_path):
-    with files_of_at_most(1000), pytest.raises(OSError) as error:  # noqa: PT011
-        distribute._save(tmp_path / "a.npy", np.zeros(1000))
-    assert full_disk.full_disk(error.value, None, "out", tmp_path) is not None
-    assert error.value.filename == str(tmp_path / "a.npy")
-
-
 def test_a_text_of_a_run_that_finds_no_room(spark, tmp_path):
     out = str(tmp_path / "out")
     with files_of_at_most(1000), pytest.raises(RunError) as error, Folder(spark, out) as folder:
@@ -249,13 +240,6 @@ def test_a_task_that_finds_no_room(spark, tmp_path, capfd):
             folder.write_rows("rows", spark.range(3).mapInArrow(fails, "id bigint"))
     assert "No space left on device" in str(error.value)
     assert "ERROR" not in capfd.readouterr().err
-
-
-def test_refusals_of_input_stay_what_they_are(spark, tmp_path):
-    refused = InputError("members", "No space left on device.csv", "does not exist")
-    with pytest.raises(InputError) as error, Folder(spark, str(tmp_path / "out")):
-        raise refused
-    assert error.value is refused
 
 
 # --- scratch folders ------------------------------------------------------------------------------

@@ -44,21 +44,6 @@ def test_a_job_is_cancelled_and_the_session_still_answers(spark):
     assert spark.range(7).count() == 7
 
 
-def test_plain_python_is_interrupted_at_once(spark):
-    ctrl_c(0.2)
-    started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), interruptible(abilities(spark).cancel_all):
-        time.sleep(30)
-    assert time.monotonic() - started < 10
-
-
-def test_other_errors_pass_and_handlers_are_put_back(spark):
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)
-    with pytest.raises(ZeroDivisionError), interruptible(abilities(spark).cancel_all):
-        1 / 0  # noqa: B018
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)) == before
-
-
 # ----------------------------------------------------------------- a process of its own, no Spark
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,15 +102,6 @@ except KeyboardInterrupt:
     print("interrupted", interrupted(), exit_code())
 """)
     assert done.stdout == "done\ninterrupted True 130\n"
-
-
-def test_a_second_one_is_not_deferred():
-    done = ended("""
-with deferred():
-    signal_me(signal.SIGTERM, signal.SIGINT)
-    time.sleep(30)
-""")
-    assert (done.returncode, done.stderr) == (143, "the last words\n")
 
 
 #: Starts a process that starts another one, neither of which hears SIGTERM, and waits for it.
@@ -195,17 +171,6 @@ def test_an_interrupt_that_comes_into_a_destructor_is_not_lost():
     """Python drops what is raised there; and cleaning up is not interrupted again."""
     done = ended(DELETED)
     assert done.stdout.splitlines()[-2:] == ["cleaned up", "interrupted"], done.stderr
-
-
-def test_a_thread_gives_back_what_it_made_and_what_it_raised():
-    done = ended("""
-print(in_thread(divmod, 7, 2))
-try:
-    in_thread(divmod, 7, 0)
-except ZeroDivisionError as error:
-    print(error)
-""")
-    assert done.stdout == "(3, 1)\ninteger division or modulo by zero\n", done.stderr
 
 
 # ------------------------------------------------------------------------------ the real command

@@ -37,14 +37,6 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "major"), [("17.0.15", 17), ("21", 21), ("21-ea", 21), ("17.0.1+12", 17)]
-)
-def test_versions_that_spark_runs_on(home, version, major):
-    home(version)
-    assert check_java() == major
-
-
-@pytest.mark.parametrize(
     ("version", "major"),
     [("1.8.0_402", 8), ("11.0.2", 11), ("16", 16), ("23", 23), ("25.0.1", 25), ("26-ea", 26)],
 )
@@ -89,42 +81,26 @@ SAID = {
     "WARNING: Using incubator modules\n"
     "Picked up JAVA_TOOL_OPTIONS: -Xms900g\n"
     "Error occurred during initialization of VM\n"
-    "Could not reserve enough space for 943718400KB object heap\n": (
+    "Could not reserve enough space for 943718400KB object heap\n":
         "Error occurred during initialization of VM; Could not reserve enough space for "
         "943718400KB object heap",
-        "it has too little memory",
-    ),
     ":: loading settings :: url = jar:file:x\n"
     "Ivy Default Cache set to: /x\n"
     'Exception in thread "main" java.net.UnknownHostException: box: Name or service not known\n'
     "\tat java.base/java.net.InetAddress.getLocalHost(InetAddress.java:1671)\n"
     "Caused by: java.net.UnknownHostException: box: Name or service not known\n"
-    "\t... 13 more\n": (
+    "\t... 13 more\n":
         'Exception in thread "main" java.net.UnknownHostException: box: Name or service not known; '
         "Caused by: java.net.UnknownHostException: box: Name or service not known",
-        "this machine does not know its own name",
-    ),
-    'Exception in thread "main" java.lang.X: basedir must be absolute: ?\n': (
-        'Exception in thread "main" java.lang.X: basedir must be absolute: ?',
-        "the user of this process has no name",
-    ),
-    "java.io.IOException: Failed to get a temp directory under [/tmp].\n": (
-        "java.io.IOException: Failed to get a temp directory under [/tmp].",
-        "it has no folder for temporary files",
-    ),
-    "env: 'bash': No such file or directory\n": (
-        "env: 'bash': No such file or directory",
-        "check JAVA_HOME",
-    ),
+    "env: 'bash': No such file or directory\n": "env: 'bash': No such file or directory",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("said", SAID)
 def test_one_line_and_what_to_do(said):
-    reason, cure = SAID[said]
-    assert reason_in(said.encode().splitlines()) == reason
-    line = str(spark_failure(RuntimeError(reason)))
-    assert line.startswith(f"Spark cannot start ({reason}); {cure}")
+    assert reason_in(said.encode().splitlines()) == SAID[said]
+    line = str(spark_failure(RuntimeError(SAID[said])))
+    assert line.startswith(f"Spark cannot start ({SAID[said]}); check JAVA_HOME, the memory")
 
 
 def test_words_are_held_back_until_there_is_a_session(capfd):
@@ -253,14 +229,12 @@ def test_a_containers_limit_is_the_limit(tmp_path, groups, limits, expected):
     assert memory_limit(tmp_path) == expected
 
 
-@pytest.mark.parametrize("text", ["max", "", "0", "-1", "9223372036854771712"])
+@pytest.mark.parametrize("text", ["max", "0", "9223372036854771712"])
 def test_without_a_limit_it_is_the_machines_memory(tmp_path, text):
-    physical = memory_limit(tmp_path)  # no such files at all
-    assert physical > GIB // 2
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/\nodd line\n")
     limit_file(tmp_path, "memory.max", text)
-    assert memory_limit(tmp_path) == physical
+    assert memory_limit(tmp_path) == memory_limit(tmp_path / "nowhere") > GIB // 2
 
 
 # --- masters that Spark cannot use ----------------------------------------------------------------

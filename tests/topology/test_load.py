@@ -228,18 +228,6 @@ def test_bad_frames(spark, ids, links, says):
     assert "= 'mine': " in str(error.value)
 
 
-def test_frames_without_their_columns(spark):
-    edges = spark.createDataFrame([(0, 1)], "src long, dst long")
-    with pytest.raises(InputError, match=r"topology edges = .*no column 'delay_ms'"):
-        from_frames(None, edges)
-    links = edges.selectExpr("src", "dst", "1.0 AS delay_ms")
-    with pytest.raises(InputError, match=r"topology vertices = .*no column 'id'"):
-        from_frames(edges.selectExpr("src AS router"), links)
-    domain = spark.createDataFrame([(0, 0.5), (1, None)], "id long, domain double")
-    with pytest.raises(InputError, match="'domain' must be a whole number"):
-        from_frames(domain, links)
-
-
 # --- every rule that a router graph can break, and the line that says so --------------------------
 
 

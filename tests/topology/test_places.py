@@ -129,13 +129,6 @@ def test_the_package_has_matrices(name):
     assert graph.notes == ()
 
 
-def test_a_short_delay_is_noted(tmp_path):
-    path = written(tmp_path, "ms,a,b\na,0.1,30\nb,30,4\n")
-    (note,) = network(path, lan_delay_ms=0.001).notes
-    assert note.startswith("regions: the shortest delay between two nodes is 0.102 ms")
-    assert network(path).notes == ()
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -158,7 +151,7 @@ def test_a_short_delay_is_noted(tmp_path):
         ('{"regions": ["a", "b"], "ms": [[1, 2], [3]]}',
          "must be square: ms needs 2 lists of 2 numbers"),
         ('{"ms": [[1]]}', 'needs "regions"'),
-        ('{"regions": [null], "ms": [[1]]}', "names of regions must be texts"),
+        ('{"regions": [null], "ms": [[1]]}', 'needs "regions": a list of names'),
         ("{", "is not JSON"),
         ("[]", "must be rows"),
         ("", "cannot be read as a matrix: it is empty"),

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import exit_code
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
@@ -56,13 +55,6 @@ def test_networks_without_rates_or_without_kept_routes(monkeypatch):
     assert rates.link_rates(rated, config.topology) is None
 
 
-@pytest.mark.parametrize("strange", [0.0, -1.0, 2e15, np.nan])
-def test_strange_rates_are_refused(strange):
-    rows = FRAME.assign(rate=[8e6, strange, 9e6, 7e6, 5e5])
-    with pytest.raises(InputError, match=re.escape("rate (bits per second) must be a number from")):
-        graph_of_links(None, rows, "links")
-
-
 REFUSED = [
     ("bandwidth '0 Mbit' must be above 0", "8 Mbit", "0 Mbit"),
     ("edge 1 to 2 (line 3) has no bandwidth; other edges have one", ' bandwidth "8 Mbit"', ""),
@@ -75,23 +67,6 @@ def test_strange_bandwidths_of_edges_are_refused(tmp_path, words, text, instead)
     path.write_text(GML.replace(text, instead))
     with pytest.raises(InputError, match=re.escape(words)):
         load(RunConfig(topology=str(path)))
-
-
-COMMANDS = [
-    ("--stub-rate", "0bit/s", "stub_rate = '0bit/s': must be above 0"),
-    ("--topology", "power-law", "has no rates of links"),
-    ("--nodes", "5001", "has 5,001 members in group 1; must be at most 5,000"),
-]
-
-
-@pytest.mark.parametrize(("flag", "value", "words"), COMMANDS)
-def test_refused_by_the_command_line(capsys, tmp_path, flag, value, words):
-    given = {"--nodes": "100", "--groups": "1", "--systems": "overcast", flag: value}
-    flags = [part for pair in given.items() for part in pair]
-    assert exit_code(["run", *flags, "--out", str(tmp_path / "out"), "--dry-run"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert words in lines[0]
 
 
 def test_the_narrowest_link_of_each_route(spark):

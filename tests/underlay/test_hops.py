@@ -4,15 +4,12 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import worlds
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
-from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.stages import Scope
 from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay.hops import HopGraph, HopKernel, HopUnderlay
@@ -97,42 +94,6 @@ def test_routing_state_is_the_same(monkeypatch, limit, every):
         for computed in ("knowledge", "ring"):
             del one.__dict__[computed]
         assert one.knowledge.equals(expected)
-
-
-def tables(simulation: Simulation) -> dict[str, pa.Table]:
-    """Every table of a run, its rows sorted."""
-    made = {}
-    for phase in TABLE_PHASES.values():
-        with Scope() as scope:
-            for name, frame in phase.tables(simulation, scope):
-                found = frame.toArrow()
-                simulation.saved[name] = simulation.spark.createDataFrame(found)
-                made[name] = found.sort_by([(c, "ascending") for c in found.column_names])
-    return made
-
-
-@pytest.mark.slow
-def test_a_run_is_the_same_whoever_answers(spark):
-    config = RunConfig(
-        nodes=100,
-        overlay="perfect",
-        groups=4,
-        topology="power-law",
-        power_law_routers=90,
-        power_law_links=125,
-        write_routing_table=True,
-    )
-    searching = Simulation(spark, config, most_routers=0)
-    looking_up = Simulation(spark, config)
-    found, expected = tables(searching), tables(looking_up)
-    assert isinstance(searching.underlay, HopUnderlay)
-    assert isinstance(looking_up.underlay, MatrixUnderlay)
-    assert found.keys() == expected.keys()
-    for name, table in expected.items():
-        assert table.num_rows, name
-        assert found[name].equals(table), name
-    texts = TABLE_PHASES["measures"].texts
-    assert texts(searching) == texts(looking_up)
 
 
 def test_a_network_that_neither_can_is_refused(spark):

@@ -25,7 +25,7 @@ from scribe_spark.underlay.matrices import (
     compute_routes,
     pendant_components,
     route_unit,
-    units,
+    units_of,
     unpack_routes,
 )
 from scribe_spark.underlay.routable import check_routes, statistics
@@ -46,9 +46,9 @@ def test_units_of_work_in_any_order_make_the_matrices(monkeypatch):
         links = LinkArrays.of(np.array(one.case.routers), worlds.link_frame(one.case), "delay", 1)
         components = pendant_components(links)
         pendant += len(components)
-        n = units(links, components)
-        order = np.random.default_rng(one.case.seed).permutation(n)
-        rows = [row for unit in order for row in route_unit(links, components, unit)]
+        units = units_of(links, components)
+        order = np.random.default_rng(one.case.seed).permutation(len(units))
+        rows = [row for number in order for row in route_unit(links, units[number])]
         matrices = unpack_routes(links, components, pa.Table.from_batches(rows))
         assert matrices.delay_us.dtype == np.int32
         assert matrices.pred.dtype == np.int16

@@ -22,7 +22,7 @@ from scribe_spark.core import arrays
 from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.core.keys import key_parts
 from scribe_spark.core.progress import Progress
-from scribe_spark.engine import Columns, Outbox, Tables, in_task
+from scribe_spark.engine import Columns, Tables, in_task
 from scribe_spark.engine.buckets import Names, arrow_schema, read_view
 from scribe_spark.engine.facts import Facts, Keys, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
@@ -235,17 +235,14 @@ def build_trees(
     ring, unfilled = overlay.ring, overlay.unfilled if in_tasks else None
     known = overlay.known if unfilled is None else ()
     trees = Trees.over(overlay, listed, BucketTables(ring.layout, ring.starts(), known), progress)
-    joins = None
-    if in_tasks and isinstance(members, Batches) and members.is_known:
-        joins = ring.messages_in_tasks(members, JOINING, "node", trees.number)
-    elif members is not None:
+    if members is not None:
         came = ring.messages(members, JOINING, "node", groups=trees.number)
         trees.engine.send_first(PlayEvents, came)
     creator = ring.facts.positions(listed.column("creator").to_numpy())
     trees.in_tasks = in_tasks
     grow = partial(grow_trees, creator=creator, events=GroupEvents(), publishes=publishes)
     if in_tasks:
-        grow = partial(_grow_in_task, fill=unfilled, joins=joins, grow=partial(grow, then=then))
+        grow = partial(_grow_in_task, fill=unfilled, grow=partial(grow, then=then))
     trees.play(grow, "trees" if unfilled is None else "overlay and trees")
     if unfilled is not None:
         tables = overlay.filled_in(trees.engine.tables)
@@ -262,17 +259,14 @@ def _grow_in_task(
     player: RoundPlayer,
     round: RoundOfGroups,
     fill: Callable[[Player], None] | None,
-    joins: Callable[[int], Outbox] | None,
     grow: Callable[[RoundPlayer, RoundOfGroups], None],
 ) -> None:
-    """Fill the tables of the overlay's nodes, send members their joins, and grow the trees."""
+    """Fill the tables of the overlay's nodes, and grow the trees."""
     engine = player.engine
     assert isinstance(engine, in_task.InTask)
     if fill is not None:
         fill(engine.without_inbox())
         engine.put_away()
-    if joins is not None:
-        engine.send_first(player.environment.bounds, joins(engine.first))
     grow(player, round)
 
 
