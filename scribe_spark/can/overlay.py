@@ -5,17 +5,16 @@ Rules: docs/rules.md, C12 and C17.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.can.zones import Placement, SharedZones, Space, next_zones, zones_of_all
+from scribe_spark.core.arrays import expand
 from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Ring
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime.batches import Table
 from scribe_spark.underlay.protocol import Underlay
@@ -53,26 +52,16 @@ class CanOverlay(Overlay):
 
     def routing_table(self) -> DataFrame:
         """Return neighbours: ``row`` is the dimension, ``col`` 0 across the lower face, else 1."""
-        facts, known, layout = self.ring.facts, self.zones, self.ring.layout
-        wanted = to_arrow_schema(schemas.ROUTING_TABLE)
+        known = self.zones
 
-        def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            (zones, near), number = known.read(), facts.ring.node
-            bounds = np.linspace(0, len(near.neighbour), layout.buckets + 1).astype(np.int64)
-            pairs = near.rows()
-            for part in (part for batch in batches for part in batch.column("id").to_pylist()):
-                some = {name: one[slice(*bounds[part : part + 2])] for name, one in pairs.items()}
-                columns = {
-                    "node": number[zones.node[some["zone"]]],
-                    "row": some["face"] >> 1,
-                    "col": some["face"] & 1,
-                    "entry": number[zones.node[some["neighbour"]]],
-                }
-                arrays = [pa.array(columns[field.name], field.type) for field in wanted]
-                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+        def entries(ring: Ring, own: np.ndarray) -> dict[str, np.ndarray]:
+            zones, near = known.read()
+            zone = zones.of_node(np.zeros(len(own), dtype=np.int64), own)
+            of, pair = expand(near.offsets[zone], near.offsets[zone + 1])
+            face, entry = near.face[pair], ring.node[zones.node[near.neighbour[pair]]]
+            return {"node": ring.node[own[of]], "row": face >> 1, "col": face & 1, "entry": entry}
 
-        parts = layout.spark.range(0, layout.buckets, 1, layout.buckets)
-        return parts.mapInArrow(rows, schemas.ROUTING_TABLE)
+        return self.ring.rows(entries, schemas.ROUTING_TABLE)
 
     def release(self) -> None:
         super().release()

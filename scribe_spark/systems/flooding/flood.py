@@ -48,10 +48,7 @@ def known_of_places(ring: Ring, begins: np.ndarray, kernel: Kernel, b: int, half
     is the number of places.  A place knows places of its group only; half a leaf set has `half`.
     """
     own = begins[(begins > 0) & (begins < len(ring))]
-    rows = nearest_entries(ring, 0, kernel, b, own)
-    cells = np.full((len(ring), max(1, len(rows)), 2**b), NONE, dtype=np.int32)
-    for number, row in enumerate(rows):
-        cells[:, number] = row
+    cells = nearest_entries(ring, kernel, b, own)
     of_group = row_numbers(begins)
     leaves = ring_leaves(np.arange(len(ring)), half, np.diff(begins)[of_group], begins[of_group])
     return States(ring, np.arange(len(ring)), leaves, cells)
