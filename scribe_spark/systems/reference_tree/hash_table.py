@@ -109,8 +109,9 @@ class HashTable:
 
     def topmost(self, rows: np.ndarray) -> tuple[Numbers, np.ndarray]:
         """Return the topmost keys of the hosts in some rows, and the depths of these keys."""
-        new = distinct(rows[self._level[rows] == 0])
-        if len(new):
+        missing = self._level[rows] == 0
+        if missing.any():
+            new = distinct(rows[missing])
             found = topmost_keys(self.tree, self.first[new], self.last[new])
             self._topmost[new], self._level[new] = found.key, found.depth + 1
         return self._topmost[rows], self._level[rows] - 1
@@ -130,6 +131,10 @@ class HashTable:
             middle = (low + high) >> 1
             before = (self.last[middle] < key) & searching
             low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
-        # around 0, the key may belong to the first or to the final host
-        other = ~contains(self.first[low], self.last[low], key)
-        return np.where(other, np.where(low == final, begin, final), low)
+        # around 0, the key may belong to the final host instead of the first one, or the reverse
+        end = np.flatnonzero((low == begin) | (low == final))
+        row = low[end]
+        end = end[~contains(self.first[row], self.last[row], key[end])]
+        owner = low.copy()
+        owner[end] = np.where(low[end] == final[end], begin[end], final[end])
+        return owner
