@@ -7,7 +7,7 @@ hosts").
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -78,7 +78,8 @@ def places(
     spark, router = nodes.sparkSession, F.lit(0).cast("bigint").alias("router")
     with describe_jobs(spark, "reference tree: hosts"):
         facts = distribute_facts(nodes.select("node", "id_hi", "id_lo", router))
-    wanted = to_arrow_schema(StructType.fromDDL(LOOKUPS if named else PLACES))
+    schema = cast(StructType, StructType.fromDDL(LOOKUPS if named else PLACES))
+    wanted = to_arrow_schema(schema)
     try:
         _check_ids(facts.ring, tree)
         count = len(facts.ring)
@@ -97,7 +98,7 @@ def places(
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
         with describe_jobs(spark, "reference tree: places"):
-            rows = spark.range(0, parts, 1, parts).mapInArrow(find, LOOKUPS if named else PLACES)
+            rows = spark.range(0, parts, 1, parts).mapInArrow(find, schema)
             return materialise(rows)[0]
     finally:
         facts.release()

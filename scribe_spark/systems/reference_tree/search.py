@@ -114,7 +114,8 @@ def explore(
         starts = range(0, len(rows), _AT_ONCE)
         parts = [explore(table, rows[i : i + _AT_ONCE], asked) for i in starts]
         askers = np.concatenate([i + part[0] for i, part in zip(starts, parts, strict=True)])
-        return askers, *(np.concatenate([part[i] for part in parts]) for i in (1, 2))
+        children, counts = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+        return askers, children, counts
     tree, n = table.tree, len(rows)
     first, last = table.first[rows], table.last[rows]
     subtree = topmost_keys(tree, first, last).subtree
