@@ -62,7 +62,7 @@ def _perfect(
 def _can(
     nodes: Table, underlay: Underlay, config: OverlayConfig, seed: int, progress: Progress | None
 ) -> CanOverlay:
-    return CanOverlay(nodes, underlay, config.dimensions, seed, progress)
+    return CanOverlay(nodes, underlay, config.dimensions, seed)
 
 
 _KINDS: Registry[OverlayKind] = Registry(

@@ -20,6 +20,6 @@ def flood(case: FloodingCase, buckets: int) -> Round0:
     system, known = LiveFlooding(one.case.b, one.case.leaf_set_size), None
     if case.over == "overlay":
         known = bayeux_played.known_of(one, case.overlay(), bounds)
-        system = FloodedOverlay(not case.damage)
+        system = FloodedOverlay()
     of_case = one.case.keys, joins, publish, given
     return Round0(system, one.ring, bounds, *of_case, known, PoisonedTask)

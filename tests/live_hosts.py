@@ -29,9 +29,8 @@ class SmallTree(LiveTree):
 
     def hosts(self, player: RoundPlayer) -> LiveHosts:
         """See `LiveTree`."""
-        return LiveHosts.of(
-            player.environment, ReferenceTree(self.bits, self.children), self.assignment
-        )
+        tree = ReferenceTree(self.bits, self.children)
+        return LiveHosts(player.environment, tree, self.assignment)
 
 
 def ring_of(ids: Iterable[int]) -> Ring:

@@ -52,6 +52,6 @@ def perfect_states(known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel:
     named = np.append(live, NONE)  # index NONE yields NONE
     leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
     states.leaves[live] = named[leaves]
-    for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
-        states.cells[live, row] = named[entries]
+    cells = nearest_entries(known.take(live), kernel, b)
+    states.cells[live, : cells.shape[1]] = named[cells]
     return states

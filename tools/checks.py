@@ -24,6 +24,7 @@ import numpy as np
 
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.zones import (
+    Neighbours,
     Placement,
     Space,
     distance,
@@ -33,9 +34,8 @@ from scribe_spark.can.zones import (
 )
 from scribe_spark.cli import main as command
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import offsets_of, whole_numbers
 from scribe_spark.core.pair_delay import PairDelay
-from scribe_spark.engine.packing import take
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
 from scribe_spark.underlay.pairs import PairKernel
 from tools.folders import Folder
@@ -306,8 +306,10 @@ def can_lookups(nodes: int, dead: float = 0.0, count: int = 2000) -> tuple[float
     space = Space(dimensions, most_bits(dimensions))
     zones = zones_of_all(Placement(space, seed), ring_of(nodes), kernel)
     alive = _uniform(seed, "dies", zones.node) >= dead
-    pairs, number = neighbours_of(zones), np.arange(count)
-    pairs = take(pairs, np.flatnonzero(alive[pairs["neighbour"]]))
+    known, number = neighbours_of(zones), np.arange(count)
+    kept = alive[known.neighbour]
+    offsets = offsets_of(np.bincount(known.rows()["zone"][kept], minlength=len(zones)))
+    pairs = Neighbours(offsets, known.neighbour[kept], known.face[kept])
     live, none = np.sort(zones.node[alive]), np.zeros(count, dtype=np.int64)
     start = live[(draws.bits_np(seed, "from", number) % np.uint64(len(live))).astype(np.int64)]
     point = space.point(draws.bits_np(seed, "key", number))

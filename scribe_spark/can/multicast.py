@@ -15,7 +15,9 @@ import numpy as np
 
 from scribe_spark.can.zones import (
     ALL_NODES,
+    NEIGHBOUR_ARRAYS,
     ZONE_ARRAYS,
+    Neighbours,
     Placement,
     Space,
     Zones,
@@ -137,7 +139,7 @@ CONTACT, JOIN = "CONTACT", "JOIN"
 _NEIGHBOURS, _ENTRIES = "neighbours", "neighbours of zones"
 
 
-def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) -> Columns:
+def count_routes(zones: Zones, near: Neighbours, moving: Columns, together: bool) -> Columns:
     """Return the hops of greedy routes with their numbers: ``group, sender, to, messages``.
 
     `moving` has the messages' ``zone, point, group, messages``, and the node ``stop`` that ends
@@ -146,7 +148,7 @@ def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) 
     none = whole_numbers()
     parts: list[Columns] = [{"group": none, "messages": none, "sender": none, "to": none}]
     while count_rows(moving):
-        onward = next_zones(zones, pairs, moving["zone"], moving["point"])
+        onward = next_zones(zones, near, moving["zone"], moving["point"])
         to = zones.node[onward]
         goes = (onward != moving["zone"]) & (to != moving["stop"])
         moving, onward, to = take(moving, goes), onward[goes], to[goes]
@@ -158,10 +160,11 @@ def count_routes(zones: Zones, pairs: Columns, moving: Columns, together: bool) 
     return concatenate(parts)
 
 
-def _entries(zones: Zones, pairs: Columns, group: np.ndarray) -> dict[str, np.ndarray]:
+def _entries(zones: Zones, near: Neighbours, group: np.ndarray) -> dict[str, np.ndarray]:
     """Return the number of neighbours of each node that has some, by group."""
-    zone, entries = np.unique(pairs["zone"], return_counts=True)
-    return {"group": group[zones.can[zone]], "node": zones.node[zone], "entries": entries}
+    entries = np.diff(near.offsets)
+    zone = np.flatnonzero(entries)
+    return {"group": group[zones.can[zone]], "node": zones.node[zone], "entries": entries[zone]}
 
 
 # --- the system
@@ -187,10 +190,11 @@ class LiveCan(GroupOverlays):
         edges = self._edges(zones, known, overlays)
         if not network.in_run:
             return Built(edges)
-        everybody = Zones(
-            self.space, len(network.ring), *(network.shared[name] for name in ZONE_ARRAYS)
+        of_zones, of_pairs = (
+            [network.shared[name] for name in names] for names in (ZONE_ARRAYS, NEIGHBOUR_ARRAYS)
         )
-        pairs = {name: network.shared[name] for name in ("zone", "neighbour")}
+        everybody = Zones(self.space, len(network.ring), *of_zones)
+        pairs = Neighbours(*of_pairs)
         kept = _entries(zones, known, np.arange(len(overlays.number)))
         if overlays.is_first:
             kept = concatenate([kept, _entries(everybody, pairs, np.array([NONE]))])
@@ -201,7 +205,7 @@ class LiveCan(GroupOverlays):
     def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
         everybody = zones_of_all(self._placement(network), network.ring, network.kernel)
         pairs = neighbours_of(everybody)
-        made = {name: pairs[name].astype(np.int32) for name in ("zone", "neighbour")}
+        made = {name: getattr(pairs, name) for name in NEIGHBOUR_ARRAYS}
         return made | {name: getattr(everybody, name) for name in ZONE_ARRAYS}
 
     def _placement(self, network: Network) -> Placement:
@@ -224,8 +228,9 @@ class LiveCan(GroupOverlays):
         order = np.lexsort((ring.node[overlays.source], overlays.of))
         return overlays.source[order[run_starts(overlays.of[order])]]
 
-    def _edges(self, zones: Zones, known: Columns, overlays: Overlays) -> Columns:
-        pairs = overlays.each_publication({**known, "group": zones.can[known["zone"]]})
+    def _edges(self, zones: Zones, known: Neighbours, overlays: Overlays) -> Columns:
+        pairs = known.rows()
+        pairs = overlays.each_publication({**pairs, "group": zones.can[pairs["zone"]]})
         source = zones.of_node(overlays.of, overlays.source)[pairs["publication"]]
         pairs = take(pairs, may_cross(zones, self.flooding, pairs, source))
         return {
@@ -236,7 +241,7 @@ class LiveCan(GroupOverlays):
         }
 
     def _contacts(
-        self, everybody: Zones, pairs: Columns, zones: Zones, overlays: Overlays
+        self, everybody: Zones, pairs: Neighbours, zones: Zones, overlays: Overlays
     ) -> Columns:
         """Return the CONTACTs that members send before they join their groups' CANs: rule C13.
 
@@ -253,7 +258,7 @@ class LiveCan(GroupOverlays):
         }
         return count_routes(everybody, pairs, moving, together=True)
 
-    def _joins(self, zones: Zones, known: Columns, contact: np.ndarray) -> Columns:
+    def _joins(self, zones: Zones, known: Neighbours, contact: np.ndarray) -> Columns:
         """Return the JOINs of all members but the first one of each group: rule C14.
 
         A JOIN goes to the contact of the group, whose node `contact` has by group, and from there

@@ -1,7 +1,7 @@
 """The space of a CAN, a torus, and the zones that nodes own in it (docs/rules.md, C1 to C6, C12).
 
-Points and zones are bit strings.  Zones follow from members and draws, so they are facts that every
-bucket may read, like nodeIds.  The zones that a *node* knows are in a table of its bucket.
+Points and zones are bit strings.  Zones and their neighbours follow from members and draws, so they
+are facts that every bucket may read, like nodeIds.
 
 References
 ----------
@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from pyspark.sql import SparkSession
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import expand, index_sorted, offsets_of, run_starts
+from scribe_spark.core.arrays import expand, index_sorted, offsets_of, row_numbers, run_starts
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Ring
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
@@ -219,16 +217,30 @@ class Zones:
         """Return the index of the zone of each `node` in its `can`; each must own a zone: int64."""
         return self.by_place[index_sorted(self.place, key_of([can, node], self.size))]
 
-    def of_bucket(self, first: int, last: int) -> np.ndarray:
-        """Return the zones (indices) of nodes at positions in a range, by CAN and node: int64."""
-        order = self.by_place
-        owner = self.node[order]
-        return order[(owner >= first) & (owner < last)]
+
+#: The arrays of `Zones` and of `Neighbours`.
+ZONE_ARRAYS = ("key", "depth", "node", "point", "place", "by_place")
+NEIGHBOUR_ARRAYS = ("offsets", "neighbour", "face")
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The neighbours of zones, in the order of zones; `offsets` is that of a ragged array."""
+
+    offsets: np.ndarray  # int64, (Z + 1,)
+    neighbour: np.ndarray  # int32: the zone of the neighbour
+    face: np.ndarray  # int8: 2 i for the lower face of dimension i, 2 i + 1 for the upper one
+
+    def rows(self) -> dict[str, np.ndarray]:
+        """Return a row for each pair: ``zone, neighbour, face``."""
+        zone = row_numbers(self.offsets)
+        neighbour, face = self.neighbour.astype(np.int64), self.face.astype(np.int64)
+        return {"zone": zone, "neighbour": neighbour, "face": face}
 
 
 @dataclass(frozen=True)
 class SharedZones:
-    """Zones that all tasks of a machine share; picklable."""
+    """Zones and their neighbours, which all tasks of a machine share; picklable."""
 
     space: Space
     size: int
@@ -237,13 +249,14 @@ class SharedZones:
     @classmethod
     def distribute(cls, spark: SparkSession, zones: Zones) -> SharedZones:
         """Distribute zones to all executors once; free them by `release`."""
+        near = neighbours_of(zones)
         arrays = {f"zone_{name}": getattr(zones, name) for name in ZONE_ARRAYS}
+        arrays |= {f"zone_{name}": getattr(near, name) for name in NEIGHBOUR_ARRAYS}
         names = distribute_arrays(spark, **arrays)
         return cls(zones.space, zones.size, tuple(names))
 
-    @property
-    def zones(self) -> Zones:
-        """The zones, read from the arrays that tasks share."""
+    def read(self) -> tuple[Zones, Neighbours]:
+        """Return the zones and their neighbours, read from the arrays that tasks share."""
         return _open_zones(self.space, self.size, self.names)
 
     def release(self) -> None:
@@ -251,13 +264,11 @@ class SharedZones:
         discard_arrays(*self.names)
 
 
-#: The arrays of `Zones`.
-ZONE_ARRAYS = ("key", "depth", "node", "point", "place", "by_place")
-
-
 @functools.lru_cache(maxsize=2)
-def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> Zones:
-    return Zones(space, size, *(np.asarray(open_array(name)) for name in names))
+def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> tuple[Zones, Neighbours]:
+    arrays = [np.asarray(open_array(name)) for name in names]
+    count = len(ZONE_ARRAYS)
+    return Zones(space, size, *arrays[:count]), Neighbours(*arrays[count:])
 
 
 def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -305,53 +316,33 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
 # --- neighbours
 
 
-def across_faces(zones: Zones, zone: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return pairs of adjacent zones, the second of which is not deeper, and the first's faces.
+def neighbours_of(zones: Zones) -> Neighbours:
+    """Return all pairs of neighbours: rule C6.
 
-    The deeper zone's whole face touches the other zone, so one look-up finds it from there; equally
-    deep zones find each other.  Face 2 i is the lower face of dimension i, 2 i + 1 the upper one.
+    The whole face of the deeper of two neighbours touches the other zone, so one look-up finds the
+    other one from there; equally deep zones find each other.
     """
-    found = [one for one in _look_up(zones, zone) if len(one[0])]
-    if not found:
-        none = np.empty(0, dtype=np.int64)
-        return none, none, none
-    here, there, face = zip(*found, strict=True)
-    return np.concatenate(here), np.concatenate(there), np.concatenate(face)
-
-
-def _look_up(zones: Zones, zone: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    space = zones.space
-    can, corner, depth = zones.can[zone], zones.corner[zone], zones.depth[zone].astype(np.int64)
-    for dimension in range(space.dimensions):
-        for upwards in (False, True):
-            # two zones that each span half of a dimension are neighbours across the lower face only
-            halved = depth > dimension + (space.dimensions if upwards else 0)
-            rows = np.flatnonzero(halved)
-            beyond = space.beyond_face(corner[rows], depth[rows], dimension, upwards)
-            there = zones.of_point(can[rows], beyond)
-            kept = zones.depth[there] <= depth[rows]
-            rows, there = rows[kept], there[kept]
-            yield zone[rows], there, np.full(len(rows), 2 * dimension + upwards, dtype=np.int64)
-
-
-def neighbours_of(zones: Zones) -> dict[str, np.ndarray]:
-    """Return all pairs of neighbours, ``zone, neighbour, face``, sorted by zone: rule C6."""
-    zone, neighbour, face = across_faces(zones, np.arange(len(zones)))
-    deeper = zones.depth[neighbour] < zones.depth[zone]
-    back = opposite(zones, zone[deeper], face[deeper])
-    zones_of_pairs = np.concatenate([zone, neighbour[deeper]])
-    order = np.argsort(zones_of_pairs, kind="stable")
-    return {
-        "zone": zones_of_pairs[order],
-        "neighbour": np.concatenate([neighbour, zone[deeper]])[order],
-        "face": np.concatenate([face, back])[order],
-    }
-
-
-def opposite(zones: Zones, zone: np.ndarray, face: np.ndarray) -> np.ndarray:
-    """Return the neighbours' faces for pairs whose first zone (`face`) is the deeper one."""
-    twice = zones.depth[zone] > face // 2 + zones.space.dimensions
-    return np.where(twice, face ^ 1, face)
+    space, (can, corner, depth) = zones.space, (zones.can, zones.corner, zones.depth.astype(int))
+    none = np.empty(0, dtype=np.int64)
+    pairs = [(none, none, none)]
+    for face in range(2 * space.dimensions):
+        dimension, upwards = face >> 1, face & 1 > 0
+        # two zones that each span half of a dimension are neighbours across the lower face only
+        zone = np.flatnonzero(depth > dimension + (space.dimensions if upwards else 0))
+        beyond = space.beyond_face(corner[zone], depth[zone], dimension, upwards)
+        there = zones.of_point(can[zone], beyond)
+        found = depth[there] <= depth[zone]
+        zone, there = zone[found], there[found]
+        pairs.append((zone, there, np.full(len(zone), face)))
+        # the shallower one does not find the deeper one
+        told = depth[there] < depth[zone]
+        zone, there = zone[told], there[told]
+        twice = depth[zone] > dimension + space.dimensions
+        pairs.append((there, zone, np.where(twice, face ^ 1, face)))
+    zone, neighbour, face_of = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    order = np.argsort(zone, kind="stable")
+    offsets = offsets_of(np.bincount(zone, minlength=len(zones)))
+    return Neighbours(offsets, neighbour[order].astype(np.int32), face_of[order].astype(np.int8))
 
 
 # --- greedy
@@ -372,18 +363,17 @@ def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
     return total
 
 
-def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
+def next_zones(zones: Zones, near: Neighbours, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Return the zone to which each message goes next, or its own at its point: int64."""
     onward = zone.copy()
     rest = zones.space.bits - zones.depth[zone].astype(np.int64)
     moving = np.flatnonzero((zones.corner[zone] ^ point) >> rest != 0)
     place = zones.space.coordinates(point[moving])
-    offsets = offsets_of(np.bincount(pairs["zone"], minlength=len(zones)))
-    begin, end = offsets[zone[moving]], offsets[zone[moving] + 1]
+    begin, end = near.offsets[zone[moving]], near.offsets[zone[moving] + 1]
     for start in range(0, len(moving), _MESSAGES_AT_ONCE):
         part = slice(start, start + _MESSAGES_AT_ONCE)
         message, pair = expand(begin[part], end[part])
-        asked = pairs["neighbour"][pair]
+        asked = near.neighbour[pair]
         away = distance(zones, asked, place[:, part][:, message])
         nearest = np.minimum.reduceat(away, np.flatnonzero(np.diff(message, prepend=-1)))
         best = np.flatnonzero(away == nearest[message])

@@ -169,7 +169,7 @@ def _measured(
     few = min(events, max(_PLACED // point.hosts, _LEAST))
     played = play_events(spark, point, few, config.seed)
     of_events = {measure: of for measure, of in played.items() if measure not in _OF_HOSTS}
-    found = _large(spark, point, config.seed, progress) | of_events
+    found = _large(spark, point, config.seed) | of_events
     if config.reference_tree.dht == "routed":
         ids = large_ids(spark, point.hosts, config.seed)
         found |= _routed_lookups(network, ids, point.hosts, point.children, progress)
@@ -191,9 +191,9 @@ def play_events(spark: SparkSession, point: TreePoint, events: int, seed: int) -
     return found
 
 
-def _large(spark: SparkSession, point: TreePoint, seed: int, progress: Progress) -> Counts:
+def _large(spark: SparkSession, point: TreePoint, seed: int) -> Counts:
     ids, tree = large_ids(spark, point.hosts, seed), ReferenceTree(point.bits, point.children)
-    placed = places(ids, tree, point.assignment, progress=progress)
+    placed = places(ids, tree, point.assignment)
     try:
         found: Counts = {"degree": {}, "depth": {}}
         for measure, value, count in degrees_and_depths(placed).collect():

@@ -144,17 +144,15 @@ def _hop_of_some(
     met = [(near[message], dead)]
     # 2. otherwise the routing table's entry for the key
     far = np.flatnonzero(~inside)
-    entry, shared = table_entry(states, at[far], keys.take(far))
+    entry = table_entry(states, at[far], keys.take(far))
     usable = is_alive(entry)
     onward[far[usable]] = entry[usable]
     lost = (entry >= 0) & ~usable
     met.append((far[lost], entry[lost]))
     # 3. otherwise a known node with at least as long a shared prefix that is closer to the key
-    rare, shared = far[~usable], shared[~usable]
+    rare = far[~usable]
     if len(rare):
-        onward[rare], message, dead = _rare_case(
-            states, is_alive, at[rare], keys.take(rare), shared
-        )
+        onward[rare], message, dead = _rare_case(states, is_alive, at[rare], keys.take(rare))
         met.append((rare[message], dead))
     message, dead = (np.concatenate(part) for part in zip(*met, strict=True))
     return onward, message, dead.astype(np.int64)
@@ -173,46 +171,23 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
     return inside | covers_ring(larger_reach, smaller_reach, size)
 
 
-def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entry for each key in its node's table, or :data:`NONE`, and the shared digits."""
+def table_entry(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
+    """Return the entry for each key in its node's table, or :data:`NONE`."""
     known, b, rows = states.known, states.b, states.cells.shape[1]
     shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
     row = np.minimum(shared, rows - 1)
     column = ids.digit_at_np(keys.hi, keys.lo, row, b)
     entry = states.cells[at - states.first, row, column].astype(np.int64)
-    return np.where(shared < rows, entry, NONE), shared
+    return np.where(shared < rows, entry, NONE)
 
 
 def _rare_case(
-    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
+    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the closest live known node with a long enough prefix (NONE: none), and dead nodes."""
-    known, m = states.known, len(at)
-    # 1. nodes with at least as long a shared prefix: leaves, and table rows from that length on
-    leaves, tables = states.leaves[at - states.first], states.cells[at - states.first]
-    row, column = np.nonzero(leaves >= 0)
-    leaf = leaves[row, column].astype(np.int64)
-    digits = ids.shared_digits_np(
-        known.hi[leaf], known.lo[leaf], keys.hi[row], keys.lo[row], states.b
-    )
-    fits = digits >= shared[row]
-    deep = np.arange(tables.shape[1]) >= shared[:, None]
-    cell = np.flatnonzero((tables >= 0) & deep[:, :, None])
-    message = np.r_[row[fits], cell // tables[0].size]
-    candidate = np.r_[leaf[fits], tables.ravel()[cell].astype(np.int64)]
-    # 2. of these, the nodes that are closer to the key, the closest first
-    own = distances(known, keys, at[:, None])
-    distance = distances(known, keys.take(message), candidate[:, None])
-    closer = distance.closer_than(
-        RingDistances(own.hi[message], own.lo[message], at[message, None])
-    )
-    closer = np.flatnonzero(closer[:, 0])
-    hi, lo = distance.hi[closer, 0], distance.lo[closer, 0]
-    message, candidate = message[closer], candidate[closer]
+    message, candidate, (hi, lo) = _candidates(states, at, keys)
     order = np.lexsort((candidate, lo, hi, message))
-    message, candidate = message[order], candidate[order]
-    # 3. the first live one
-    return first_alive(is_alive, message, candidate, m)
+    return first_alive(is_alive, message[order], candidate[order], len(at))
 
 
 def first_alive(
@@ -256,7 +231,7 @@ def randomised_hop(
     the numbers of node and candidate, are the keys of the draws.
     """
     number, size = states.known.node, len(states.known)
-    message, candidate = _candidates(states, at, keys)
+    message, candidate, _ = _candidates(states, at, keys)
     here, there = number[at[message]], number[candidate]
     by = [column[message] for column in drawn_by]
     draw = draws.bits_np(seed, "randomised hop", *by, here, there).view(np.int64)
@@ -268,8 +243,13 @@ def randomised_hop(
     return onward, Met(*np.divmod(distinct(pairs), size))
 
 
-def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
-    """Return the possible next hops of messages: indices of messages, and positions."""
+def _candidates(
+    states: States, at: np.ndarray, keys: Keys
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Return the known nodes that bring messages closer, with at least as long a shared prefix.
+
+    The result has indices of messages, positions, and ring distances from the keys, as halves.
+    """
     ring, b = states.known, states.b
     leaves = states.leaves[at - states.first]
     cells = states.cells[at - states.first].reshape(len(at), -1)
@@ -280,12 +260,9 @@ def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray,
     candidate, here, keys = known[message, column], at[message], keys.take(message)
     other = ids.shared_digits_np(ring.hi[candidate], ring.lo[candidate], keys.hi, keys.lo, b)
     own = ids.shared_digits_np(ring.hi[here], ring.lo[here], keys.hi, keys.lo, b)
-    away = distances(ring, keys, np.stack([candidate, here], axis=1))
-    closer = away.column(np.zeros(len(here), dtype=np.int64)).closer_than(
-        away.column(np.ones(len(here), dtype=np.int64))
-    )[:, 0]
-    fits = closer & (other >= own)
-    return message[fits], candidate[fits]
+    there, mine = (distances(ring, keys, node[:, None]) for node in (candidate, here))
+    fits = there.closer_than(mine)[:, 0] & (other >= own)
+    return message[fits], candidate[fits], (there.hi[fits, 0], there.lo[fits, 0])
 
 
 # --- messages, hop by hop, to their end or to the edge of a bucket

@@ -236,7 +236,8 @@ class PastryOverlay(Overlay, GraphTables):
         by :meth:`release`.
         """
         made = cls(nodes, underlay, b, leaf_set, digits)
-        made.unfilled = PerfectTables.of(made.ring, underlay, b, leaf_set, made.digits)
+        ring, rules = made.ring, (len(underlay.routers), b, leaf_set, made.digits)
+        made.unfilled = PerfectTables(ring.facts, ring.bounds, underlay.kernel, *rules)
         if not in_tasks:
             made.fill()
         return made

@@ -23,32 +23,29 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import expand, run_starts
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import SilentProgram
 from scribe_spark.pastry.states import NONE, States, ring_leaves, table_rows
-from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.underlay.protocol import Kernel
 
 _PAIRS = 2**21  # pairs of nodes compared at once
 
 
 def nearest_entries(
-    ring: Ring, first_row: int, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
+    ring: Ring, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
 ) -> np.ndarray:
-    """Return rows of the perfect routing tables of nodes that share their first digits.
+    """Return the perfect routing tables of a ring: positions, -1 for empty cells.
 
-    All nodes share the first `first_row` digits.  The rows `first_row`, `first_row` + 1, ... up to
-    the last row with an entry are positions in `ring`, -1 for empty cells: int32, shape (rows, n,
-    2**b).  If `ring` is several rings one after the other, `begins` has the start of each further
-    ring; a node has entries of its own ring only.
+    The shape of the tables (int32) is (n, rows, 2**b).  If `ring` is several rings one after the
+    other, `begins` has the start of each further ring; a node has entries of its own ring only.
     """
     shared = shared_with_next(ring, b, begins)
-    rows = max(0, int(shared.max(initial=-1)) + 1 - first_row)
+    rows = 1 + int(shared.max(initial=0))
     cells = np.full((len(ring), rows, 2**b), -1, dtype=np.int32)
-    fill_entries(ring, first_row, kernel, shared, cells)
-    return cells.transpose(1, 0, 2)
+    fill_entries(ring, 0, kernel, shared, cells)
+    return cells
 
 
 def shared_with_next(ring: Ring, b: int, begins: Sequence[int] | np.ndarray = ()) -> np.ndarray:
@@ -66,9 +63,10 @@ def fill_entries(
     cells: np.ndarray,
     first: int = 0,
 ) -> None:
-    """Write the rows of :func:`nearest_entries` into empty tables, shape (n, rows, 2**b).
+    """Write the rows from `first_row` on into empty tables of nodes that share the digits before.
 
-    `shared` is the result of :func:`shared_with_next`, `first` the position of the first node.
+    The tables have the shape (n, rows, 2**b).  `shared` is the result of :func:`shared_with_next`,
+    `first` the position of the first node.
     """
     n, b = len(ring), cells.shape[2].bit_length() - 1
     own: list[np.ndarray] = []
@@ -148,7 +146,7 @@ def _compare_routers(
 #: that node in microseconds (``delay_us``: int64, shape (k, R); absent if p is 1).
 SUMMARIES = "summaries"
 
-#: The maximal number of cells of :attr:`Summaries.nearest`: 16 MiB as INT.
+#: The maximal number of cells of the last array of :func:`levels_of`: 16 MiB as INT.
 _MOST_CELLS = 2**22
 #: The maximal number of nodes in a bucket; a task's tables then take about 100 MB.
 _MOST_NODES = 2**16
@@ -189,41 +187,34 @@ def summarise_bucket(
     return row
 
 
-@dataclass(frozen=True)
-class Summaries:
-    """The summaries of all prefixes: for each, which of its nodes is nearest to each router.
+def levels_of(rows: Columns, routers: int, b: int, digits: int) -> list[np.ndarray]:
+    """Return the nearest node to each router, by prefix, for prefixes of 1, 2, ... p `digits`.
 
-    Prefixes have up to p = `digits` digits in base 2**b.  For prefixes of 1, 2, ... p digits,
-    `nearest` has the position of the prefix's node nearest to each router, or -1: int32, shape
-    (2**(b * digits), R).
+    `rows` are those of the table `SUMMARIES`.  An array has positions, or -1: int32, shape (2**(b *
+    digits), R).
     """
+    nearest = np.full((2 ** (b * digits), routers), -1, dtype=np.int32)
+    nearest[rows["prefix"]] = rows["nearest"]
+    levels = [nearest]
+    if digits > 1:
+        delay_us = np.full(nearest.shape, _NOWHERE)
+        delay_us[rows["prefix"]] = rows["delay_us"]
+        while len(levels) < digits:
+            merged, delay_us = _nearest_of_shorter(levels[0], delay_us, 2**b)
+            levels.insert(0, merged)
+    return levels
 
-    b: int
-    digits: int
-    nearest: tuple[np.ndarray, ...]
 
-    @classmethod
-    def of(cls, rows: Columns, routers: int, b: int, digits: int) -> Summaries:
-        """Return the summaries from rows of the table `SUMMARIES`; `digits` is p."""
-        nearest = np.full((2 ** (b * digits), routers), -1, dtype=np.int32)
-        nearest[rows["prefix"]] = rows["nearest"]
-        levels = [nearest]
-        if digits > 1:
-            delay_us = np.full(nearest.shape, _NOWHERE)
-            delay_us[rows["prefix"]] = rows["delay_us"]
-            while len(levels) < digits:
-                merged, delay_us = _nearest_of_shorter(levels[0], delay_us, 2**b)
-                levels.insert(0, merged)
-        return cls(b, digits, tuple(levels))
-
-    def siblings(self, prefix: int, row: int, routers: np.ndarray) -> np.ndarray:
-        """Return the entries of a row before p for nodes of a prefix: int32, (2**b, routers)."""
-        base = 2**self.b
-        cell = prefix >> self.b * (self.digits - row - 1)
-        start = cell // base * base
-        found = self.nearest[row][start : start + base, routers]
-        found[cell - start] = -1
-        return found
+def siblings(
+    levels: Sequence[np.ndarray], b: int, prefix: int, row: int, routers: np.ndarray
+) -> np.ndarray:
+    """Return the entries of a row before p for nodes of a prefix: int32, (2**b, routers)."""
+    base = 2**b
+    cell = prefix >> b * (len(levels) - row - 1)
+    start = cell // base * base
+    found = levels[row][start : start + base, routers]
+    found[cell - start] = -1
+    return found
 
 
 _NOWHERE = np.int64(2**62)
@@ -259,25 +250,11 @@ class PerfectTables:
     digits: int
     initial: int | None = None
 
-    @classmethod
-    def of(
-        cls,
-        ring: BucketRing,
-        underlay: Underlay,
-        b: int,
-        leaf_set: int,
-        digits: int,
-        initial: int | None = None,
-    ) -> PerfectTables:
-        """Return the making of perfect tables for the buckets of a ring; picklable."""
-        of = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
-        return cls(*of, b, leaf_set, digits, initial)
-
     def __call__(self, player: Player) -> None:
         """Write perfect tables, `LEAVES` and `CELLS`, into every bucket."""
         player.play(Summarise(self))
         rows = player.take(SUMMARIES)[SUMMARIES]
-        levels = Summaries.of(rows, self.routers, self.b, self.digits).nearest
+        levels = levels_of(rows, self.routers, self.b, self.digits)
         shared = player.share(**{f"{level}": nearest for level, nearest in enumerate(levels)})
         player.play(Fill(self, shared))
         player.free(shared)
@@ -343,11 +320,10 @@ class Fill(_PerfectProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         of, (positions, live, first) = self.plan, self.plan.live
-        levels = tuple(self.nearest[f"{level}"] for level in range(of.digits))
-        summaries = Summaries(of.b, of.digits, levels)
+        levels = [self.nearest[f"{level}"] for level in range(of.digits)]
         everyone = of.initial is not None and len(live) == len(of.facts.ring)
         states = known_of_prefixes(
-            *(live, of.prefixes(bucket), summaries, of.kernel, of.b, of.leaf_set),
+            *(live, of.prefixes(bucket), levels, of.kernel, of.b, of.leaf_set),
             rows=table_rows(live, of.b) if everyone else 0,  # as empty tables have
         )
         start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
@@ -379,7 +355,7 @@ def prefixes(ring: Ring, start: int, stop: int, bits: int) -> list[tuple[int, in
 def known_of_prefixes(
     ring: Ring,
     prefixes: list[tuple[int, int, int]],
-    summaries: Summaries,
+    levels: Sequence[np.ndarray],
     kernel: Kernel,
     b: int,
     leaf_set: int,
@@ -391,14 +367,14 @@ def known_of_prefixes(
     """
     first, last = (prefixes[0][1], prefixes[-1][2]) if prefixes else (0, 0)
     shared = shared_with_next(ring.take(slice(first, last)), b)
-    rows = max(rows, summaries.digits, int(shared.max(initial=0)) + 1)
+    rows = max(rows, len(levels), int(shared.max(initial=0)) + 1)
     cells = np.full((last - first, rows, 2**b), NONE, dtype=np.int32)
     for prefix, start, stop in prefixes:
         part, own = ring.take(slice(start, stop)), cells[start - first : stop - first]
         here, back = np.unique(part.router, return_inverse=True)
-        for row in range(summaries.digits):
-            own[:, row] = summaries.siblings(prefix, row, here)[:, back].T
+        for row in range(len(levels)):
+            own[:, row] = siblings(levels, b, prefix, row, here)[:, back].T
         within = shared[start - first : stop - first - 1]
-        fill_entries(part, summaries.digits, kernel, within, own[:, summaries.digits :], start)
+        fill_entries(part, len(levels), kernel, within, own[:, len(levels) :], start)
     leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
     return States(ring, np.arange(first, last), leaves, cells)

@@ -174,7 +174,8 @@ def start_of_world(
     elif overlay is not None:
         cores = parallelism(spark)
         digits = bucket_digits(rules.b, initial, len(underlay.routers), cores)
-        fill = PerfectTables.of(ring, underlay, rules.b, rules.leaf_set, digits, initial)
+        of = len(underlay.routers), rules.b, rules.leaf_set, digits, initial
+        fill = PerfectTables(ring.facts, ring.bounds, kernel, *of)
     lives, incarnation = Lives.of(len(known), live, entered), np.full(len(known), NEVER)
     batches = list(lives_rows(ring.bounds, lives, incarnation, 0))
     if overlay is None:  # a bucket needs a table, so that Spark plays it

@@ -9,7 +9,7 @@ from round_0 import Round0
 
 from scribe_spark.can.config import most_bits
 from scribe_spark.can.multicast import LiveCan
-from scribe_spark.can.zones import Space, Zones, draw_landmarks
+from scribe_spark.can.zones import Neighbours, Space, Zones, draw_landmarks, neighbours_of
 from scribe_spark.core import draws
 from tests.oracle.can.cases import CanCase
 
@@ -18,9 +18,13 @@ LAN_US = worlds.LAN_US
 
 @dataclass(frozen=True)
 class ZonesInMemory:
-    """Zones of this process' memory (`KnowsZones`), where the engine plays in process."""
+    """Zones of this process' memory (`SharedZones`), where the engine plays in process."""
 
     zones: Zones
+
+    def read(self) -> tuple[Zones, Neighbours]:
+        """See `SharedZones`."""
+        return self.zones, neighbours_of(self.zones)
 
 
 def space_of(given: CanCase) -> Space:

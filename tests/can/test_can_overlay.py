@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from played import halves
 
-from scribe_spark.can.overlay import NEIGHBOURS, CanNextHop, FindNeighbours
+from scribe_spark.can.overlay import CanNextHop
 from scribe_spark.can.zones import Placement, Space, split_zones, zones_of_all
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_task import InTask, play
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.player import RoundPlayer
@@ -35,14 +35,12 @@ def test_routes_and_trees_are_the_oracles(seed, buckets):
     ring, bounds = played.ring, played.bounds
     known = ZonesInMemory(zones_of_all(Placement(played.space, case.seed), ring, played.kernel))
     tables = [Tables() for _ in bounds[1:]]
-    play(FindNeighbours(bounds, known), tables)
 
     # 1. whom a node knows
-    zones, found = known.zones, {node: set() for node in case.ids}
-    for one in tables:
-        for zone, neighbour, face in zip(*one.get(NEIGHBOURS, {}).values(), strict=True):
-            x, y = (int(ring.node[zones.node[which]]) for which in (zone, neighbour))
-            found[x].add((int(face >> 1), int(face & 1), y))
+    (zones, near), found = known.read(), {node: set() for node in case.ids}
+    for zone, neighbour, face in zip(*near.rows().values(), strict=True):
+        x, y = (int(ring.node[zones.node[which]]) for which in (zone, neighbour))
+        found[x].add((int(face >> 1), int(face & 1), y))
     assert found == {node: oracle.routing_table(node) for node in case.ids}
 
     # 2. where messages go next

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.core.arrays import (
+    depths,
     distinct,
     expand,
     find_sorted,
@@ -55,3 +56,10 @@ def test_expand_is_a_range_for_each_pair():
     expected = [(index, one) for index, (a, b) in pairs for one in range(a, b)]
     assert list(zip(pair.tolist(), number.tolist(), strict=True)) == expected
     assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
+
+
+def test_depths():
+    assert depths(np.array([-1, 0, 1, 0, -1])).tolist() == [0, 1, 2, 1, 0]
+    with pytest.raises(RuntimeError, match="are no forest"):
+        depths(np.array([1, 2, 0]))
+    assert depths(np.array([1, 2, 0, 0, -1, 4]), circles=True).tolist() == [-1, -1, -1, -1, 0, 1]

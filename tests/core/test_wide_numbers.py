@@ -10,7 +10,12 @@ from identifiers import parts
 from oracle.ring import RING, digits, shared_digits
 
 from scribe_spark.core import u128
-from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, Rings, contains, last_keys
+from scribe_spark.systems.reference_tree.hash_table import (
+    ASSIGNMENTS,
+    HashTable,
+    contains,
+    last_keys,
+)
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 BS = (1, 2, 4, 8)
@@ -154,7 +159,7 @@ def test_each_key_has_one_owner_and_each_host_its_id(bits, assignment):
         ids = sorted({int(one) * size // 2**32 for one in rng.integers(0, 2**32, hosts)})
         tree = ReferenceTree(bits)
         numbers, n = made(*ids, bits=bits), len(ids)
-        rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
+        rings = HashTable.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
         first, last = values(rings.first), values(rings.last)
         lengths = [(b - a) % size + 1 for a, b in zip(first, last, strict=True)]
         assert sum(lengths) == size  # with the next line: a partition of the ring

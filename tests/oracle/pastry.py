@@ -74,7 +74,7 @@ class Overlay:
         return table
 
     def leaf_set(self, node: int) -> set[int]:
-        """The rank of each node in the order of arrival, else `LATER`: int64, shape (K,)."""
+        """Return the leaf set of a node."""
         if node not in self._leaf_sets:
             if self.knows_whole_ring():
                 self._leaf_sets[node] = set(self.ids) - {node}
@@ -108,7 +108,7 @@ class Overlay:
         return on_arc(key, self.ids[clockwise[-half]], self.ids[clockwise[half - 1]])
 
     def next_hop(self, node: int, key: int) -> int | None:
-        """Return the waves in which nodes arrive in a round: positions, in order of arrival."""
+        """Return the next hop of a message to ``key``; None at the root."""
         # 1. The root delivers.
         if node == self.root(key):
             return None

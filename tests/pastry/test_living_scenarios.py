@@ -1,11 +1,8 @@
 """Worlds of known outcome, without the oracle; and events that are refused."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from arriving import Arrivals, Kernel, arrivals
-from identifiers import parts
 from in_memory import InMemory
 from living_worlds import played_round
 from overlay_state import OverlayState, perfect_start
@@ -14,7 +11,6 @@ from scribe_spark.config import WorldConfig
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.engine.facts import Keys, Ring
 from scribe_spark.engine.player import play_in_turn
-from scribe_spark.pastry.next_hop import roots
 from scribe_spark.pastry.repair import repair_leaf_sets
 from scribe_spark.pastry.round import Lookups, RoundResult
 from scribe_spark.pastry.states import MESSAGE_KINDS, ring_leaves
@@ -76,23 +72,6 @@ def test_a_failure_may_take_as_many_rounds_to_be_known_as_a_world_has() -> None:
     lives.exit(np.array([1]), 5, MOST_ROUNDS)
     assert not lives.known_dead(5 + MOST_ROUNDS - 1).any()
     assert np.flatnonzero(lives.known_dead(5 + MOST_ROUNDS)).tolist() == [1]
-
-
-def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:
-    rng = np.random.default_rng(1)
-    ident = sorted({*[int(x) << 100 for x in rng.integers(0, 2**28, 9)], 0, 10, 2**128 - 10})
-    hi, lo = parts(ident)
-    known = Ring(hi, lo, np.arange(len(ident)), np.arange(len(ident)))
-    live = np.delete(np.arange(len(ident)), [3])
-    keys = [0, 5, 2**128 - 5, 2**127, *ident, *[(a + b) // 2 for a, b in pairwise(ident)]]
-
-    def closest(key: int) -> int:
-        return min(
-            live, key=lambda p: (min((ident[p] - key) % 2**128, (key - ident[p]) % 2**128), p)
-        )
-
-    halves = Keys(*parts(keys))
-    assert roots(known, live, halves).tolist() == [closest(key) for key in keys]
 
 
 def large_overlay() -> tuple[OverlayState, Kernel]:

@@ -1,7 +1,6 @@
 """Nodes: their ids and their routers."""
 
 import hashlib
-from collections import Counter
 
 import identifiers
 import numpy as np
@@ -43,23 +42,3 @@ def test_sha1_ids_are_the_first_128_bits_of_the_names_hash(spark):
         assert identifier == int.from_bytes(digest[:16], "big")
     by_draw = made(spark, nodes=50, seed=7)
     assert [r for *_, r in found] == [r for *_, r in by_draw]  # ids and places are apart
-
-
-def test_nodes_are_uniform_over_routers_and_ids_over_the_ring(spark):
-    found = made(spark, nodes=20_000, seed=3)
-    assert [node for node, *_ in found] == list(range(20_000))
-    assert len({identifier for _, identifier, _ in found}) == 20_000
-    places = Counter(router for *_, router in found)
-    assert set(places) == set(ROUTERS.tolist())
-    assert chi_square(list(places.values())) < 13.8  # 2 degrees of freedom: p = 0.001
-    for shift in (124, 60):  # first digit of each half
-        digit = Counter(identifier >> shift & 15 for _, identifier, _ in found)
-        assert chi_square([digit[d] for d in range(16)]) < 37.7  # 15 degrees of freedom
-    # place and id have nothing to do with one another
-    both = Counter((identifier >> 124, router) for _, identifier, router in found)
-    assert chi_square([both[d, r] for d in range(16) for r in ROUTERS.tolist()]) < 82.7
-
-
-def chi_square(counts: list[int]) -> float:
-    expected = sum(counts) / len(counts)
-    return sum((count - expected) ** 2 / expected for count in counts)

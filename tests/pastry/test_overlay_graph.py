@@ -51,15 +51,6 @@ def test_routing_table_has_a_row_for_each_entry(spark):
     assert (nodes, counted) == (sum(len(one.case.ids) for one in worlds.of_b(4)), len(expected))
 
 
-def test_vertices_are_all_nodes(spark):
-    found = worlds.overlay(spark, 4).vertices
-    assert plain(found.schema) == plain(schemas.NODE_VERTICES)
-    expected = [
-        tuple(row.values()) for one in worlds.of_b(4) for row in one.node_table().to_pylist()
-    ]
-    assert sorted(map(tuple, found.collect())) == sorted(expected)
-
-
 @pytest.fixture
 def knowledge(spark):
     """Node 1 knows 2 and 3 on one side only, and 4, which is not there; 2 and 3 know nobody."""

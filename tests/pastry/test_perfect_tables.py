@@ -10,7 +10,7 @@ import worlds
 from oracle.random_cases import random_case
 from oracle.ring import RING
 
-from scribe_spark.engine.facts import Ring, bucket_bounds
+from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.pastry import perfect_tables
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.states import CELLS, LEAVES
@@ -69,30 +69,15 @@ def test_tables_are_the_same_for_every_size_of_buckets(more):
             assert rows_of(one.make_knowledge(more)) == rows_of(one.knowledge)
 
 
-def test_classes_solved_router_by_router_give_the_same_tables(monkeypatch):
-    some = worlds.worlds()[::2]
+@pytest.mark.parametrize(
+    ("of", "name", "value"), [(worlds.Kernel, "all_pairs_limit", 1), (perfect_tables, "_PAIRS", 50)]
+)
+def test_classes_solved_router_by_router_or_in_blocks_give_the_same(monkeypatch, of, name, value):
+    some = worlds.worlds()[::4]
     expected = [rows_of(one.knowledge) for one in some]
-    monkeypatch.setattr(worlds.Kernel, "all_pairs_limit", 1)
+    monkeypatch.setattr(of, name, value)
     for one, rows in zip(some, expected, strict=True):
         assert rows_of(one.make_knowledge(1)) == rows
-
-
-def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
-    """More pairs in a row than are taken at once."""
-    monkeypatch.setattr(perfect_tables, "_PAIRS", 1000)
-    rng = np.random.default_rng(1)
-    n, routers = 20_000, 7
-    delay_us = 1000 * rng.integers(1, 4, (routers, routers), dtype=np.int32)
-    kernel = worlds.Kernel(delay_us, np.arange(routers), delay_us)
-    hi, lo = rng.integers(0, 2**62, (2, n)).view(np.uint64)
-    ring = Ring(hi, lo, np.arange(n), rng.integers(0, routers, n)).in_order()
-    eight_digits = np.unique(ring.hi >> np.uint64(48), return_counts=True)[1]
-    assert (eight_digits > 1).sum() > 4096
-    by_pairs = perfect_tables.nearest_entries(ring, 1, kernel, 2)
-    monkeypatch.setattr(worlds.Kernel, "all_pairs_limit", 0)
-    by_routers = perfect_tables.nearest_entries(ring, 1, kernel, 2)
-    assert len(by_pairs) == len(by_routers) > 8
-    assert np.array_equal(by_pairs, by_routers)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import pytest
 from live_hosts import Hosts, SmallTree, ring_of
 from oracle.reference_tree.cases import Case, random_case
 from oracle.reference_tree.reconfiguration import reconfigure
-from oracle.reference_tree.tree import Dht, reference_tree, tree_from_nothing
+from oracle.reference_tree.tree import Dht, tree_from_nothing
 from seeds import seeds
 
-from scribe_spark.engine.program import Tables, bucket_of
 from scribe_spark.systems.reference_tree import live
 from scribe_spark.systems.reference_tree.live import LIVE_TREE_MEASURES
 
@@ -100,19 +99,3 @@ def test_a_wrong_tree_is_a_fault(monkeypatch, buckets):
     monkeypatch.setattr(live, "first_to_compute", nobody)
     wrong = Hosts(SmallTree(), known, was, bounds).change(now)
     assert (right["reference_tree.faults"], wrong["reference_tree.faults"]) == (0, 1)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_key_is_asked_for_where_its_bucket_answers(seed):
-    rng = random.Random(seed)
-    ids = sorted(rng.sample(range(256), 9))
-    hosts = Hosts(SmallTree(2, "chord", 8), ring_of(ids), np.ones(9, bool), bounds_of(rng, 9, 5))
-    dht = hosts.kept.hosts(hosts.player)
-    keys = np.arange(256, dtype=np.uint64)
-    asked = bucket_of(hosts.bounds, dht.at(keys))
-    plain = Dht(reference_tree(8, 2), ids, "chord")
-    for bucket in np.unique(asked).tolist():
-        rings, mine = dht.assign(bucket, Tables()), np.flatnonzero(asked == bucket)
-        assert rings.is_known(keys).nonzero()[0].tolist() == mine.tolist()
-        found = rings.node[rings.owner(np.zeros(len(mine), int), keys[mine])]
-        assert [ids[at] for at in found] == [plain.lookup(key).owner for key in mine.tolist()]

@@ -19,29 +19,30 @@ from scribe_spark.core import u128
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.systems.reference_tree.experiment import areas, depths, links_changed
-from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, Rings
+from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, HashTable
 from scribe_spark.systems.reference_tree.reconfiguration import (
     HostLinks,
     costs_by_ring,
     first_to_compute,
     reconfigure,
 )
-from scribe_spark.systems.reference_tree.search import branches_from, climb, climbs_from, explore
+from scribe_spark.systems.reference_tree.search import climb, explore
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = seeds(range(1, 301), 16)
 
 
-def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> Rings:
+def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> HashTable:
     """The hash table, where hosts are known by their numbers."""
+    hosts = sorted(hosts)
     hi, lo = (
         np.array(half, np.uint64) for half in zip(*[divmod(h, 2**64) for h in hosts], strict=True)
     )
     nodes = np.array([number[host] for host in hosts])
     tree = ReferenceTree(case.bits, case.children)
     ids = from_halves(hi, lo, case.bits)
-    return Rings.of(tree, case.assignment, ids, np.zeros(len(hosts), int), nodes, 1)
+    return HashTable.of(tree, case.assignment, ids, np.zeros(len(hosts), int), nodes, 1)
 
 
 def all_hosts(case: Case) -> dict[int, int]:
@@ -50,30 +51,21 @@ def all_hosts(case: Case) -> dict[int, int]:
     return {host: number for number, host in enumerate(dict.fromkeys([*case.hosts, *later]))}
 
 
-def check_places(
-    tree: ReferenceTree, rings: Rings, *networks: tuple[Dht, dict[int, int]]
-) -> HostLinks:
+def check_places(table: HashTable, *networks: tuple[Dht, dict[int, int]]) -> HostLinks:
     """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
-    rows = np.arange(len(rings))
-    up, _ = climb(tree, rings, climbs_from(tree, rings, rows))
-    down, _ = explore(tree, rings, branches_from(tree, rings, rows))
-    count = sum(len(number) for _, number in networks)
-    asked = np.zeros(count, dtype=np.int64)
-    np.add.at(asked, down["host"], down["lookups"])
-    up_rows, down_rows = (
-        [*zip(*(one[name].tolist() for name in ("host", "neighbour", "lookups")), strict=True)]
-        for one in (up, down)
-    )
-    hi, lo = halves_of(rings.topmost)
+    rows = np.arange(len(table))
+    topmost, depth = table.topmost(rows)
+    parent, up = climb(table, rows)
+    which, child, down = explore(table, rows)
+    hi, lo = halves_of(topmost)
     found = {}
-    for row, node in enumerate(rings.node.tolist()):
-        topmost = int(hi[row]) << 64 | int(lo[row])
-        found[node] = [topmost, rings.depth[row], None, None, asked[node], frozenset()]
-    for node, parent, lookups in up_rows:
-        found[node][2:4] = [None if parent < 0 else parent, lookups]
-    for node, child, _ in down_rows:
-        assert child not in found[node][5]
-        found[node][5] |= {child} - {NONE}
+    for row, node in enumerate(table.node.tolist()):
+        above = None if parent[row] < 0 else parent[row]
+        key = int(hi[row]) << 64 | int(lo[row])
+        found[node] = [key, depth[row], above, up[row], down[row], frozenset()]
+    for node, one in zip(table.node[which].tolist(), child.tolist(), strict=True):
+        assert one not in found[node][5]
+        found[node][5] |= {one}
     for dht, number in networks:
         expected = tree_from_nothing(dht)
         for host in dht.hosts:
@@ -84,8 +76,9 @@ def check_places(
                 *(len(plain.child_asked), frozenset(number[child] for child in plain.children)),
             ]
     assert not found
-    host, neighbour = (np.r_[up[name], down[name]] for name in ("host", "neighbour"))
-    return HostLinks.of(host[neighbour >= 0], neighbour[neighbour >= 0], count)
+    below = parent >= 0
+    ends = np.r_[table.node[below], table.node[which]], np.r_[parent[below], child]
+    return HostLinks.of(*ends, sum(len(number) for _, number in networks))
 
 
 def as_sets(links: HostLinks, number: dict[int, int]) -> dict[int, frozenset[int]]:
@@ -124,7 +117,7 @@ def test_places_on_several_rings_are_the_oracle_s(seed, width, monkeypatch):
     if width == "128 bits":  # small keys as two halves, like long ones
         monkeypatch.setattr(u128, "NARROW_BITS", 3)
     rng = random.Random(seed)
-    bits, children = rng.choice([4, 5, 6, 7, 8]), rng.choice([2, 2, 3, 4, 5, 7, 15, 16])
+    bits, children = rng.choice([4, 5, 6, 7, 8]), rng.choice([2, 2, 3, 4, 5, 16, 40, 2000])
     assignment, tree = rng.choice(ASSIGNMENTS), ReferenceTree(bits, children)
     networks, ids, ring = [], [], []
     for one in range(3):
@@ -133,18 +126,17 @@ def test_places_on_several_rings_are_the_oracle_s(seed, width, monkeypatch):
         networks.append((dht, {host: len(ids) + at for at, host in enumerate(hosts)}))
         ids += hosts
         ring += [one] * len(hosts)
-    keys = u128.number(np.array(ids), tree.root)
-    check_places(
-        tree, Rings.of(tree, assignment, keys, np.array(ring), np.arange(len(ids)), 3), *networks
-    )
+    order = np.lexsort((ids, ring))
+    keys, ring = u128.number(np.array(ids), tree.root)[order], np.array(ring)[order]
+    check_places(HashTable.of(tree, assignment, keys, ring, order, 3), *networks)
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *BY_HAND])
 def test_places_and_rounds_are_the_oracle_s(seed):
     case = BY_HAND[seed] if isinstance(seed, str) else random_case(seed)
-    tree, number, dht = ReferenceTree(case.bits, case.children), all_hosts(case), case.dht()
-    rings = keysets(case, dht.hosts, number)
-    links = check_places(tree, rings, (dht, number))
+    number, dht = all_hosts(case), case.dht()
+    table = keysets(case, dht.hosts, number)
+    links = check_places(table, (dht, number))
     plain = tree_from_nothing(dht).neighbours()
     assert as_sets(links, number) == {host: of for host, of in plain.items() if of}
     for events in case.events:
@@ -153,9 +145,9 @@ def test_places_and_rounds_are_the_oracle_s(seed):
         if len(events) == 1:
             check_area(old, plain, case, number)
         here = np.isin(np.arange(len(number)), [number[host] for host in dht.hosts])
-        before, rings = rings, keysets(case, dht.hosts, number)
-        first = first_to_compute(before, rings, links, here.__getitem__)
-        done = reconfigure(tree, rings, links, first, here)
+        before, table = table, keysets(case, dht.hosts, number)
+        first = first_to_compute(before, table, links, here)
+        done = reconfigure(table, links, first, here)
         links, costs = done.links, costs_by_ring(done, np.zeros(len(number), int), 1)
         everyone = {host for one in rounds for host in one.computed}
         computed = np.unique(done.computed["host"]).tolist()
@@ -168,6 +160,6 @@ def test_places_and_rounds_are_the_oracle_s(seed):
             "parent_lookups": [sum(one.parent_lookups for one in rounds)],
             "child_lookups": [sum(one.child_lookups for one in rounds)],
         }
-        nothing = check_places(tree, rings, (dht, number))
+        nothing = check_places(table, (dht, number))
         assert as_sets(nothing, number) == {host: of for host, of in plain.items() if of}
         assert np.array_equal(nothing.pairs, links.pairs)

@@ -89,7 +89,7 @@ def table_hop(
     If the cell is empty or its node is dead, the message takes Pastry's next hop.  That may try the
     same node again, which is then reported twice.
     """
-    onward, _ = table_entry(states, at, keys)
+    onward = table_entry(states, at, keys)
     dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
     met = onward[dead]
     rest = np.flatnonzero(~is_alive(onward))

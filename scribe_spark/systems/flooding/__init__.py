@@ -29,8 +29,7 @@ def _live(config: Any) -> SystemOnBuckets:
     from scribe_spark.systems.flooding.flood import FloodedOverlay, LiveFlooding
 
     if config.flooding.over == "overlay":
-        is_perfect = not config.is_world and config.overlay.kind == "perfect"
-        return FloodedOverlay(is_perfect and config.knowledge is None)
+        return FloodedOverlay()
     return LiveFlooding(config.overlay.b, config.overlay.leaf_set)
 
 

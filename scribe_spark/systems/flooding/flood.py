@@ -27,7 +27,7 @@ from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, SilentProgram, take_tables
-from scribe_spark.pastry.perfect_tables import nearest_entries
+from scribe_spark.pastry.perfect_tables import nearest_entries, shared_with_next
 from scribe_spark.pastry.states import CELLS, LEAVES, States, ring_leaves
 from scribe_spark.rounds.group_overlays import (
     Built,
@@ -48,10 +48,7 @@ def known_of_places(ring: Ring, begins: np.ndarray, kernel: Kernel, b: int, half
     is the number of places.  A place knows places of its group only; half a leaf set has `half`.
     """
     own = begins[(begins > 0) & (begins < len(ring))]
-    rows = nearest_entries(ring, 0, kernel, b, own)
-    cells = np.full((len(ring), max(1, len(rows)), 2**b), NONE, dtype=np.int32)
-    for number, row in enumerate(rows):
-        cells[:, number] = row
+    cells = nearest_entries(ring, kernel, b, own)
     of_group = row_numbers(begins)
     leaves = ring_leaves(np.arange(len(ring)), half, np.diff(begins)[of_group], begins[of_group])
     return States(ring, np.arange(len(ring)), leaves, cells)
@@ -103,8 +100,6 @@ class Flood:
     facts: KnowsRing  # the nodes; routers are indices
     kernel: Kernel
     lan_us: int
-    #: True if a cell is empty only if no node fits; then no range needs to be passed on.
-    perfect: bool = False
     alive: np.ndarray | None = None  # (K,): True for the nodes that live; None: all
     lost: Lost | None = None  # the copies that the network loses, by the index of the group
     late: Late | None = None  # the jitter of copies, likewise
@@ -131,12 +126,14 @@ class Flood:
         of = find_sorted(place[order], key_of([carried["group"], carried[AT]], size))
         row, digit = (carried[name][of >= 0] for name in ("row", "digit"))
         of, sent, ranges = order[of[of >= 0]], [], []
+        first, cells = int(self.bounds[bucket]), tables[CELLS]["cells"]
+        fits = _fitting(self.facts.ring, first, cells)
         for start in range(0, len(place), _COPIES_AT_ONCE):
             some = slice(start, start + _COPIES_AT_ONCE)
             here = (of >= start) & (of < some.stop)
             brought = {"message": of[here] - start, "row": row[here], "digit": digit[here]}
-            own_cells = tables[CELLS]["cells"][came[AT][some] - self.bounds[bucket]]
-            copies, passed = self._send(own_cells, take(came, some), brought)
+            index = came[AT][some] - first
+            copies, passed = self._send(cells[index], fits[index], take(came, some), brought)
             sent.append(copies)
             ranges.append(passed)
         return {COPY: concatenate(sent), _RANGE: concatenate(ranges)} if sent else {}
@@ -149,29 +146,27 @@ class Flood:
         found[found] = lost(sent["group"], sent)
         return found
 
-    def _send(self, own: np.ndarray, came: Columns, brought: Columns) -> tuple[Columns, Columns]:
+    def _send(
+        self, own: np.ndarray, fits: np.ndarray, came: Columns, brought: Columns
+    ) -> tuple[Columns, Columns]:
         """Return the copies that receivers send, and the ranges that these copies carry.
 
         A *range* is a cell (row and digit) whose nodes still need a copy although the sender has no
-        entry for it.  `own` has the routing table of each receiver, and `brought` the ranges that
-        copies carried: ``message`` (the copy), ``row, digit``.
+        entry for it.  `own` has the routing table of each receiver, `fits` its cells for which the
+        ring has nodes, and `brought` the ranges that copies carried: ``message`` (the copy), ``row,
+        digit``.
         """
         at = came[AT]
-        own = _with_rows(own, 1 + int(brought["row"].max(initial=0)))
         deeper = np.arange(own.shape[1]) > came["row"][:, None]
         # 1. send a copy to each range with an entry
-        there = own >= 0 if self.perfect else np.ones_like(own, dtype=bool)
-        every = dict(zip(brought, np.nonzero(there & deeper[:, :, None]), strict=True))
+        every = dict(zip(brought, np.nonzero(fits & deeper[:, :, None]), strict=True))
         every = concatenate([every, brought])
+        own = _with_rows(own, 1 + int(brought["row"].max(initial=0)))
         has = own[*every.values()] >= 0
-        # (a cell without an entry may have no node at all; then its range ends without a copy)
-        ring, missed = self.facts.ring, take(every, ~has)
-        node, b = at[missed["message"]], own.shape[2].bit_length() - 1
-        of_node = ids.digit_at_np(ring.hi[node], ring.lo[node], missed["row"], b)
-        missed = take(missed, missed["digit"] != of_node)
+        missed = take(every, ~has)
         message, row, digit = take(every, has).values()
         to = own[message, row, digit].astype(np.int64)
-        router = ring.router
+        router = self.facts.ring.router
         delay_us = node_delays(self.kernel, self.lan_us, router[at[message]], router[to])
         if self.late is not None:
             ends = {"node": at[message], "peer": to}
@@ -217,6 +212,24 @@ class Flood:
         found = np.r_[order, -1][found]
         same = np.r_[message, -1][found] == missed["message"]
         return np.where(same, found, -1)
+
+
+def _fitting(ring: Ring, first: int, cells: np.ndarray) -> np.ndarray:
+    """Return the cells of tables (n, rows, 2**b) for which the ring has nodes: bool.
+
+    The tables are those of the nodes from the position `first` on.
+    """
+    (n, rows, base), fits = cells.shape, np.empty(cells.shape, dtype=bool)
+    b = base.bit_length() - 1
+    shared = shared_with_next(ring, b)
+    for row in range(rows):
+        # nodes that share `row` digits form a run
+        run, digit = np.cumsum(np.r_[0, shared < row]), ids.digit_np(ring.hi, ring.lo, row, b)
+        there = np.zeros((run[-1] + 1, base), dtype=bool)
+        there[run, digit] = True
+        fits[:, row] = there[run[first : first + n]]
+        fits[np.arange(n), row, digit[first : first + n]] = False
+    return fits
 
 
 def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
@@ -296,8 +309,6 @@ def _copies(cells: np.ndarray, overlays: Overlays, nodes: int) -> Columns:
 class FloodedOverlay(GroupOverlays):
     """Publications go to all nodes, along the routing tables of Pastry: rule F5."""
 
-    perfect: bool  # True if a cell is empty only if no node fits
-
     recodes: ClassVar[tuple[str, ...]] = ("run",)
     reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
     state: ClassVar[Mapping[str, str]] = _KEPT
@@ -314,7 +325,6 @@ class FloodedOverlay(GroupOverlays):
         start |= dict.fromkeys(("hops", "sent_us", "at_us"), none + 1)
         flood = Flood(
             *(round.bounds, round.facts, now.kernel, now.lan_us),
-            perfect=self.perfect,
             alive=None if now.in_run else now.alive,
             lost=now.lost_copies(round.facts),
             late=now.late_copies(round.facts),

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.core import arrays, draws
 from scribe_spark.core.arrays import NONE, distinct
-from scribe_spark.core.u128 import Numbers, from_halves, halves_of
+from scribe_spark.core.u128 import Numbers, from_halves, halves_of, lexsort
 from scribe_spark.runtime.sessions import parallelism
-from scribe_spark.systems.reference_tree.hash_table import Rings
+from scribe_spark.systems.reference_tree.hash_table import HashTable
 from scribe_spark.systems.reference_tree.reconfiguration import (
     HostLinks,
     all_parents,
@@ -122,18 +122,15 @@ class _Networks:
         self.ids = from_halves(hi.reshape(-1), lo.reshape(-1), tree.bits)
         self.here = np.tile(np.arange(self.slots) < hosts, len(rings))
         # the hash table, the links that hosts know, and the parent of the host in each slot
-        self.rings = self._keysets()
-        self.links, self.parent = self._from_nothing()
+        self.table = self._hash_table()
+        self.parent = all_parents(self.table, len(self.here))
+        self.links = HostLinks.of_parents(self.parent)
 
-    def _keysets(self) -> Rings:
+    def _hash_table(self) -> HashTable:
         there = np.flatnonzero(self.here)
-        ring = self.ring_of[there]
-        return Rings.of(self.tree, self.assignment, self.ids[there], ring, there, self.count)
-
-    def _from_nothing(self) -> tuple[HostLinks, np.ndarray]:
-        """Compute the tree from the keysets alone: its links, and each host's parent."""
-        parent = all_parents(self.tree, self.rings, len(self.here))
-        return HostLinks.of_parents(parent), parent
+        there = there[lexsort(self.ids[there], self.ring_of[there])]
+        of = self.ids[there], self.ring_of[there], there, self.count
+        return HashTable.of(self.tree, self.assignment, *of)
 
     def connect(self, pair: int) -> None:
         """Let a new host join each ring: the first event of pair number `pair`."""
@@ -153,11 +150,12 @@ class _Networks:
 
     def _settle(self, event: str) -> None:
         """Play the rounds after an event, check the new tree, and count costs and areas."""
-        rings, n, there, before = self._keysets(), self.count, self.here, self.parent
-        first = first_to_compute(self.rings, rings, self.links, there.__getitem__)
-        done = reconfigure(self.tree, rings, self.links, first, there)
-        self.rings, self.links = rings, done.links
-        links, self.parent = self._from_nothing()
+        table, n, there, before = self._hash_table(), self.count, self.here, self.parent
+        first = first_to_compute(self.table, table, self.links, there)
+        done = reconfigure(table, self.links, first, there)
+        self.table, self.links = table, done.links
+        self.parent = all_parents(table, len(there))
+        links = HostLinks.of_parents(self.parent)
         depth = depths(self.parent, there)
         roots = np.bincount(self.ring_of[there & (self.parent == NONE)], minlength=n)
         same = np.setxor1d(links.pairs, self.links.pairs, assume_unique=True) // len(there)

@@ -1,8 +1,7 @@
 """The reference tree over the live nodes of a world: programs on the buckets of a round.
 
 Hosts are identified by their positions on the ring.  The keysets of the live nodes follow from two
-facts that every bucket can read: the nodeIds, and which nodes are alive.  A look-up of a key is
-answered in the bucket whose range contains the key.
+facts that every bucket can read: the nodeIds, and which nodes are alive.
 
 All events of a round are one change of the hash table, which is complete before the tree's hosts
 compute their neighbours again.  The neighbours that a node knows stay in its bucket from round to
@@ -14,19 +13,18 @@ Costa and Frey, Sections 3 and 3.4; ``docs/reference_tree.md`` (in worlds).
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, depths, distinct
+from scribe_spark.core.arrays import NONE, depths, distinct, find_sorted
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, SilentProgram, Together, append, in_bucket
 from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.systems.reference_tree.hash_table import KEYSETS, PASTRY, HashTable
+from scribe_spark.systems.reference_tree.hash_table import PASTRY, HashTable
 from scribe_spark.systems.reference_tree.reconfiguration import (
-    COMPUTING,
     LINKS,
     NOTICE,
     HostLinks,
@@ -34,23 +32,22 @@ from scribe_spark.systems.reference_tree.reconfiguration import (
     Reconfigured,
     first_to_compute,
 )
-from scribe_spark.systems.reference_tree.search import PARENTS, look_up
+from scribe_spark.systems.reference_tree.search import with_ancestors
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
-#: Tables with the counts of a bucket, which are added up over all buckets, except for the columns
-#: :data:`LARGEST`, of which the maximum counts; see `MeasureTree`.
-TREE_MEASURED = "reference tree measured"
-LARGEST = ("rounds", "degree")
+#: The table with the hosts that were alive when the tree was last computed: ``alive``, 8 to a byte.
+_HOSTS = "reference tree hosts"
 
-#: The table with the parents of a bucket's hosts in the tree computed from nothing: ``host,
-#: parent``, without roots.
-PARENT_OF = "reference tree parents"
+#: The table with the counts of a bucket, which are added up over all buckets, except for the
+#: columns :data:`_LARGEST`, of which the maximum counts; see `MeasureTree`.
+_MEASURED = "reference tree measured"
+_LARGEST = ("rounds", "degree", "deepest")
 
-#: The table of the tree computed from nothing.  A row is a link: a host (``at``), its
-#: ``neighbour``, and ``up``: whether the neighbour is its parent.  Links that were found in another
-#: bucket come as messages of the kind :data:`_LINK`.
-_FROM_NOTHING = "reference tree from nothing"
-_LINK = "link"
+#: The tree computed from nothing.  A row of the table is a link: a host (``at``) and its
+#: ``neighbour``.  Links that were found in another bucket come as messages.  A second table has the
+#: numbers of ``roots``, the greatest depth of a host (``deepest``), and the sum of depths
+#: (``depth``).
+_LINK, _DEPTHS = "reference tree from nothing", "reference tree depths"
 
 #: All measures of a round with their units; see :func:`live_tree_measures`.
 LIVE_TREE_MEASURES: dict[str, str] = {
@@ -69,31 +66,58 @@ LIVE_TREE_MEASURES: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class LiveHosts(HashTable):
+class LiveHosts:
     """The live nodes of a world as hosts of a hash table; hosts are positions."""
 
     environment: Environment
+    tree: ReferenceTree
+    assignment: str
 
-    @classmethod
-    def of(cls, environment: Environment, tree: ReferenceTree, assignment: str) -> LiveHosts:
-        """Return the hash table of the live nodes in a round."""
-        return cls(environment.facts, environment.bounds, tree, assignment, environment)
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.environment.bounds
 
-    def live(self) -> np.ndarray:
-        return self.environment.in_round.live()
+    @property
+    def here(self) -> np.ndarray:
+        return self.environment.in_round.alive
 
-    def is_here(self, host: np.ndarray) -> np.ndarray:
-        return self.environment.in_round.alive[host]
+    @functools.cached_property
+    def table(self) -> HashTable:
+        return self.table_of(self.here)
 
-    def live_in(self, bucket: int) -> np.ndarray:
-        """Return the live hosts of a bucket, ascending."""
-        first, last = self.bounds[bucket : bucket + 2]
-        return first + np.flatnonzero(self.environment.in_round.alive[first:last])
+    def table_of(self, alive: np.ndarray) -> HashTable:
+        """Return the hash table of the nodes that a mask marks."""
+        ring = self.environment.facts.ring
+        return HashTable.of_ring(self.tree, self.assignment, ring, np.flatnonzero(alive))
 
 
 @dataclass(frozen=True)
-class _OfHosts:
-    """The base of programs on the buckets of live hosts."""
+class ReconfigureLive(Reconfigure):
+    """A program: play a reconfiguration after a round's events; without a tree, only note hosts."""
+
+    hosts: LiveHosts
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        if not superstep:
+            first = self._first(bucket, tables)
+            inbox = {NOTICE: {AT: first}} if len(first) else {}
+        return super().step(bucket, tables, inbox, superstep)
+
+    def _first(self, bucket: int, tables: Tables) -> np.ndarray:
+        """Return the hosts of the bucket that compute in round 0."""
+        here, before = self.hosts.here, tables.get(_HOSTS)
+        tables[_HOSTS] = {"alive": np.packbits(here)}
+        if before is None:
+            return np.zeros(0, dtype=np.int64)
+        known = self.hosts.table_of(np.unpackbits(before["alive"], count=len(here)) > 0)
+        links = HostLinks(tables[LINKS]["pair"], len(here))
+        first = first_to_compute(known, self.hosts.table, links, here)
+        return first[in_bucket(self.bounds, bucket, first)]
+
+
+@dataclass(frozen=True)
+class FindTree:
+    """A program: compute the tree of all live hosts as if none existed."""
 
     hosts: LiveHosts
 
@@ -101,101 +125,76 @@ class _OfHosts:
     def bounds(self) -> np.ndarray:
         return self.hosts.bounds
 
-    def is_empty(self, bucket: int) -> bool:
-        """Return whether a bucket has no nodes at all; such a bucket never gets a message."""
-        return self.bounds[bucket] == self.bounds[bucket + 1]
-
-
-@dataclass(frozen=True)
-class AssignKeys(_OfHosts):
-    """A program: assign keys after a round's events, then play round 0 of the reconfiguration."""
-
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        if not superstep:
-            if self.is_empty(bucket):
-                return {}
-            before = self.hosts.keysets(bucket, tables) if KEYSETS in tables else None
-            now = self.hosts.assign(bucket, tables)
-            if before is None:
-                return {}
-            links = HostLinks(tables[LINKS]["pair"], int(self.bounds[-1]))
-            first = first_to_compute(before, now, links, self.hosts.is_here)
-            first = first[in_bucket(self.bounds, bucket, first)]
-            if not len(first):
-                return {}
-            inbox = {NOTICE: {AT: first}}
-        return Reconfigure(self.hosts, 0).step(bucket, tables, inbox, superstep)
-
-
-@dataclass(frozen=True)
-class FindParents(_OfHosts):
-    """A program: all live hosts look up their parents, as if no tree existed."""
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        if self.is_empty(bucket):
+        if _LINK in inbox:
+            append(tables, _LINK, inbox[_LINK])
+        if superstep:
             return {}
-        live = np.zeros(0, dtype=np.int64) if superstep else self.hosts.live_in(bucket)
-        found, sent = look_up(self.hosts, bucket, tables, inbox, live, kinds=(PARENTS,))
-        found = take(found, found["neighbour"] != NONE)
-        child, parent = found["host"], found["neighbour"]
-        ends = {AT: np.r_[child, parent], "neighbour": np.r_[parent, child]}
-        links = {**ends, "up": np.repeat([True, False], len(child))}
-        is_own = in_bucket(self.bounds, bucket, links[AT])
-        received = [inbox[_LINK]] if _LINK in inbox else []
-        append(tables, _FROM_NOTHING, take(links, is_own), *received)
-        return {_LINK: take(links, ~is_own), **sent}
+        first, last = self.bounds[bucket : bucket + 2]
+        live = first + np.flatnonzero(self.hosts.here[first:last])
+        host, parent = with_ancestors(self.hosts.table, live)
+        own = in_bucket(self.bounds, bucket, host)
+        depth, is_root = depths(find_sorted(host, parent))[own], own & (parent == NONE)
+        counts = np.count_nonzero(is_root), depth.max(initial=0), depth.sum()
+        columns = zip(("roots", "deepest", "depth"), counts, strict=True)
+        tables[_DEPTHS] = {name: np.array([one], dtype=np.int64) for name, one in columns}
+        child, parent = host[own & ~is_root], parent[own & ~is_root]
+        links = {AT: np.r_[child, parent], "neighbour": np.r_[parent, child]}
+        mine = in_bucket(self.bounds, bucket, links[AT])
+        tables[_LINK] = take(links, mine)
+        return {_LINK: take(links, ~mine)}
+
+
+def _found_links(tables: Tables, hosts: int) -> HostLinks:
+    """Remove and return the links of the tree computed from nothing."""
+    found = tables.pop(_LINK)
+    return HostLinks.of(found[AT], found["neighbour"], hosts)
 
 
 @dataclass(frozen=True)
-class StoreLinks(SilentProgram, _OfHosts):
+class StoreLinks(SilentProgram):
     """A program: store the links of the tree computed from nothing as the links that hosts know."""
 
+    bounds: np.ndarray
+
     def change(self, bucket: int, tables: Tables) -> None:
-        if not self.is_empty(bucket):
-            found = tables.pop(_FROM_NOTHING)
-            links = HostLinks.of(found[AT], found["neighbour"], int(self.bounds[-1]))
-            tables[LINKS] = {"pair": links.pairs}
+        tables[LINKS] = {"pair": _found_links(tables, int(self.bounds[-1])).pairs}
+        tables.pop(_DEPTHS)
 
 
 @dataclass(frozen=True)
-class MeasureTree(SilentProgram, _OfHosts):
-    """A program: count the reconfiguration and the tree after it, in :data:`TREE_MEASURED`.
+class MeasureTree(SilentProgram):
+    """A program: count the reconfiguration and the tree after it, in :data:`_MEASURED`.
 
     Columns: ``hosts``, the hosts that computed anew, in ``rounds`` rounds; ``removed`` and
     ``created`` links, counted at both ends; look-ups for parents (``up``) and for children
-    (``down``); ``notices``; the largest ``degree``; the ``roots`` in the tree computed from
-    nothing; ``different``, the links that are only in one of the two trees, counted at both ends.
-    :data:`PARENT_OF` has the parents of the hosts.
+    (``down``); ``notices``; the largest ``degree``; ``different``, the links that are only in one
+    of the two trees, counted at both ends; and the columns of :data:`_DEPTHS`.
     """
 
+    hosts: LiveHosts
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.hosts.bounds
+
     def change(self, bucket: int, tables: Tables) -> None:
-        if self.is_empty(bucket):
-            return
-        # 1. the links that hosts know, and the links of the tree computed from nothing
         done = Reconfigured.take(tables, self.hosts)
-        links, found = done.links, tables.pop(_FROM_NOTHING)
-        host, neighbour, up = (found[name] for name in (AT, "neighbour", "up"))
+        links, computed, (removed, created) = done.links, done.computed, done.changed()
         if len(done.changing):
             tables[LINKS] = {"pair": links.pairs}
-        right = HostLinks.of(host, neighbour, links.hosts)
-        live, (removed, created) = self.hosts.live_in(bucket), done.changed()
-        roots = np.setdiff1d(live, host[up], assume_unique=True)
-        lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
-        # 2. counts
+        right = _found_links(tables, links.hosts)
         measured = {
-            "hosts": len(distinct(done.computed["host"])),
-            "rounds": done.computed["round"].max(initial=-1) + 1,
+            "hosts": len(distinct(computed["host"])),
+            "rounds": computed["round"].max(initial=-1) + 1,
             "removed": len(removed),
             "created": len(created),
-            "up": lookups[is_up].sum(),
-            "down": lookups[~is_up].sum(),
-            "notices": done.computed["notices"].sum(),
+            **{name: computed[name].sum() for name in ("up", "down", "notices")},
             "degree": np.unique(links.host, return_counts=True)[1].max(initial=0),
-            "roots": len(roots),
             "different": len(np.setxor1d(links.pairs, right.pairs, assume_unique=True)),
         }
-        tables[TREE_MEASURED] = {n: np.array([one], dtype=np.int64) for n, one in measured.items()}
-        tables[PARENT_OF] = {"host": host[up], "parent": neighbour[up]}
+        counts = {name: np.array([one], dtype=np.int64) for name, one in measured.items()}
+        tables[_MEASURED] = {**counts, **tables.pop(_DEPTHS)}
 
 
 # --- a round
@@ -210,15 +209,15 @@ class LiveTree:
 
     def hosts(self, player: RoundPlayer) -> LiveHosts:
         """Return the live hosts of the tree."""
-        return LiveHosts.of(player.environment, ReferenceTree(128, self.children), self.assignment)
+        return LiveHosts(player.environment, ReferenceTree(128, self.children), self.assignment)
 
 
 def find_live_tree(tree: LiveTree, player: RoundPlayer) -> None:
     """Compute the tree of the live nodes from scratch, unless the buckets have it."""
-    if not player.has(KEYSETS):
+    if not player.has(_HOSTS):
         hosts = tree.hosts(player)
-        player.play(Together((AssignKeys(hosts), FindParents(hosts))))
-        player.play(StoreLinks(hosts))
+        player.play(Together((ReconfigureLive(hosts), FindTree(hosts))))
+        player.play(StoreLinks(hosts.bounds))
 
 
 def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
@@ -231,24 +230,13 @@ def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
     from scratch, else 0.  The buckets have the tree before the events (:func:`find_live_tree`).
     """
     hosts = tree.hosts(player)
-    # (FindParents computes the tree from scratch, for the comparison)
-    player.play(Together((AssignKeys(hosts), FindParents(hosts))))
-    most = most_supersteps(len(player.environment.facts.ring))
-    for number in counted("reference_tree reconfiguration", most, "rounds"):
-        if not player.has(COMPUTING):
-            break
-        player.play(Reconfigure(hosts, number + 1))
+    # (FindTree computes the tree from scratch, for the comparison)
+    player.play(Together((ReconfigureLive(hosts), FindTree(hosts))))
     player.play(MeasureTree(hosts))
-    taken, alive = player.take(TREE_MEASURED, PARENT_OF), player.environment.in_round.alive
     found = {
-        name: int(column.max() if name in LARGEST else column.sum())
-        for name, column in taken[TREE_MEASURED].items()
+        name: int(column.max() if name in _LARGEST else column.sum())
+        for name, column in player.take(_MEASURED)[_MEASURED].items()
     }
-    # hosts without a root have depth -1
-    above, parents = np.full(len(alive), NONE), taken.get(PARENT_OF)
-    if parents:  # a table without rows may have no columns
-        above[parents["host"]] = parents["parent"]
-    depth = depths(above, circles=True)[alive]
     values = {
         "hosts": found["hosts"],
         "links.removed": found["removed"] // 2,  # both ends count it
@@ -258,8 +246,8 @@ def live_tree_measures(tree: LiveTree, player: RoundPlayer) -> dict[str, float]:
         "notices": found["notices"],
         "rounds": found["rounds"],
         "degree.largest": found["degree"],
-        "depth.largest": depth.max(),
-        "depth.mean": depth.sum() / len(depth),
-        "faults": found["roots"] != 1 or depth.min() < 0 or found["different"] > 0,
+        "depth.largest": found["deepest"],
+        "depth.mean": found["depth"] / np.count_nonzero(hosts.here),
+        "faults": found["roots"] != 1 or found["different"] > 0,
     }
     return {f"reference_tree.{name}": float(value) for name, value in values.items()}

@@ -20,15 +20,34 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE, depths, expand, flags, index_sorted, whole_numbers
 from scribe_spark.core.keys import key_of
-from scribe_spark.engine import Columns
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import SilentProgram
 from scribe_spark.rounds.group_overlays import GroupOverlays, Network, Overlays
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.systems.reference_tree.hash_table import HashTable
-from scribe_spark.systems.reference_tree.places import FOUND_PLACES, FindPlaces
-from scribe_spark.systems.reference_tree.search import PARENTS
+from scribe_spark.systems.reference_tree.search import climb
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
+
+#: The table of the parents of a bucket's nodes: ``node, parent``.
+_PARENTS = "parents"
+
+
+@dataclass(frozen=True)
+class _FindParents(SilentProgram):
+    """All nodes of a run search for their parents."""
+
+    bounds: np.ndarray
+    facts: KnowsRing
+    tree: ReferenceTree
+    assignment: str
+
+    def change(self, bucket: int, tables: Tables) -> None:
+        ring, hosts = self.facts.ring, np.arange(*self.bounds[bucket : bucket + 2])
+        table = HashTable.of_ring(self.tree, self.assignment, ring, np.arange(len(ring)))
+        tables[_PARENTS] = {"node": hosts, "parent": climb(table, hosts)[0]}
 
 
 @dataclass(frozen=True)
@@ -46,9 +65,8 @@ class GroupsOnTree(GroupOverlays):
 
     def shared_in_run(self, network: Network, player: SystemPlayer) -> dict[str, np.ndarray]:
         """Return the parent of each node (``above``, NONE: the root) and its ``depth``."""
-        hosts = HashTable(player.facts, player.bounds, self.tree, self.assignment)
-        player.play(FindPlaces(hosts, kinds=(PARENTS,)))
-        found = player.take(FOUND_PLACES)[FOUND_PLACES]
+        player.play(_FindParents(player.bounds, player.facts, self.tree, self.assignment))
+        found = player.take(_PARENTS)[_PARENTS]
         above = np.full(len(network.ring), NONE)
         above[found["node"]] = found["parent"]
         return {"above": above, "depth": depths(above)}

@@ -6,25 +6,26 @@ hosts").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import NONE
+from scribe_spark.core.errors import InputError, listed
 from scribe_spark.core.progress import Progress
-from scribe_spark.core.u128 import halves
-from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import BucketRing, Names, read_view
-from scribe_spark.engine.on_spark import BucketTables, Layout
-from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.program import append
+from scribe_spark.core.u128 import Numbers, halves, halves_of
+from scribe_spark.engine.facts import Ring, distribute_facts
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.runtime.blocks import materialise
-from scribe_spark.runtime.sessions import describe_jobs, parallelism
-from scribe_spark.systems.reference_tree.hash_table import CHORD, HashTable, packed, table_of_hosts
-from scribe_spark.systems.reference_tree.search import CHILDREN, PARENTS, LookUps, look_up
+from scribe_spark.runtime.sessions import describe_jobs
+from scribe_spark.systems.reference_tree.hash_table import ASSIGNMENTS, CHORD, HashTable
+from scribe_spark.systems.reference_tree.search import LookUps, climb, explore
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key, and ``depth`` is the depth
@@ -39,61 +40,8 @@ PLACES = (
 #: whether the host searched for its ``parent`` or its ``children``.
 LOOKUPS = "node bigint, key_hi bigint, key_lo bigint, owner bigint, purpose string"
 
-#: The tables of a bucket, with positions on the ring as hosts.
-FOUND_PLACES, _LOOKUPS = "places", "look-ups"
-
-_PURPOSES = {PARENTS: "parent", CHILDREN: "children"}
-
-
-@dataclass(frozen=True)
-class FindPlaces:
-    """A program: all hosts search for parents or children; `named` notes each look-up."""
-
-    hosts: HashTable
-    named: bool = False
-    kinds: tuple[str, ...] = (PARENTS, CHILDREN)
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.hosts.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Start the searches of a bucket's hosts, and answer searches from other buckets."""
-        first, last = self.bounds[bucket : bucket + 2]
-        if first == last:
-            return {}
-        hosts = np.arange(first, first if superstep else last)
-        if not superstep:
-            rings = self.hosts.assign(bucket, tables)
-            rows = rings.find(hosts)
-            place = {"node": hosts, "topmost": rings.topmost[rows], "depth": rings.depth[rows]}
-            none, no_lookups = np.full(len(hosts), -1), np.zeros(len(hosts), dtype=np.int64)
-            counts = {"parent_lookups": no_lookups, "child_lookups": no_lookups}
-            tables[FOUND_PLACES] = {**packed(place), "parent": none, **counts}
-        asked: dict[str, list[LookUps]] = {kind: [] for kind in _PURPOSES}
-        named = asked if self.named else None
-        found, sent = look_up(
-            self.hosts, bucket, tables, inbox, hosts, kinds=self.kinds, asked=named
-        )
-        if len(found["host"]):
-            tables[FOUND_PLACES] = _with_results(tables[FOUND_PLACES], found["host"] - first, found)
-        for kind, some in asked.items():
-            if some:
-                each = LookUps.join(*some)
-                purpose = np.full(len(each), _PURPOSES[kind])
-                columns = packed({"node": each.asker, "key": each.key, "owner": each.owner})
-                append(tables, _LOOKUPS, {**columns, "purpose": purpose})
-        return sent
-
-
-def _with_results(place: Columns, row: np.ndarray, found: Columns) -> dict[str, np.ndarray]:
-    """Return places with the parents and counts of look-ups that searches found."""
-    new = {name: place[name].copy() for name in ("parent", "parent_lookups", "child_lookups")}
-    is_up = found["up"].astype(bool)
-    new["parent"][row[is_up]] = found["neighbour"][is_up]
-    np.add.at(new["parent_lookups"], row[is_up], found["lookups"][is_up])
-    np.add.at(new["child_lookups"], row[~is_up], found["lookups"][~is_up])
-    return {**place, **new}
+#: The approximate number of hosts whose places a task finds together.
+_HOSTS = 2**15
 
 
 def places(
@@ -103,14 +51,11 @@ def places(
     buckets: int | None = None,
     *,
     named: bool = False,
-    progress: Progress | None = None,
 ) -> DataFrame:
     """Return the place of every host in the reference tree, found by look-ups: `PLACES`.
 
-    A look-up is one message to the owner of the key (``dht = abstract``). All hosts search at
-    the same time; in one superstep a search makes all look-ups of keys in the same bucket of
-    the ring. The result is materialised; free it with
-    :func:`scribe_spark.runtime.blocks.release`.
+    A look-up is one message to the owner of the key (``dht = abstract``). The result is
+    materialised; free it with :func:`scribe_spark.runtime.blocks.release`.
 
     Parameters
     ----------
@@ -119,7 +64,7 @@ def places(
     assignment : str
         The rule that assigns keys to hosts: ``chord`` or ``pastry``.
     buckets : int, optional
-        The number of buckets of the ring; it does not affect the result.
+        The number of parts of the ring; it does not affect the result.
     named : bool
         True to return the look-ups (`LOOKUPS`) in place of the places.
 
@@ -128,20 +73,80 @@ def places(
     InputError
         There are no hosts or more hosts than keys, or ids are equal or too large.
     """
-    spark = nodes.sparkSession
+    if assignment not in ASSIGNMENTS:
+        raise InputError("assignment", assignment, f"is unknown; give one of {listed(ASSIGNMENTS)}")
+    spark, router = nodes.sparkSession, F.lit(0).cast("bigint").alias("router")
     with describe_jobs(spark, "reference tree: hosts"):
-        facts, hosts = table_of_hosts(nodes, tree, assignment, buckets)
-    count = len(hosts.bounds) - 1
-    ring = BucketRing(facts, hosts.bounds, Layout(spark, count, 4 * parallelism(spark)))
-    tables = BucketTables(ring.layout, ring.starts())
-    tables.play(FindPlaces(hosts, named), "reference tree", progress)
-    rows, schema = tables.rows(_LOOKUPS if named else FOUND_PLACES), LOOKUPS if named else PLACES
-    with describe_jobs(spark, "reference tree: places"):
-        result, _ = materialise(read_view(rows, Names(facts, None, whole_numbers()), schema).frame)
-    tables.release()
-    ring.layout.release()
-    facts.release()
-    return result
+        facts = distribute_facts(nodes.select("node", "id_hi", "id_lo", router))
+    schema = cast(StructType, StructType.fromDDL(LOOKUPS if named else PLACES))
+    wanted = to_arrow_schema(schema)
+    try:
+        _check_ids(facts.ring, tree)
+        count = len(facts.ring)
+        parts = min(-(-count // _HOSTS) if buckets is None else buckets, count)
+        bounds = np.linspace(0, count, parts + 1).astype(np.int64)
+
+        def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            table = HashTable.of_ring(tree, assignment, facts.ring, np.arange(count))
+            for part in (part for batch in batches for part in batch.column("id").to_pylist()):
+                rows = np.arange(*bounds[part : part + 2])
+                found = _lookups(table, rows) if named else place_of(table, rows)
+                for name in {"node", "parent", "owner"} & found.keys():
+                    at = found[name]
+                    found[name] = pa.array(facts.ring.node[at], mask=at == NONE)
+                columns = [pa.array(found[field.name], field.type) for field in wanted]
+                yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+        with describe_jobs(spark, "reference tree: places"):
+            rows = spark.range(0, parts, 1, parts).mapInArrow(find, schema)
+            return materialise(rows)[0]
+    finally:
+        facts.release()
+
+
+def place_of(table: HashTable, rows: np.ndarray) -> dict[str, Any]:
+    """Return the places of the hosts in some rows: the columns of `PLACES`."""
+    topmost, depth = table.topmost(rows)
+    parent, up = climb(table, rows)
+    *_, down = explore(table, rows)
+    found = {"node": table.node[rows], **_halves("topmost", topmost), "depth": depth}
+    return {**found, "parent": parent, "parent_lookups": up, "child_lookups": down}
+
+
+def _lookups(table: HashTable, rows: np.ndarray) -> dict[str, Any]:
+    """Return all look-ups of the hosts in some rows: the columns of `LOOKUPS`."""
+    up, down = list[LookUps](), list[LookUps]()
+    climb(table, rows, up)
+    explore(table, rows, down)
+    each = LookUps.join(*up, *down)
+    of_parents = np.arange(len(each)) < sum(map(len, up))
+    found = {"node": each.asker, **_halves("key", each.key), "owner": each.owner}
+    return {**found, "purpose": np.where(of_parents, "parent", "children")}
+
+
+def _halves(name: str, keys: Numbers) -> dict[str, np.ndarray]:
+    hi, lo = halves_of(keys)
+    return {f"{name}_hi": hi.view(np.int64), f"{name}_lo": lo.view(np.int64)}
+
+
+def _check_ids(ring: Ring, tree: ReferenceTree) -> None:
+    """Raise InputError if ids of a ring are equal or too large, or if there are no hosts."""
+
+    def id_at(position: int) -> int:
+        return int(ring.hi[position]) << 64 | int(ring.lo[position])
+
+    count, bits = len(ring), tree.bits
+    if not count:
+        raise InputError("nodes", count, "must be at least 1")
+    if count > 2**bits:
+        raise InputError(
+            "nodes", count, f"must be at most {2**bits}, the number of keys of {bits} bits"
+        )
+    if id_at(-1) >= 2**bits:
+        raise InputError("id", id_at(-1), f"must be less than 2**{bits}, the number of keys")
+    again = np.flatnonzero((ring.hi[1:] == ring.hi[:-1]) & (ring.lo[1:] == ring.lo[:-1]))
+    if len(again):
+        raise InputError("id", id_at(again[0]), "is the id of two hosts; ids must be unique")
 
 
 def route_lookups(

@@ -1,18 +1,18 @@
-"""The rounds of a reconfiguration as a program of the engine, and on many rings in this process.
+"""A reconfiguration as a program of the engine, on the hosts of a world or of many small rings.
 
-In a round, notified hosts compute their neighbours anew: they look up their parents and children,
-by messages where a key belongs to another bucket.  When all look-ups have ended, each host compares
-its new neighbours with its old ones, and sends a notice to every host that is in only one of the
-two sets.  The notified hosts compute in the next round.  A bucket stores the neighbours of its own
-hosts.
+In a round, notified hosts compute their neighbours anew: they look up their parents and children.
+Each host compares its new neighbours with its old ones, and sends a notice to every host that is in
+only one of the two sets.  The notified hosts compute in the next round.  A bucket stores the
+neighbours of its own hosts.
 
 Costa and Frey, Sections 3.4 and 5; ``docs/reference_tree.md`` (reconfiguration).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,30 +31,24 @@ from scribe_spark.core.arrays import (
 from scribe_spark.core.u128 import Numbers, from_halves
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.in_task import play
-from scribe_spark.engine.packing import take
-from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, append
 from scribe_spark.multicast import FAILURES, failure_sums
 from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.systems.reference_tree.hash_table import Dht, OneBucket, Rings
-from scribe_spark.systems.reference_tree.search import climb, climbs_from, look_up
+from scribe_spark.systems.reference_tree.hash_table import HashTable
+from scribe_spark.systems.reference_tree.search import climb, explore
 from scribe_spark.systems.reference_tree.tree import ReferenceTree
 
 #: The table with the neighbours of a bucket's hosts before the reconfiguration: ``pair``, see
 #: `HostLinks`.
 LINKS = "reference tree links"
 
-#: The table with the hosts that compute in a round: ``host``.
-COMPUTING = "reference tree computing"
-
 #: The kind of messages whose receivers compute.
 NOTICE = "notice"
 
-# Tables: the results of the searches in this round; the current links of all hosts that have
-# computed in earlier rounds (``pair``); a row for each computation (``host, round, notices``); the
-# results that count look-ups, of earlier rounds.
-_FOUND, _NEW_LINKS = "reference tree found", "reference tree new links"
-_COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
+#: Tables: the current links of all hosts that have computed (``pair``), and a row for each
+#: computation (`_COLUMNS`; ``up`` and ``down``: look-ups for the parent and for children).
+_NEW_LINKS, _COMPUTED = "reference tree new links", "reference tree computed"
+_COLUMNS = ("host", "round", "notices", "up", "down")
 
 
 # --- links
@@ -91,73 +85,75 @@ class HostLinks:
         """The neighbour of each pair."""
         return self.pairs % self.hosts
 
-    def around(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbours of some hosts: each host's index in `some`, and the neighbour."""
-        which, row = expand(*self._rows(some))
-        return which, self.pairs[row] % self.hosts
-
     def of_hosts(self, some: np.ndarray) -> HostLinks:
         """Return only the links of the hosts `some` (ascending): pairs of host and neighbour."""
-        _, row = expand(*self._rows(some))
-        return HostLinks(self.pairs[row], self.hosts)
+        return HostLinks(self.pairs[self._rows(some)], self.hosts)
 
     def with_others(self, some: np.ndarray, links: HostLinks) -> HostLinks:
         """Return the links with the pairs of the hosts `some` (ascending) replaced by `links`."""
-        _, row = expand(*self._rows(some))
-        kept = np.ones(len(self.pairs), dtype=bool)
-        kept[row] = False
-        return HostLinks(np.sort(np.concatenate([self.pairs[kept], links.pairs])), self.hosts)
+        kept = np.delete(self.pairs, self._rows(some))
+        return HostLinks(np.sort(np.concatenate([kept, links.pairs])), self.hosts)
 
-    def _rows(self, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows at which the pairs of each host in `some` begin and end."""
-        first, last = (np.searchsorted(self.pairs, host * self.hosts) for host in (some, some + 1))
-        return first, last
+    def _rows(self, some: np.ndarray) -> np.ndarray:
+        """Return the rows of the pairs of the hosts `some`."""
+        ends = (np.searchsorted(self.pairs, host * self.hosts) for host in (some, some + 1))
+        return expand(*ends)[1]
 
 
 # --- the program
 
 
+class Hosts(Protocol):
+    """The type of hosts: the first one of each bucket, and the hash table of those that are here.
+
+    `bounds` also has the number of all hosts; `here` is True for the hosts that are here.
+    """
+
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+    @property
+    def table(self) -> HashTable: ...
+
+    @property
+    def here(self) -> np.ndarray: ...
+
+
 @dataclass(frozen=True)
 class Reconfigure:
-    """A program for one round: send the notices of the round before, then compute."""
+    """A program: hosts with a notice compute their neighbours; each superstep is a round."""
 
-    dht: Dht
-    number: int
+    hosts: Hosts
 
     @property
     def bounds(self) -> np.ndarray:
-        return self.dht.bounds
+        return self.hosts.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        if self.number and not superstep:
-            return self._compare(tables)
-        computing = distinct(inbox[NOTICE][AT]) if NOTICE in inbox else np.zeros(0, np.int64)
-        if len(computing):
-            tables[COMPUTING] = {"host": computing}
-        found, outbox = look_up(self.dht, bucket, tables, inbox, computing)
-        if len(found["host"]):
-            append(tables, _FOUND, found)
-        return outbox
-
-    def _compare(self, tables: Tables) -> Outbox:
-        """Return a notice to each neighbour that a host has gained or lost in the round before."""
-        if COMPUTING not in tables:
+        """Return a notice to each neighbour that a host has gained or lost."""
+        if NOTICE not in inbox:
             return {}
-        hosts, computing = int(self.bounds[-1]), tables.pop(COMPUTING)["host"]
-        results = tables.pop(_FOUND)
-        append(tables, _LOOKUPS, take(results, results["lookups"] > 0))
-        results = take(results, results["neighbour"] != NONE)
-        found = HostLinks.of(results["host"], results["neighbour"], hosts)
+        hosts, computing = int(self.bounds[-1]), distinct(inbox[NOTICE][AT])
+        # 1. the new neighbours
+        table = self.hosts.table
+        rows = table.find(computing)
+        parent, up = climb(table, rows)
+        which, child, down = explore(table, rows)
+        below_root = parent != NONE
+        ends = np.r_[computing[below_root], computing[which]], np.r_[parent[below_root], child]
+        found = HostLinks.of(*ends, hosts)
+        # 2. the old neighbours
         new, before = _links(tables, _NEW_LINKS, hosts), _links(tables, LINKS, hosts)
         for_the_first_time = np.setdiff1d(computing, _computed(tables), assume_unique=True)
         old = [new.of_hosts(computing).pairs, before.of_hosts(for_the_first_time).pairs]
         different = np.setxor1d(np.concatenate(old), found.pairs, assume_unique=True)
         sender, receiver = np.divmod(different, hosts)
-        here = self.dht.is_here(receiver)
+        here = self.hosts.here[receiver]
         sender, receiver = sender[here], receiver[here]
         sent = np.bincount(index_sorted(computing, sender), minlength=len(computing))
-        number = np.full(len(computing), self.number - 1)
-        append(tables, _COMPUTED, {"host": computing, "round": number, "notices": sent})
+        number = np.full(len(computing), superstep)
+        rows_of_hosts = zip(_COLUMNS, (computing, number, sent, up, down), strict=True)
+        append(tables, _COMPUTED, dict(rows_of_hosts))
         tables[_NEW_LINKS] = {"pair": new.with_others(computing, found).pairs}
         return {NOTICE: {AT: receiver}}
 
@@ -173,18 +169,21 @@ def _computed(tables: Tables) -> np.ndarray:
 
 
 def first_to_compute(
-    before: Rings, after: Rings, links: HostLinks, is_here: Callable[[np.ndarray], np.ndarray]
+    before: HashTable, after: HashTable, links: HostLinks, here: np.ndarray
 ) -> np.ndarray:
     """Return the hosts that compute anew in round 0: int64, ascending.
 
-    These are hosts that joined, neighbours of hosts that left, and hosts with a new topmost key.
-    `before` and `after` have at least the hosts with links here.
+    These are hosts that joined, neighbours of hosts that left, and hosts with a new topmost key;
+    `here` is True for the hosts of `after`.
     """
     row = before.find(after.node)
-    other, there = row < 0, row >= 0
-    other[there] = before.topmost[row[there]] != after.topmost[there]
-    left = links.host[~is_here(links.neighbour)]
-    return distinct(np.concatenate([after.node[other], left[after.find(left) >= 0]]))
+    old, new = np.flatnonzero(row >= 0), after.node[row < 0]
+    row = row[old]
+    differs = (before.first[row] != after.first[old]) | (before.last[row] != after.last[old])
+    row, old = row[differs], old[differs]
+    moved = old[before.topmost(row)[0] != after.topmost(old)[0]]
+    left = links.host[~here[links.neighbour]]
+    return distinct(np.concatenate([new, after.node[moved], left[here[left]]]))
 
 
 @dataclass(frozen=True)
@@ -196,22 +195,20 @@ class Reconfigured:
     new: HostLinks
     #: int64, ascending: the hosts that have computed, and the hosts that have left.
     changing: np.ndarray
-    #: ``host, round, notices``: a row for each computation.
+    #: ``host, round, notices, up, down``: a row for each computation, with its look-ups for the
+    #: parent (``up``) and for children (``down``).
     computed: Columns
-    #: ``host, lookups, up``: numbers of look-ups of a host, for its parent (`up`) or its children.
-    lookups: Columns
 
     @classmethod
-    def take(cls, tables: Tables, dht: Dht) -> Reconfigured:
+    def take(cls, tables: Tables, hosts: Hosts) -> Reconfigured:
         """Return the results, and delete their tables in the bucket, except for the old links."""
-        hosts, no_host = int(dht.bounds[-1]), np.zeros(0, dtype=np.int64)
-        before, new = _links(tables, LINKS, hosts), _links(tables, _NEW_LINKS, hosts)
-        known = before.host
-        changing = distinct(np.concatenate([known[~dht.is_here(known)], _computed(tables)]))
-        computed = tables.pop(_COMPUTED, dict.fromkeys(("host", "round", "notices"), no_host))
-        lookups = tables.pop(_LOOKUPS, dict.fromkeys(("host", "lookups", "up"), no_host))
+        count, no_host = int(hosts.bounds[-1]), np.zeros(0, dtype=np.int64)
+        before, new = _links(tables, LINKS, count), _links(tables, _NEW_LINKS, count)
+        left = before.host[~hosts.here[before.host]]
+        changing = distinct(np.concatenate([left, _computed(tables)]))
+        computed = tables.pop(_COMPUTED, dict.fromkeys(_COLUMNS, no_host))
         tables.pop(_NEW_LINKS, None)
-        return cls(before, new, changing, computed, lookups)
+        return cls(before, new, changing, computed)
 
     @property
     def links(self) -> HostLinks:
@@ -230,43 +227,50 @@ class Reconfigured:
 # --- many rings in this process
 
 
+@dataclass(frozen=True)
+class InOneBucket:
+    """Hosts of many rings in one bucket."""
+
+    table: HashTable
+    here: np.ndarray
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.array([0, len(self.here)])
+
+
 def reconfigure(
-    tree: ReferenceTree, rings: Rings, links: HostLinks, first: np.ndarray, here: np.ndarray
+    table: HashTable, links: HostLinks, first: np.ndarray, here: np.ndarray
 ) -> Reconfigured:
     """Play the rounds of a reconfiguration of hosts that are `here`, until nobody is notified."""
-    dht, tables = OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
-    play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
-    for number in counted("reference_tree reconfiguration", most_supersteps(len(here)), "rounds"):
-        if not any(play(Reconfigure(dht, number + 1), [tables])):
-            break
-    return Reconfigured.take(tables, dht)
+    hosts, tables = InOneBucket(table, here), Tables.of({LINKS: {"pair": links.pairs}})
+    play(Reconfigure(hosts), [tables], {NOTICE: {AT: first}})
+    return Reconfigured.take(tables, hosts)
 
 
 def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> dict[str, np.ndarray]:
     """Return counts of reconfigurations on each ring: int64, shape (rings,)."""
-    host, asker = done.computed["host"], done.lookups["host"]
-    lookups, is_up = done.lookups["lookups"], done.lookups["up"].astype(bool)
-    ring, number = ring_of[host], done.computed["round"]
+    host, number, *counts = (done.computed[name] for name in _COLUMNS)
+    ring = ring_of[host]
+    notices, up, down = (sums_at(ring, count, rings) for count in counts)
 
-    def count(ring_of_row: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-        ones = np.ones(len(ring_of_row), dtype=np.int64)
-        return sums_at(ring_of_row, ones if weight is None else weight, rings)
+    def rows_of(ring: np.ndarray) -> np.ndarray:
+        return np.bincount(ring, minlength=rings)
 
     return {
-        "hosts": count(ring_of[distinct(host)]),
-        "computations": count(ring),
-        "notices": count(ring, done.computed["notices"]),
-        "rounds": count(distinct(number * rings + ring) % rings),
-        "parent_lookups": count(ring_of[asker], lookups * is_up),
-        "child_lookups": count(ring_of[asker], lookups * ~is_up),
+        "hosts": rows_of(ring_of[distinct(host)]),
+        "computations": rows_of(ring),
+        "notices": notices,
+        "rounds": rows_of(distinct(number * rings + ring) % rings),
+        "parent_lookups": up,
+        "child_lookups": down,
     }
 
 
-def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
+def all_parents(table: HashTable, hosts: int) -> np.ndarray:
     """Return each host's parent: int64, shape (hosts,); `NONE` for roots and absent hosts."""
     parent = np.full(hosts, NONE)
-    found, _ = climb(tree, rings, climbs_from(tree, rings, np.arange(len(rings))))
-    parent[found["host"]] = found["neighbour"]
+    parent[table.node], _ = climb(table, np.arange(len(table)))
     return parent
 
 
@@ -301,42 +305,26 @@ def costs_of_reconfiguring(
 def failures_by_depth(
     tree: ReferenceTree, assignment: str, ids: Numbers, sample: int, seed: int
 ) -> np.ndarray:
-    """Let single hosts of every depth fail, and count the actions of the other hosts."""
+    """Let single hosts of every depth fail, and count the actions of the other hosts.
+
+    The ids are ascending.  The result has a row for each failure: its depth, and the numbers of
+    changed links, of hosts that computed, and of messages.
+    """
     n = len(ids)
     every_host, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
-    rings = Rings.of(tree, assignment, ids, ring_of, every_host, 1)
-    parent = all_parents(tree, rings, n)
+    table = HashTable.of(tree, assignment, ids, ring_of, every_host, 1)
+    parent = all_parents(table, n)
     depth, links = depths(parent), HostLinks.of_parents(parent)
     drawn = draws.uniform(draws.stream(seed, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
-    place_in_depth = index_in_run(depth[order])
+    failing = order[index_in_run(depth[order]) < sample]
     rows = []
-    for host in order[place_in_depth < sample].tolist():
-        if n == 1:
-            continue
-        after = _without(rings, tree, assignment, ids, host)
+    for host in failing.tolist() if n > 1 else ():
         here = every_host != host
-        first = first_to_compute(rings, after, links, here.__getitem__)
-        done = reconfigure(tree, after, links, first, here)
+        after = HashTable.of(tree, assignment, ids[here], ring_of[here], every_host[here], 1)
+        done = reconfigure(after, links, first_to_compute(table, after, links, here), here)
         changed = sum(map(len, done.changed())) // 2  # both ends report a changed link
         costs = costs_by_ring(done, ring_of, 1)
         messages = sum(costs[name][0] for name in ("notices", "parent_lookups", "child_lookups"))
         rows.append((depth[host], changed, costs["hosts"][0], messages))
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
-
-
-def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, host: int) -> Rings:
-    """Return the keysets of a ring after a host has left it; those of its two neighbours change."""
-    n = len(rings)
-    place = int(np.flatnonzero(rings.node == host)[0])
-    if not 1 < place < n - 2:  # at key 0 the order of the last keys may change
-        left = np.delete(np.arange(n), host)
-        return Rings.of(tree, assignment, ids[left], np.zeros(n - 1, dtype=np.int64), left, 1)
-    # an end of a keyset depends on two ids
-    near = rings.node[place + np.array([-2, -1, 1, 2])]
-    some = Rings.of(tree, assignment, ids[near], np.zeros(4, dtype=np.int64), near, 1)
-    changed, columns = some.columns(some.find(near[1:3])), rings.columns(np.arange(n) != place)
-    for name, column in columns.items():
-        column[place - 1 : place + 1] = changed[name]
-    starts = np.array([0, n - 1])
-    return Rings(starts, starts[:-1], **columns)

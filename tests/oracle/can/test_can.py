@@ -1,19 +1,14 @@
-"""CAN, CAN multicast and CAN as the overlay: cases worked by hand, and what holds of every CAN."""
-
-import random
+"""CAN, CAN multicast and CAN as the overlay: cases worked by hand."""
 
 import pytest
 from keyed import draw_of
-from seeds import seeds
 
-from .cases import CanCase, random_can
 from .flood import (
     CORNER,
     DIRECTED,
     OPTIMAL,
     contacts,
     control,
-    deliveries,
     duplicates,
     first_apart,
     flood,
@@ -33,8 +28,6 @@ from .zones import (
     neighbours,
     owner,
     place_of_order,
-    symmetric,
-    tiles,
 )
 
 #: A square of 16 x 16.
@@ -86,22 +79,6 @@ def test_a_zone_of_all_bits_cannot_be_halved() -> None:
     zones = build([(0, (0,)), (1, (1,))], Space(1, 1))
     with pytest.raises(NoRoom, match="node 1 cannot be halved for node 2"):
         join(zones, 2, (1,), Space(1, 1))
-
-
-@pytest.mark.parametrize("seed", seeds(range(60), 4))
-def test_zones_tile_the_torus_and_neighbours_are_symmetric(seed: int) -> None:
-    pick = random.Random(seed)
-    space = Space.of(pick.randint(1, 6))
-    zones: dict[int, Zone] = {}
-    for node in range(pick.randint(1, 50)):
-        point = space.point(pick.getrandbits(space.bits))
-        join(zones, node, point, space)
-        assert zones[node].holds(point)
-        if node % 10 == 0:
-            assert tiles(zones, space)
-    assert tiles(zones, space)
-    assert symmetric(zones, adjacencies(zones, space), space)
-    assert len({(zone.depth, zone.prefix) for zone in zones.values()}) == len(zones)
 
 
 # --- multicast ------------------------------------------------------------------------------------
@@ -177,34 +154,3 @@ def test_messages_of_joining_by_hand() -> None:
     to_three = contacts(EIGHT, EIGHT, 0b0110 << 124)
     assert to_three.total() == sum([3, 2, 1, 0, 1, 2, 3, 4])
     assert control(EIGHT, EIGHT, 0b0110 << 124).total() == 7 + 9 + 16
-
-
-def setting(seed: int) -> tuple[CanCase, object, Points]:
-    """A case, its routes, and where its nodes join."""
-    drawn = random_can(seed)
-    routes = drawn.case.routes()
-    landmarks = random.Random(seed).sample(drawn.case.routers, drawn.landmarks)
-    return drawn, routes, drawn.points(routes, draw_of(seed), landmarks)
-
-
-@pytest.mark.parametrize("seed", seeds(range(200), 5))
-def test_a_flood_misses_nobody(seed: int) -> None:
-    """All kinds of flooding, by both clocks; without duplicates each node gets one copy."""
-    drawn, routes, points = setting(seed)
-    overlay = drawn.case.overlay(routes)
-    for group in list(drawn.case.keys)[:3]:
-        can, source = drawn.can(group, points), drawn.sources[group]
-        members = drawn.case.members[group]
-        assert set(can.order) == members | {source}
-        for flooding in (DIRECTED, CORNER, OPTIMAL):
-            for delay in (None, overlay.proximity):
-                found = flood(can, source, flooding, delay, drawn.processing_us)
-                assert set(found.first) == set(can.order), (flooding, delay)
-                assert deliveries(found, members, source).keys() == members - {source}
-                if flooding == OPTIMAL:
-                    assert len(found.copies) == len(can.order) - 1
-        sent_by = [
-            {(c.sender, c.receiver) for c in flood(can, source, flooding).copies}
-            for flooding in (OPTIMAL, CORNER, DIRECTED)
-        ]
-        assert sent_by[0] <= sent_by[1]

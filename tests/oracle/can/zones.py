@@ -195,47 +195,11 @@ def neighbours(adjacent: Iterable[Adjacency]) -> dict[int, set[int]]:
     return found
 
 
-# --- Invariants ---------------------------------------------------------------------------------
-
-
-def volume(zone: Zone) -> int:
-    """Return how many points of whole coordinates a zone has."""
-    product = 1
-    for side in zone.side:
-        product *= side
-    return product
-
-
-def tiles(zones: Mapping[int, Zone], space: Space) -> bool:
-    """Tell whether no two zones overlap, and all of them together are the torus."""
-    every = list(zones.values())
-    apart = all(
-        not all(overlap(x, y, at) for at in range(space.dimensions))
-        for number, x in enumerate(every)
-        for y in every[:number]
-    )
-    return apart and sum(map(volume, every)) == space.places**space.dimensions
-
-
-def symmetric(zones: Mapping[int, Zone], adjacent: Iterable[Adjacency], space: Space) -> bool:
-    """Tell whether neighbours know each other, across opposite faces.
-
-    Two that have half of a dimension each are across the lower face of each other (C6).
-    """
-
-    def back(x: int, y: int, dimension: int, direction: int) -> Adjacency:
-        halves = zones[x].side[dimension] * 2 == zones[y].side[dimension] * 2 == space.places
-        return y, x, dimension, direction if halves else -direction
-
-    rows = set(adjacent)
-    return rows == {back(*row) for row in rows} and len({row[:2] for row in rows}) == len(rows)
-
-
 # --- one CAN --------------------------------------------------------------------------------------
 
 
 class Can:
-    """Return the distance (positions) below which an offer enters a side of leaf sets: int32."""
+    """The CAN of nodes that joined in the order given."""
 
     def __init__(
         self, order: list[int], idents: Mapping[int, int], points: Points, group: int

@@ -64,23 +64,3 @@ def test_on_perfect_tables_every_node_gets_one_copy(seed: int) -> None:
         by_receiver = {copy.receiver: copy for copy in copies}
         for copy in copies:
             assert copy.sent == (0 if copy.hop == 1 else by_receiver[copy.sender].arrives)
-
-
-@pytest.mark.slow
-def test_the_cases_have_what_can_happen() -> None:
-    """Both kinds of ring, damaged tables with missed nodes and with ranges that go along."""
-    missed = along = 0
-    kinds = set()
-    for seed in range(120):
-        drawn = random_flooding(seed)
-        overlay = drawn.overlay()
-        for group in drawn.case.keys:
-            ring = drawn.ring(overlay, group)
-            copies = flood(ring, drawn.sources[group])
-            missed += len(copies) + 1 < len(ring.ids)
-            along += drawn.damage is not None and any(copy.brings for copy in copies)
-            kinds.add((drawn.over, drawn.damage is None))
-            kinds.add(drawn.sources[group] in drawn.case.members[group])
-    assert missed > 10
-    assert along > 20
-    assert {("group", True), ("overlay", True), ("overlay", False), True, False} <= kinds

@@ -112,7 +112,8 @@ def changed(assignment: str, bits: int, children: int, before: list[int], after:
     return Case(0, bits, children, assignment, tuple(before), (tuple(events),), ())
 
 
-#: Cases in which hosts whose topmost key changed have to compute, too (rule T1).
+#: Cases in which hosts whose topmost key changed have to compute, too (rule T1): otherwise some
+#: hosts are not reached.
 UNREACHED = {
     "one join": changed("pastry", 4, 3, [4, 8, 9, 12, 14], [0, 4, 8, 9, 12, 14]),
     "one failure": changed("pastry", 4, 3, [0, 4, 8, 9, 12, 14], [4, 8, 9, 12, 14]),

@@ -38,30 +38,25 @@ def dht_after(dht: Dht, events: Iterable[Event]) -> Dht:
 
 
 def first_to_compute(
-    before: Dht,
-    after: Dht,
-    neighbours: Neighbours,
-    events: Iterable[Event],
-    topmost_changed: bool = True,
+    before: Dht, after: Dht, neighbours: Neighbours, events: Iterable[Event]
 ) -> set[int]:
     """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed."""
     events = list(events)
     gone = {event.host for event in events if event.kind != "join"}
     first = {event.host for event in events if event.kind == "join"}
     first = first.union(*(neighbours[host] for host in gone))
-    if topmost_changed:
-        was = before.topmost
-        first |= {host for host, key in after.topmost.items() if was.get(host, key) != key}
+    was = before.topmost
+    first |= {host for host, key in after.topmost.items() if was.get(host, key) != key}
     return first - gone
 
 
 def reconfigure(
-    before: Dht, neighbours: Neighbours, events: Iterable[Event], topmost_changed: bool = True
+    before: Dht, neighbours: Neighbours, events: Iterable[Event]
 ) -> tuple[Dht, Neighbours, list[Round]]:
     """Play the rounds that follow ``events``, which are one change of the DHT."""
     events = list(events)
     after = dht_after(before, events)
-    computing = first_to_compute(before, after, neighbours, events, topmost_changed)
+    computing = first_to_compute(before, after, neighbours, events)
     now = {host: neighbours.get(host, frozenset()) for host in after.hosts}
     return after, *play_rounds(after, now, computing)
 
