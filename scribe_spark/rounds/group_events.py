@@ -210,7 +210,7 @@ class GroupEvents:
             row = order[event[order] == code]
             pairs[kind] = index[row], position[row]
         if at_us is None or size is None:
-            return cls.of_pairs(pairs)
+            return cls(**pairs)
         row = np.flatnonzero(event == PUBLISH)
         times = np.maximum(at_us[some][row], 0)
         schedule = Publishing.numbered(
@@ -218,15 +218,7 @@ class GroupEvents:
         )
         place = arrays.distinct(schedule.group * len(known) + schedule.node)
         pairs["publish"] = place // len(known), place % len(known)
-        return cls.of_pairs(pairs, schedule)
-
-    @classmethod
-    def of_pairs(
-        cls, pairs: Mapping[str, Pairs], schedule: Publishing | None = None
-    ) -> GroupEvents:
-        """Return events from their pairs (group, node) by kind: create, join, quit, publish."""
-        create, join, quits, publish = (pairs[kind] for kind in _KINDS)
-        return cls(create, join, quits, publish, schedule)
+        return cls(**pairs, schedule=schedule)
 
     def in_parts(self, parts: Parts) -> GroupEvents:
         """Return the same events, in which each part of a publication is a publication."""
@@ -294,7 +286,7 @@ def check_group_events(
         is_member.append(np.isin(pair[there], wrong.get(kind, pair[:0])) ^ (kind == "quit"))
     fault = first_impossible_in_groups(
         EventRows.join(*rows),
-        BeforeRound(player.lives, ring, number),
+        BeforeRound.of(player.lives, ring, number),
         lambda group, node: np.ones(len(node), dtype=bool),  # the members are those who may join
         members=np.concatenate(is_member),
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -235,6 +235,12 @@ class LivingRound:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             numbers = publication_ids(self.world_round, number, publish.turn, nodes)
         return publish, (self.group[publish.group], numbers)
+
+    def for_buckets(self) -> LivingRound:
+        """Return the round as programs on buckets carry it: without nodes, events and rules."""
+        names = "ring", "groups", "environment", "applications", "incarnation"
+        none: dict[str, Any] = dict.fromkeys(names)
+        return replace(_without_events(self), publish=self.publish, **none)
 
     @property
     def parts(self) -> Parts:

@@ -106,7 +106,7 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
     if JOINING in inbox:  # in a run
         came = scribe.key(inbox[JOINING]["group"], inbox[JOINING][AT])
         own["join"] = scribe.split(np.sort(np.r_[scribe.key(*own["join"]), came]))
-    return GroupEvents.of_pairs(own)
+    return GroupEvents(**own)
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
