@@ -155,10 +155,10 @@ class _ClockedRound:
 
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
+        quits, joins = (np.sort(key_of(pair, len(now.ring))) for pair in (now.quit, now.join))
         return cls(
             *(system, player.bounds, player.facts, now.for_buckets()),
-            *(np.sort(now.events.fail), np.sort(now.events.leave)),
-            *(np.sort(key_of(pair, len(now.ring))) for pair in (now.quit, now.join)),
+            *(np.sort(now.events.fail), np.sort(now.events.leave), quits, joins),
             least_us=_least_delay(now.ring.router, now.kernel, now.lan_us),
             seed=int(draws.bits_np(now.seed, "round of a clock", now.number) >> np.uint64(1)),
             lost=now.lost_copies(player.facts, more=("time_us",)),

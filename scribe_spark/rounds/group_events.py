@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -205,7 +205,7 @@ class GroupEvents:
         event, number = event[some], node[some]
         position, index = known.positions(number), arrays.index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
-        pairs = {}
+        pairs: dict[str, Any] = {}
         for code, kind in enumerate(_KINDS, NODE_EVENTS):
             row = order[event[order] == code]
             pairs[kind] = index[row], position[row]

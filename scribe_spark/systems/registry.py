@@ -307,7 +307,8 @@ def live_system(system: System, config: Any) -> SystemOnBuckets:
     made = system.world(config)
     if is_built_in(system):
         return made
-    return CheckedSystem(system.name, made, system.measures_of_worlds)
+    checked: Any = CheckedSystem(system.name, made, system.measures_of_worlds)
+    return checked
 
 
 def clock_in_words(system: System, config: Any) -> str:

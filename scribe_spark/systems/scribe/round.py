@@ -102,7 +102,7 @@ def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
 
 def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvents:
     """Return the events of the bucket's nodes."""
-    own = {kind: _own(scribe, pairs) for kind, pairs in events.by_kind().items()}
+    own: dict[str, Any] = {k: _own(scribe, pairs) for k, pairs in events.by_kind().items()}
     if JOINING in inbox:  # in a run
         came = scribe.key(inbox[JOINING]["group"], inbox[JOINING][AT])
         own["join"] = scribe.split(np.sort(np.r_[scribe.key(*own["join"]), came]))
