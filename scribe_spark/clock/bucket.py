@@ -468,8 +468,8 @@ class BucketClock:
 
 
 #: Tables of a bucket before a play: its places (``room, node``, ascending; without it, all nodes in
-#: room 0), the commands (``node, room, kind, time_us, value``; the kinds are the kernel's `commands`
-#: by number), the state of kernels (``key``, `BucketClock.key` of the living places, and the
+#: room 0), the commands (``node, room, kind, time_us, value``; the kind is a number of the kernel's
+#: `commands`), the state of kernels (``key``, `BucketClock.key` of the living places, and the
 #: kernel's columns), and places that begin anew with some neighbours, alive (``key, neighbours``,
 #: the latter of two dimensions, NONE: no neighbour; and perhaps flags of neighbours, by name).
 PLACES, COMMANDS, STATE, LINKED = "clock places", "clock commands", "clock state", "clock linked"
