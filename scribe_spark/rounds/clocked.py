@@ -49,6 +49,7 @@ from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import SilentProgram, Tables, append, in_bucket
 from scribe_spark.rounds import pending
+from scribe_spark.rounds.group_events import keys_in
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -124,7 +125,7 @@ class ClockedSystem(SystemOnBuckets):
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `SystemOnBuckets.play_round`."""
         round = _ClockedRound.of(self, player, now)
-        if round.has_events:
+        if round.has_changes or len(now.publish):
             player.keep(partial(_play, round), "clock")
         due, taken = pending.play_account(
             player, kept, now, partial(_EndClockedRound, round), _SUMS
@@ -182,15 +183,9 @@ class _ClockedRound:
         return len(self.facts.ring)
 
     @property
-    def has_events(self) -> bool:
-        """True if the round has a change of members or nodes, a refresh or a publication."""
-        return self.has_changes or len(self.now.publish) > 0
-
-    @property
     def has_changes(self) -> bool:
         """True if members fail, leave, quit, join or refresh: the events of the first play."""
-        some = self.fail, self.leave, self.quit, self.join
-        return bool(self.refreshes or any(map(len, some)))
+        return bool(self.refreshes or any(map(len, (self.fail, self.leave, self.quit, self.join))))
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -330,20 +325,15 @@ class _ClockedProgram(SilentProgram):
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
         """Write the table of the clock's places: all members, and the keys in `key`."""
-        room, node = np.divmod(arrays.distinct(np.r_[_members(tables), key]), self.round.size)
+        room, node = np.divmod(arrays.distinct(np.r_[keys_in(tables, STATE), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
-
-
-def _members(tables: Mapping[str, Columns]) -> np.ndarray:
-    """Return the keys (group, node) of the members in a bucket's tables: ascending."""
-    return tables[STATE]["key"] if STATE in tables else arrays.whole_numbers()
 
 
 class _Begin(_ClockedProgram):
     """Let members fail, leave and quit, by commands to the kernel: rule K8."""
 
     def change(self, bucket: int, tables: Tables) -> None:
-        round, key = self.round, _members(tables)
+        round, key = self.round, keys_in(tables, STATE)
         node = key % round.size
         fails, leaves = (arrays.find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
         quits = (leaves | (arrays.find_sorted(round.quit, key) >= 0)) & ~fails
@@ -368,7 +358,7 @@ class _Enter(_ClockedProgram):
             self._link(bucket, tables, round.system.links)
             return
         self.command(tables, ARRIVE, key, time_us=new.at_us[mine], value=new.contact[mine])
-        key = np.sort(np.r_[_members(tables), key])
+        key = np.sort(np.r_[keys_in(tables, STATE), key])
         for number in range(round.refreshes):
             at_us = new.ends_us[key // round.size] + number * round.system.refresh_us
             self.command(tables, REFRESH, key, time_us=at_us)
@@ -536,51 +526,38 @@ class _CountPublications(_ClockedProgram):
     guests: np.ndarray  # as in `_LetPublish`
 
     def change(self, bucket: int, tables: Tables) -> None:
-        now, size, groups = self.round.now, self.round.size, len(self.round.now.group)
+        round, now = self.round, self.round.now
         none = dict.fromkeys(("publication", "node", "hops", "at_us"), arrays.whole_numbers())
         lost = {"lost": np.zeros(0, dtype=bool)}
         copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
         if len(self.guests) and STATE in tables:
-            tables[STATE] = take(
-                tables[STATE], arrays.find_sorted(self.guests, _members(tables)) < 0
-            )
-        of = now.publish.group
-        arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
-        first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
-        tables[pending.CAME] = {"first": first, "again": arrived - first}
-        had = now.parts.complete({**came, "delay_us": came["at_us"]}, size)
-        heard, once = key_of([of[had["publication"]], had["node"]], size), of[:: now.parts.sent]
-        pending.note_received(tables, now.number, groups, size, _members(tables), once, heard)
+            stays = arrays.find_sorted(self.guests, keys_in(tables, STATE)) < 0
+            tables[STATE] = take(tables[STATE], stays)
+        came = {**came, "delay_us": came["at_us"] - now.publish.at_us[came["publication"]]}
+        arrived = copies["publication"][~copies["lost"]]
+        pending.count_copies(tables, now, round.size, keys_in(tables, STATE), came, arrived)
         if now.measures:
             self._note(tables, came, copies)
 
     def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
         """Write the tables of copies and deliveries of the publications that are measured."""
-        round, measured = self.round, np.sort(self.round.multicasts.publication)
-        publish, at_us = round.now.publish, round.now.publish.at_us
-
-        def of_multicasts(rows: Columns) -> dict[str, np.ndarray]:
-            mine = take(rows, arrays.find_sorted(measured, rows["publication"]) >= 0)
-            return {**mine, "group": publish.group[mine["publication"]]}
-
-        rows = of_multicasts(take(came, came["hops"] > 0))
-        names = {"group": "group", "publication": "publication", "node": "node", "hops": "hops"}
-        came = {new: rows[old].astype(np.int64) for old, new in names.items()}
-        tables[DELIVERED] = {**came, "delay_us": rows["at_us"] - at_us[rows["publication"]]}
+        round, publish = self.round, self.round.now.publish
+        rows = pending.measured_rows(round.now, take(came, came["hops"] > 0))
+        names = "group", "publication", "node", "hops", "delay_us"
+        tables[DELIVERED] = {name: rows[name].astype(np.int64) for name in names}
         if not notes_copies(round.now.measures) or "sender" not in copies:
             return
-        rows = of_multicasts(copies)
+        rows = pending.measured_rows(round.now, copies)
         key = key_of([rows["publication"], rows["node"]], round.size)
         firsts = np.zeros(len(key), dtype=bool)
         firsts[np.unique(key, return_index=True)[1]] = True
-        sources = key_of([measured, publish.node[measured]], round.size)
-        firsts &= ~rows["lost"] & (arrays.find_sorted(sources, key) < 0)
+        firsts &= ~rows["lost"] & (rows["node"] != publish.node[rows["publication"]])
         delay_us = round.delay(rows["sender"], rows["node"])
         if round.late is not None:
             links = {"node": rows["sender"], "peer": rows["node"]}
             delay_us = delay_us + round.late(rows["publication"], links, delay_us)
         took_us = rows["took_us"] + delay_us
-        sent_us = rows["at_us"] - took_us - at_us[rows["publication"]]
+        sent_us = rows["at_us"] - took_us - publish.at_us[rows["publication"]]
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
             **{"to": rows["node"], "sent_us": sent_us, "first": firsts},
@@ -595,7 +572,7 @@ class _EndClockedRound(_ClockedProgram):
     last: int  # the last round whose publications are due
 
     def change(self, bucket: int, tables: Tables) -> None:
-        round, members = self.round, _members(tables)
+        round, members = self.round, keys_in(tables, STATE)
         pending.count_due(tables, self.last, len(round.now.group), round.size, members)
         if not len(members):
             return

@@ -108,6 +108,11 @@ def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
     return arrays.distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], size))
 
 
+def keys_in(tables: Mapping[str, Columns], name: str) -> np.ndarray:
+    """Return the column ``key`` of a bucket's table; none without the table."""
+    return tables[name]["key"] if name in tables else arrays.whole_numbers()
+
+
 @dataclass(frozen=True)
 class Publishing(arrays.Rows):
     """The publications that begin in a round; a publication's name is its index; arrays (p,).
@@ -319,10 +324,6 @@ class _OfMembers:
         mine = in_bucket(self.bounds, bucket, node)
         return np.sort(group[mine] * self.groups.size + node[mine])
 
-    def members(self, tables: Tables) -> np.ndarray:
-        """Return the keys (group, node) of the members in a bucket, ascending."""
-        return tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
-
 
 @dataclass(frozen=True)
 class _CheckMembers(_OfMembers):
@@ -330,7 +331,7 @@ class _CheckMembers(_OfMembers):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table of refused events; send nothing."""
-        members, wrong = self.members(tables), []
+        members, wrong = keys_in(tables, MEMBERS), []
         for index, kind in enumerate(_OF_MEMBERS):
             keys = self.keys(bucket, getattr(self.events, kind))
             is_member = arrays.find_sorted(members, keys) >= 0
@@ -350,7 +351,7 @@ class ChangeMembers(_OfMembers):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table :data:`MEMBERS`; send nothing."""
-        keys = self.members(tables)
+        keys = keys_in(tables, MEMBERS)
         keys = keys[arrays.find_sorted(self.gone, keys % self.groups.size) < 0]
         keys = keys[arrays.find_sorted(self.keys(bucket, self.events.quit), keys) < 0]
         joins = self.keys(bucket, self.events.join)

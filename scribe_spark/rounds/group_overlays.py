@@ -34,7 +34,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables, losses, packing,
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds import pending
-from scribe_spark.rounds.group_events import keys_sent, to_nodes
+from scribe_spark.rounds.group_events import keys_in, keys_sent, to_nodes
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
@@ -406,11 +406,6 @@ class OverlayProgram:
         return network_of(self.round.facts, self.round.now, self.round.shared)
 
 
-def _keys(tables: Tables, name: str) -> np.ndarray:
-    """Return the keys (group, node) in the table `name`, ascending; none without the table."""
-    return tables[name]["key"] if name in tables else np.empty(0, dtype=np.int64)
-
-
 class Remember(OverlayProgram):
     """Buckets note which of their nodes are members: rule O1."""
 
@@ -420,9 +415,9 @@ class Remember(OverlayProgram):
         """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
         round, size = self.round, self.round.size
         alive, known = round.now.alive, round.now.overlay.known_dead(round.now.number)
-        members = _keys(tables, MEMBERS)
+        members = keys_in(tables, MEMBERS)
         lives = alive[members % size]
-        silent = arrays.distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
+        silent = arrays.distinct(np.concatenate([keys_in(tables, SILENT), members[~lives]]))
         silent = silent[~alive[silent % size] & ~known[silent % size]]
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
         stay = members[lives & (arrays.find_sorted(quits, members) < 0)]
@@ -457,7 +452,7 @@ class Build(OverlayProgram):
 
     def _tell_members(self, tables: Tables) -> Outbox:
         round = self.round
-        key = np.concatenate([_keys(tables, name) for name in (MEMBERS, SILENT)])
+        key = np.concatenate([keys_in(tables, name) for name in (MEMBERS, SILENT)])
         key = key[arrays.find_sorted(arrays.distinct(round.published), key // round.size) >= 0]
         if not len(key):
             return {}
@@ -523,87 +518,67 @@ class CountOverlayCopies(program.SilentProgram, OverlayProgram):
         """Write a table of counts, and `rounds.pending.EXPECTED`."""
         now = self.round.now
         tables.pop(dissemination.EDGES, None)
-        arrivals, copies = (
+        came, copies = (
             self._pop(tables, name)
             for name in (dissemination.ARRIVALS, dissemination.ARRIVED_COPIES)
         )
-        if arrivals:
-            arrivals = packing.take(arrivals, now.alive[arrivals["node"]])
+        came = packing.take(came, now.alive[came["node"]])
+        came["delay_us"] = came.pop("at_us")
         if not now.in_run:
-            none = np.zeros(len(now.group), dtype=np.int64)
-            tables[pending.CAME] = (
-                self._count(tables, copies) if copies else {"first": none, "again": none}
-            )
-            self._note_expected(tables, arrivals)
+            arrived = copies["publication"][self._arrive(tables, copies)]
+            size, members = self.round.size, keys_in(tables, MEMBERS)
+            pending.count_copies(tables, now, size, members, came, arrived)
         if now.measures:
-            self._note(tables, arrivals, copies)
+            self._note(tables, came, copies)
 
-    def _pop(self, tables: Tables, name: str) -> Columns:
-        """Remove and return a table of copies; then ``group`` is the index of the publication."""
-        rows = tables.pop(name, {})
+    def _pop(self, tables: Tables, name: str) -> dict[str, np.ndarray]:
+        """Remove and return a table of copies, by ``publication``."""
+        rows = dict(tables.pop(name, {}))
         if not rows:
-            return {}
+            names = "publication", "sender", "node", "hops", "at_us"
+            return dict.fromkeys(names, arrays.whole_numbers())
+        topic = rows.pop("group")
         if "publication" in rows:
-            return {**rows, "group": rows["publication"]}
+            return rows
         # all publications of a topic go the same way
         of_topic = np.argsort(self.round.of, kind="stable")
         first, end = (
-            np.searchsorted(self.round.of[of_topic], rows["group"], side)
-            for side in ("left", "right")
+            np.searchsorted(self.round.of[of_topic], topic, side) for side in ("left", "right")
         )
         row, place = arrays.expand(first, end)
-        rows, parts = {**packing.take(rows, row), "group": of_topic[place]}, self.round.now.parts
+        rows, parts = packing.take(rows, row), self.round.now.parts
+        rows["publication"] = of_topic[place]
         if not self.round.system.merged:
             return rows
         # IP multicast sends as many parts as are needed (rule W14)
-        return packing.take(rows, rows["group"] % parts.sent < parts.needed)
+        return packing.take(rows, rows["publication"] % parts.sent < parts.needed)
 
-    def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
-        """Count copies as messages; return the first copies and duplicates of each group."""
+    def _arrive(self, tables: Tables, copies: Columns) -> np.ndarray:
+        """Count copies as messages; return True for those that arrive."""
         now = self.round.now
         arrives = now.alive[copies["node"]]
         if "lost" in copies:
             arrives &= ~copies["lost"]
-        ends = copies["sender"], copies["node"], now.publish.group[copies["group"]]
-        size = now.publish.size[copies["group"]] if now.scheduled else None
+        ends = copies["sender"], copies["node"], now.publish.group[copies["publication"]]
+        size = now.publish.size[copies["publication"]] if now.scheduled else None
         now.tally.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
-        first, group = copies["first"][arrives], now.publish.group[copies["group"][arrives]]
-        rows = {"first": group[first], "again": group[~first]}
-        return {name: np.bincount(of, minlength=len(now.group)) for name, of in rows.items()}
+        return arrives
 
-    def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
-        now, size, heard = self.round.now, self.round.size, arrays.whole_numbers()
-        published = now.publish.group
-        if arrivals:
-            times = {"publication": arrivals["group"], "delay_us": arrivals["at_us"]}
-            had = now.parts.complete({**times, "node": arrivals["node"]}, size)
-            heard = key_of([published[had["publication"]], had["node"]], size)
-        once, members = published[:: now.parts.sent], _keys(tables, MEMBERS)
-        pending.note_received(tables, now.number, len(now.group), size, members, once, heard)
-
-    def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
+    def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
         """Write the tables of copies and deliveries of the publications that are measured."""
         round = self.round
-        measured = np.sort(round.multicasts.publication)
-
-        def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
-            mine = packing.take(rows, arrays.find_sorted(measured, rows["group"]) >= 0)
-            publication = mine["group"]
-            named = {"group": round.now.publish.group[publication], "publication": publication}
-            return named | {name: mine[name] for name in names}
-
-        if arrivals:
-            arrivals = packing.take(arrivals, arrivals["hops"] > 0)
-            rows = of_multicasts(arrivals, "node", "hops", "at_us")
-            tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
-        if copies and notes_copies(round.now.measures):
-            when = "sent_us" if "sent_us" in copies else "at_us"
-            flags = [flag for flag in ("first", "lost") if flag in copies]
-            rows = of_multicasts(copies, "sender", "node", "hops", when, *flags)
-            if when == "at_us":
+        if packing.count_rows(came):
+            rows = pending.measured_rows(round.now, packing.take(came, came["hops"] > 0))
+            names = "group", "publication", "node", "hops", "delay_us"
+            tables[DELIVERED] = {name: rows[name] for name in names}
+        if packing.count_rows(copies) and notes_copies(round.now.measures):
+            rows = pending.measured_rows(round.now, copies)
+            if "sent_us" not in rows:
                 ends = round.of[rows["publication"]], rows["sender"], rows["node"]
-                rows["sent_us"] = rows.pop("at_us") - round.delays(*ends)
-            tables[CARRIED] = {"to": rows.pop("node"), **rows}
+                rows["sent_us"] = rows["at_us"] - round.delays(*ends)
+            names = "group", "publication", "sender", "hops", "sent_us", "first", "lost"
+            kept = {name: rows[name] for name in names if name in rows}
+            tables[CARRIED] = {"to": rows["node"], **kept}
 
 
 @dataclass(frozen=True)
@@ -615,4 +590,4 @@ class CountDue(program.SilentProgram, OverlayProgram):
     def change(self, bucket: int, tables: Tables) -> None:
         """Write `rounds.pending.DUE`."""
         groups = len(self.round.now.group), self.round.size
-        pending.count_due(tables, self.last, *groups, _keys(tables, MEMBERS))
+        pending.count_due(tables, self.last, *groups, keys_in(tables, MEMBERS))

@@ -30,7 +30,7 @@ from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables, exchange, facts, packing, program
 from scribe_spark.rounds.applications import note_failures
-from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
+from scribe_spark.rounds.group_events import Pairs, keys_in, keys_sent, to_nodes
 from scribe_spark.rounds.group_overlays import (
     JOINS,
     MEMBERS,
@@ -56,8 +56,6 @@ from scribe_spark.rounds.system import (
 #: over the state.
 _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
 
-
-_NONE = arrays.whole_numbers()
 
 #: The table of the state with the sums of a system over each ``group``: `GrownOverlays.sums`.
 MEASURED = "measured"
@@ -352,7 +350,7 @@ class _TellBuilders(OverlayProgram):
                 if kind in inbox:
                     tables[kind] = {"key": np.sort(inbox[kind]["key"])}
             return {}
-        members = tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
+        members = keys_in(tables, MEMBERS)
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
         leaves = arrays.find_sorted(self.leave, members % size) >= 0
         quits = members[leaves | (arrays.find_sorted(quits, members) >= 0)]
@@ -375,7 +373,7 @@ class BuilderProgram(OverlayProgram):
     def period(self, tables: Tables, handed: Mapping[str, Columns]) -> Period:
         """Return the description of the period for a builder; `handed` is a part of it."""
         own = self.own
-        keys = (tables[name]["key"] if name in tables else _NONE for name in (_JOINED, _QUIT))
+        keys = (keys_in(tables, name) for name in (_JOINED, _QUIT))
         join, quit = (arrays.divided(key, self.round.size) for key in keys)
         when = own.number, own.world_round, own.begins_round, self.ends_round
         groups = own.group, own.key_hi, own.key_lo

@@ -30,7 +30,14 @@ from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import SilentProgram, Tables
 from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
-from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
+from scribe_spark.rounds.group_events import (
+    GroupEvents,
+    Groups,
+    Pairs,
+    Publishing,
+    keys_in,
+    publication_ids,
+)
 from scribe_spark.rounds.player import MESSAGES, TRAFFIC, BucketPlayer, Environment, Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
@@ -652,7 +659,7 @@ class SystemOnBuckets:
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """Return the keys (group, node) of the members among a bucket's nodes, ascending."""
-        return tables.get(self.member_table, {}).get("key", arrays.whole_numbers())
+        return keys_in(tables, self.member_table)
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
         """Return the keys (group, node) of all entries in the children tables of the bucket.
