@@ -569,8 +569,8 @@ class CountOverlayCopies(program.SilentProgram, OverlayProgram):
         round = self.round
         if packing.count_rows(came):
             rows = pending.measured_rows(round.now, packing.take(came, came["hops"] > 0))
-            names = "group", "publication", "node", "hops", "delay_us"
-            tables[DELIVERED] = {name: rows[name] for name in names}
+            of_deliveries = "group", "publication", "node", "hops", "delay_us"
+            tables[DELIVERED] = {name: rows[name] for name in of_deliveries}
         if packing.count_rows(copies) and notes_copies(round.now.measures):
             rows = pending.measured_rows(round.now, copies)
             if "sent_us" not in rows:

@@ -2,14 +2,21 @@
 
 import functools
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from scribe_spark.config import WorldConfig
 from scribe_spark.core.errors import InputError
+from scribe_spark.rounds.events import Events
 from scribe_spark.rounds.system import (
+    LivingRound,
     OwnRounds,
+    Publications,
+    Publishing,
+    SystemRound,
+    play_run,
 )
 from scribe_spark.worlds import setting as lengths
 
@@ -115,3 +122,36 @@ def test_lengths_that_no_round_can_have_are_refused(reads, given, line):
     with pytest.raises(InputError) as refused:
         reads(WorldConfig(**GROUPS, **given))
     assert str(refused.value).startswith(line)
+
+
+# --- own rounds
+
+
+def round_of(number: int, rounds: int, own: OwnRounds, **more) -> LivingRound:
+    """A round with a failure, a join, a quit and a publication."""
+    one = np.array([0])
+    pairs, publish = (one, one), Publishing.at_begin((one, one))
+    of = range(3), None, Events(fail=one), one, one, one, pairs, pairs, publish
+    return LivingRound(number, rounds, *of, None, 0, 1, 0, None, one, own, **more)
+
+
+def test_a_run_plays_own_rounds_until_nothing_moves():
+    """Members join in the first own round; publications begin in the one that is said."""
+    told = []
+
+    def play(before, more):
+        def play_round(player, kept, now):
+            told.append((now.number, len(now.join[0]), len(now.publish), now.begins_round))
+            assert not now.ends_round or before is None
+            return SystemRound({}, Publications(), goes_on=now.number < more)
+
+        now = round_of(0, 1, OwnRounds())
+        told.clear()
+        play_run(SimpleNamespace(rounds_before=before, play_round=play_round), None, now)
+        return told
+
+    assert play(None, 9) == [(0, 1, 1, True)]
+    assert play(0, 1) == [(0, 1, 1, True), (1, 0, 0, False)]
+    of_three = [(0, 1, 0, True), (1, 0, 0, False), (2, 0, 1, False)]
+    assert play(2, 0) == of_three
+    assert play(2, 4) == [*of_three, (3, 0, 0, False), (4, 0, 0, False)]
