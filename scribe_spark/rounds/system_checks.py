@@ -23,7 +23,7 @@ from scribe_spark.rounds.system import (
 
 
 @dataclass(frozen=True)
-class CheckedSystem:
+class CheckedSystem(SystemOnBuckets):
     """A user's system (`system`) whose rounds are checked; a bad one is refused at once.
 
     `units` are `System.measures_of_worlds`: the measures that a round may have.
@@ -37,9 +37,14 @@ class CheckedSystem:
         if not isinstance(self.system, SystemOnBuckets):
             kind = type(self.system).__name__
             raise self._fault(f"its world returns a {kind}; return a SystemOnBuckets")
-        for name in ("kept_in_buckets", "kept"):
+        names = (
+            *("kept_in_buckets", "kept", "reads", "member_table", "merged", "building", "state"),
+            *("recodes", "notes_failures", "sources_join", "trees_of", "stays"),
+        )
+        for name in names:
             if not hasattr(self.system, name):
                 raise self._fault(f"has no {name}; see rounds.system.SystemOnBuckets")
+            vars(self)[name] = getattr(self.system, name)
         for kinds in ("payload", "control"):
             given = getattr(self.system, kinds, None)
             if not isinstance(given, tuple) or not all(isinstance(kind, str) for kind in given):
@@ -56,12 +61,21 @@ class CheckedSystem:
                 f"has the kind {shown(min(both))} in payload and in control; give one"
             )
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "system":  # not there while the object is unpickled
-            raise AttributeError(name)
-        return getattr(self.system, name)
+    @property
+    def has_trees(self) -> bool:
+        return self.system.has_trees
 
-    play_on = SystemOnBuckets.play_on
+    @property
+    def payload(self) -> tuple[str, ...]:
+        return self.system.payload
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        return self.system.control
+
+    @property
+    def rounds_before(self) -> int | None:
+        return self.system.rounds_before
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         done, where = self.system.play_round(player, kept, now), f"round {now.number}"

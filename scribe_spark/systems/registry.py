@@ -307,8 +307,7 @@ def live_system(system: System, config: Any) -> SystemOnBuckets:
     made = system.world(config)
     if is_built_in(system):
         return made
-    checked: Any = CheckedSystem(system.name, made, system.measures_of_worlds)
-    return checked
+    return CheckedSystem(system.name, made, system.measures_of_worlds)
 
 
 def clock_in_words(system: System, config: Any) -> str:
