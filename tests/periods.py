@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from living_buckets import RecordingTally, SystemBuckets
 
-from scribe_spark.engine.packing import Columns, count_rows
+from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.group_overlays import Network, Overlays
 from scribe_spark.rounds.grown_overlays import GrownOverlays, Period, add_up
@@ -84,6 +84,37 @@ class PlayedPeriods:
         of = pairs_of(sources)
         overlays = Overlays(self.numbers, *of, *of, state=self.state)
         return self.system.edges(overlays, self.network)
+
+    def copies(self, group: int, source: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return senders, receivers and the rank of the copies of a publication in a group (index).
+
+        A living node forwards once.  No node gets two copies, or this fails.
+        """
+        state = {}
+        for name, rows in self.state.items():
+            mine = take(rows, rows["group"] == group)
+            state[name] = {**mine, "group": 0 * mine["group"]}
+        everybody, of = np.arange(len(self.alive)), (np.array([0]), np.array([source]))
+        number = self.numbers[[group]]
+        overlays = Overlays(number, 0 * everybody, everybody, *of, state=state)
+        edges = self.system.edges(overlays, self.network)
+        reached, found = {source}, [take(edges, np.arange(0))]
+        first = {"node": of[1], **dict.fromkeys(self.system.carried, np.array([-1]))}
+        while len(first["node"]):
+            first = take(first, self.alive[first["node"]])
+            of_first, edge = np.nonzero(first["node"][:, None] == edges["node"])
+            mine = take(edges, edge)
+            mine = take(mine, self.system.forwards(take(first, of_first), mine))
+            found.append(mine)
+            # a silent node that publishes as a guest is still sent its copy
+            first = take({**mine, "node": mine["peer"]}, mine["peer"] != source)
+            got = first["node"].tolist()
+            assert len(set(got)) == len(got)
+            assert not reached & set(got)
+            reached |= set(got)
+        rank = np.repeat(np.arange(len(found)), [count_rows(one) for one in found])
+        every = concatenate(found)
+        return every["node"], every["peer"], rank
 
     def measures(self) -> dict[str, float]:
         """Return the measures of the last period."""

@@ -32,10 +32,6 @@ from scribe_spark.core.keys import common_keys, key_of, order_of
 from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, smallest, take
 
-#: The number of sorted keys that are searched in one step: the keys between the first and the last
-#: one fit into the processor's cache.
-_AT_ONCE = 2**14
-
 #: A time later than any other: the node does not know that a peer has a publication.
 _NEVER = np.iinfo(np.int64).max
 
@@ -159,21 +155,10 @@ class ClockBucket:
         sizes = len(self.places), ROOMS, len(self.given)  # the two rooms are of one topic
         here, there = (at, links.to_room % ROOMS, links.peer), (place, room % ROOMS, peer)
         mine, wanted = common_keys(sizes, here, there)
-        (mine, of_mine), (wanted, of_wanted) = (_ascending(keys) for keys in (mine, wanted))
-        found = np.empty(len(wanted), dtype=np.int32)
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
-            first = int(np.searchsorted(mine, some[0]))
-            between = mine[first : np.searchsorted(mine, some[-1], side="right")]
-            index = find_sorted(between, some)
-            found[start : start + _AT_ONCE] = np.where(index >= 0, first + index, NONE)
-        if of_mine is not None:
-            found = np.where(found >= 0, of_mine[found], NONE).astype(np.int32)
-        if of_wanted is None:
-            return found
-        back = np.empty_like(found)
-        back[of_wanted] = found
-        return back
+        if (mine[1:] >= mine[:-1]).all():
+            return find_sorted(mine, wanted).astype(np.int32)
+        order = np.argsort(mine)
+        return np.append(order, NONE)[find_sorted(mine[order], wanted)].astype(np.int32)
 
     def begin(self, answered: Columns | None, window_us: int, least_delay_us: int) -> None:
         """Store the receivers' numbers of links (from :meth:`answer`), and let sources publish."""
@@ -575,14 +560,6 @@ def _of_links(column: np.ndarray, link: np.ndarray) -> np.ndarray:
 
 def _wide(columns: Columns) -> dict[str, np.ndarray]:
     return {name: column.astype(np.int64, copy=False) for name, column in columns.items()}
-
-
-def _ascending(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return keys in ascending order, and their former rows; None if they were sorted."""
-    if (keys[1:] >= keys[:-1]).all():
-        return keys, None
-    order = np.argsort(keys)
-    return keys[order], order
 
 
 def _by_place(columns: Columns, size: int) -> Columns:

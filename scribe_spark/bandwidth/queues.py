@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,24 +15,6 @@ from scribe_spark.engine.packing import Columns
 
 #: The number of windows in a span of a calendar; rows of later spans are not sorted yet.
 _SPAN = 32
-
-
-class Growing:
-    """Named arrays that grow at their ends; memory is taken when it is written."""
-
-    def __init__(self, most: int, **kinds: DTypeLike) -> None:
-        self.count = 0
-        self._columns = {name: np.empty(most, dtype=kind) for name, kind in kinds.items()}
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._columns[name]
-
-    def add(self, count: int, **values: np.ndarray | int) -> np.ndarray:
-        """Add `count` rows with a value for each column; return the indices of the rows."""
-        first, self.count = self.count, self.count + count
-        for name, column in self._columns.items():
-            column[first : self.count] = values[name]
-        return np.arange(first, self.count)
 
 
 class Calendar:
@@ -169,8 +152,11 @@ class Uplinks:
         self._head, self._tail = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
         times = dict.fromkeys(("at_us", "takes_us", "next", "first", "end"), np.int64)
         numbers = dict.fromkeys(("publication", "hops"), np.int32)
-        self._batches = Growing(most_batches, **times, **numbers, whole=np.bool_)
-        self._links = Growing(most_copies, link=np.int32)
+        kinds: dict[str, Any] = {**times, **numbers, "whole": np.bool_}
+        # memory is taken when it is written
+        self._batches = {name: np.empty(most_batches, dtype=kind) for name, kind in kinds.items()}
+        self._links = np.empty(most_copies, dtype=np.int32)
+        self._batch_count = self._link_count = 0
         self._waiting = Calendar(1)
         self.held_back = 0
 
@@ -188,10 +174,14 @@ class Uplinks:
         """
         if not len(batches["uplink"]):
             return
-        ends = self._links.count + np.cumsum(batches["copies"])
-        self._links.add(len(link), link=link)
+        ends = self._link_count + np.cumsum(batches["copies"])
+        self._links[self._link_count : self._link_count + len(link)] = link
         first = ends - batches["copies"]
-        number = self._batches.add(len(first), **batches, next=NONE, first=first, end=ends)
+        number = self._batch_count + np.arange(len(first))
+        values = {**batches, "next": NONE, "first": first, "end": ends}
+        for name, column in self._batches.items():
+            column[number[0] : number[-1] + 1] = values[name]
+        self._link_count, self._batch_count = self._link_count + len(link), number[-1] + 1
         starts = run_starts(batches["uplink"])
         inner = np.ones(len(number), dtype=bool)
         inner[starts] = False
@@ -236,7 +226,7 @@ class Uplinks:
             end = np.where(whole, end, first + 1)
         # 1. hold back copies that are known to be superfluous before their start
         of, row = (np.arange(len(first)), first) if one_each else expand(first, end)
-        link, publication = self._links["link"][row], batches["publication"][batch]
+        link, publication = self._links[row], batches["publication"][batch]
         sent = known(publication[of], link) >= at_us[of]
         self.held_back += len(sent) - int(np.count_nonzero(sent))
         of, link = of[sent], link[sent]

@@ -8,10 +8,10 @@ window is one superstep; see :mod:`scribe_spark.bandwidth.windows`.  Rules: docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -29,10 +29,7 @@ from scribe_spark.clock.kernel import (
     SENDER,
     TIMER,
     ClockEvents,
-    Column,
-    Control,
     Kinds,
-    Payload,
     times,
 )
 from scribe_spark.core.arrays import NONE, distinct, find_sorted, index_in_run, run_starts
@@ -114,31 +111,6 @@ class Slots:
 Delay = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class ClockKernel(Protocol):
-    """The state of a bucket's places and their reactions to messages, timers and commands.
-
-    For each name in `messages`, `timers` and `commands`, and for `DOWN`, there is a method
-    ``on_<name>(events)``.  Its events are at different places, so a handler may read and write the
-    state of all of them at once.  A handler sends messages and sets timers by the methods
-    `BucketClock.send` and `BucketClock.wake`.
-    """
-
-    messages: ClassVar[Mapping[str, Control | Payload]]
-    timers: ClassVar[Mapping[str, tuple[Column, ...]]]
-    #: The names of commands, which have one column, ``value``.
-    commands: ClassVar[Sequence[str]]
-    #: The commands that are also played at dead places.
-    wakes: ClassVar[Sequence[str]]
-
-    def begin(self, clock: BucketClock, tables: Tables) -> None:
-        """Read the state of a bucket from its tables: `STATE`, then `LINKED`."""
-        ...
-
-    def end(self, tables: Tables) -> None:
-        """Write the tables of the bucket: its state, and its first copies (`RECEIPTS`)."""
-        ...
-
-
 @dataclass(frozen=True)
 class Wires:
     """The rates of links, for publications that have sizes."""
@@ -173,10 +145,18 @@ class BucketClock:
 
     `room` and `node` are the places of the bucket, ascending.  `alive` is True for places of live
     nodes, and has one more element: False, for nodes without a place.
+
+    A kernel has the state of these places and their reactions.  It declares `messages` (name ->
+    `Control` or `Payload`), `timers` (name -> columns), `commands` (names; they have one column,
+    ``value``) and those that are also played at dead places, `wakes`.  For each name, and for
+    `DOWN`, it has a method ``on_<name>(events)``; the events are at different places, so a handler
+    may read and write the state of all of them at once.  Handlers call :meth:`send` and
+    :meth:`wake`.  ``begin(clock, tables)`` reads the state of a bucket from its tables: `STATE`,
+    then `LINKED`; ``end(tables)`` writes it, and the first copies (`RECEIPTS`).
     """
 
     def __init__(
-        self, setting: KernelSetting, kernel: ClockKernel, room: np.ndarray, node: np.ndarray
+        self, setting: KernelSetting, kernel: Any, room: np.ndarray, node: np.ndarray
     ) -> None:
         self._setting, self.room, self.node = setting, room, node
         self.key = room * np.int64(setting.nodes) + node
@@ -488,8 +468,8 @@ class BucketClock:
 
 
 #: Tables of a bucket before a play: its places (``room, node``, ascending; without it, all nodes in
-#: room 0), the commands (``node, room, kind, time_us, value``; `ClockKernel.commands` has the kinds
-#: by number), the state of kernels (``key``, `BucketClock.key` of the living places, and the
+#: room 0), the commands (``node, room, kind, time_us, value``; the kind is a number of the kernel's
+#: `commands`), the state of kernels (``key``, `BucketClock.key` of the living places, and the
 #: kernel's columns), and places that begin anew with some neighbours, alive (``key, neighbours``,
 #: the latter of two dimensions, NONE: no neighbour; and perhaps flags of neighbours, by name).
 PLACES, COMMANDS, STATE, LINKED = "clock places", "clock commands", "clock state", "clock linked"
@@ -510,7 +490,7 @@ class PlayKernel(InWindows):
     """The program that plays a kernel from commands until no event is due in any bucket."""
 
     setting: KernelSetting
-    make: Callable[[], ClockKernel]  # returns the kernel of a bucket, without its state
+    make: Callable[[], Any]  # returns the kernel of a bucket, without its state
 
     def begin(self, tables: Tables, first: int, last: int, everybody: np.ndarray) -> Turns:
         node = np.arange(first, last)
@@ -536,7 +516,7 @@ class PlayKernel(InWindows):
             sent = {_MESSAGE: {AT: rows[:, NODE], "event": rows}}
 
 
-def _end(setting: KernelSetting, clock: BucketClock, kernel: ClockKernel, tables: Tables) -> None:
+def _end(setting: KernelSetting, clock: BucketClock, kernel: Any, tables: Tables) -> None:
     """Write the tables of a bucket that has no more events: `COUNTS`, `COPIES` and `SENT`."""
     kernel.end(tables)
     counts = {"count": clock.counts, "lost": clock.lost}

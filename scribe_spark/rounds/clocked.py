@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from scribe_spark.bandwidth.rounds import Begun, RoundLinks
-from scribe_spark.bandwidth.setting import Parts
+from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.windows import play_in_windows
 from scribe_spark.clock.bucket import (
     COMMANDS,
@@ -50,13 +49,12 @@ from scribe_spark.engine.losses import Late, Lost
 from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.engine.program import SilentProgram, Tables, append, in_bucket
 from scribe_spark.rounds import pending
-from scribe_spark.rounds.player import Observer
+from scribe_spark.rounds.group_events import keys_in
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
     Multicasts,
-    Publishing,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -84,7 +82,7 @@ _FEW_ROUTERS = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClockedSystem(SystemOnBuckets):
-    """A system whose members play a kernel of the clock that reacts (`clock.ClockKernel`); K8 to
+    """A system whose members play a kernel of the clock that reacts (`clock.BucketClock`); K8 to
     K11.
 
     ``kernel(rules, seed, room)`` makes the kernel of a bucket for a play; `seed` keys the draws of
@@ -127,10 +125,11 @@ class ClockedSystem(SystemOnBuckets):
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `SystemOnBuckets.play_round`."""
         round = _ClockedRound.of(self, player, now)
-        if round.has_events:
+        if round.has_changes or len(now.publish):
             player.keep(partial(_play, round), "clock")
-        end = partial(_EndClockedRound, round, is_last=now.is_last)
-        due, taken = pending.play_account(player, kept, now, end, _SUMS)
+        due, taken = pending.play_account(
+            player, kept, now, partial(_EndClockedRound, round), _SUMS
+        )
         sums = {name: int(column.sum()) for name, column in taken.get(_SUMS, {}).items()}
         members = sums.pop("members", 1)
         measures = {name: total / members for name, total in sums.items()}
@@ -145,54 +144,38 @@ class _ClockedRound:
     system: ClockedSystem
     bounds: np.ndarray
     facts: KnowsRing
-    index: int  # the number of the round
-    number: np.ndarray  # (G,): the numbers of the groups
+    now: LivingRound  # `LivingRound.for_buckets`
     fail: np.ndarray  # nodes, ascending
     leave: np.ndarray
     quit: np.ndarray  # keys (group, node), ascending
     join: np.ndarray
-    publish: Publishing
-    multicasts: Multicasts  # the measured publications
-    refreshes: int  # the number of these in the round
-    network: Network
-    lan_us: int
     least_us: int  # a lower bound of the delays between nodes
     seed: int
-    measures: tuple[str, ...]
-    observer: Observer
-    links: RoundLinks | None
-    parts: Parts
-    scheduled: bool  # True if publications have sizes of their own
     lost: Lost | None  # the losses of copies of publications
     late: Late | None  # the jitter of copies of publications
 
     @classmethod
     def of(cls, system: ClockedSystem, player: SystemPlayer, now: LivingRound) -> Self:
-        size, every, us = len(now.ring), system.refresh_us, now.own.world_us
-        pairs = (np.sort(key_of(pair, size)) for pair in (now.quit, now.join))
-        refreshes = (now.number + 1) * us // every - now.number * us // every if every else 0
-        quits, joins = pairs
+        quits, joins = (np.sort(key_of(pair, len(now.ring))) for pair in (now.quit, now.join))
         return cls(
-            *(system, player.bounds, player.facts, now.number, now.group),
-            fail=np.sort(now.events.fail),
-            leave=np.sort(now.events.leave),
-            quit=quits,
-            join=joins,
-            publish=now.publish,
-            multicasts=Multicasts.of_round(now),
-            refreshes=refreshes,
-            network=now.kernel,
-            lan_us=now.lan_us,
+            *(system, player.bounds, player.facts, now.for_buckets()),
+            *(np.sort(now.events.fail), np.sort(now.events.leave), quits, joins),
             least_us=_least_delay(now.ring.router, now.kernel, now.lan_us),
             seed=int(draws.bits_np(now.seed, "round of a clock", now.number) >> np.uint64(1)),
-            measures=now.measures,
-            observer=now.tally.observer,
-            links=now.links,
-            parts=now.parts,
-            scheduled=now.scheduled,
             lost=now.lost_copies(player.facts, more=("time_us",)),
             late=now.late_copies(player.facts),
         )
+
+    @property
+    def multicasts(self) -> Multicasts:
+        """The measured publications."""
+        return Multicasts.of_round(self.now)
+
+    @property
+    def refreshes(self) -> int:
+        """The number of refreshes in the round."""
+        every, us, number = self.system.refresh_us, self.now.own.world_us, self.now.number
+        return (number + 1) * us // every - number * us // every if every else 0
 
     @property
     def size(self) -> int:
@@ -200,15 +183,9 @@ class _ClockedRound:
         return len(self.facts.ring)
 
     @property
-    def has_events(self) -> bool:
-        """True if the round has a change of members or nodes, a refresh or a publication."""
-        return self.has_changes or len(self.publish) > 0
-
-    @property
     def has_changes(self) -> bool:
         """True if members fail, leave, quit, join or refresh: the events of the first play."""
-        some = self.fail, self.leave, self.quit, self.join
-        return bool(self.refreshes or any(map(len, some)))
+        return bool(self.refreshes or any(map(len, (self.fail, self.leave, self.quit, self.join))))
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -217,18 +194,18 @@ class _ClockedRound:
 
     def delay(self, a: np.ndarray, b: np.ndarray, least_us: int = 1) -> np.ndarray:
         """Return the delays between nodes (positions) in us, at least `least_us`: int64."""
-        router = self.facts.ring.router
-        return np.maximum(node_delays(self.network, self.lan_us, router[a], router[b]), least_us)
+        ends = self.facts.ring.router[a], self.facts.ring.router[b]
+        return np.maximum(node_delays(self.now.kernel, self.now.lan_us, *ends), least_us)
 
     def play_commands(self, player: SystemPlayer, room: np.ndarray, least_us: int) -> None:
         """Play the commands in buckets' tables; `room` (P,) has the group of each publication."""
-        links, wires, ring, validation_us = self.links, None, self.facts.ring, None
+        links, wires, ring, validation_us = self.now.links, None, self.facts.ring, None
         if links is not None:
             up, down, validation_us = links.rates(ring.node, ring.router, links.validation_us)
-            size = self.publish.size if len(room) else room
+            size = self.now.publish.size if len(room) else room
             routes = None if links.routes is None else partial(links.narrowest, ring)
             wires = Wires(up, down, size, links.uplink, links.shared, routes)
-        records = bool(self.observer.recorded)
+        records = bool(self.now.tally.observer.recorded)
         window_us = min(max(least_us, self.least_us), self.system.least_wait_us)
         delay = partial(self.delay, least_us=least_us)
         lost, late = (self.lost, self.late) if len(room) else (None, None)
@@ -241,7 +218,7 @@ class _ClockedRound:
     def pick(self, purpose: str, key: np.ndarray, below: np.ndarray) -> np.ndarray:
         """Return a drawn number in [0, below) for each pair (group, node) in `key`: int64."""
         group, node = np.divmod(key, self.size)
-        bits = draws.bits_np(self.seed, purpose, self.number[group], self.facts.ring.node[node])
+        bits = draws.bits_np(self.seed, purpose, self.now.group[group], self.facts.ring.node[node])
         return (bits % np.maximum(below, 1).astype(np.uint64)).astype(np.int64)
 
 
@@ -265,10 +242,10 @@ def _play(round: _ClockedRound, player: SystemPlayer) -> None:
         player.play(_Enter(round, arrivals, members))
         round.play_commands(player, arrays.whole_numbers(), LEAST_US)
         player.play(_CountMessages(round))
-    if len(round.publish.node):
+    if len(round.now.publish):
         guests, contact = _guests(round, members)
         player.play(_LetPublish(round, guests, contact))
-        round.play_commands(player, round.publish.group, 1)
+        round.play_commands(player, round.now.publish.group, 1)
         player.play(_CountMessages(round))
         player.play(_CountPublications(round, guests))
 
@@ -286,7 +263,7 @@ class _Newcomers:
     @classmethod
     def of(cls, round: _ClockedRound, members: np.ndarray) -> Self:
         """Return the newcomers, in waves, each with a contact among `members` (keys) or others."""
-        key, size, groups = round.join, round.size, len(round.number)
+        key, size, groups = round.join, round.size, len(round.now.group)
         group = key // size
         waiting, there = (np.bincount(one, minlength=groups) for one in (group, members // size))
         first, new = np.cumsum(there) - there, np.cumsum(waiting) - waiting
@@ -317,7 +294,8 @@ def _guests(round: _ClockedRound, members: np.ndarray) -> tuple[np.ndarray, np.n
 
     A guest sends its publication by this member.  `members` are the keys of all members, ascending.
     """
-    key = arrays.distinct(key_of([round.publish.group, round.publish.node], round.size))
+    publish = round.now.publish
+    key = arrays.distinct(key_of([publish.group, publish.node], round.size))
     key = key[arrays.find_sorted(members, key) < 0]
     first, last = (
         np.searchsorted(members, (key // round.size + one) * round.size) for one in (0, 1)
@@ -347,20 +325,15 @@ class _ClockedProgram(SilentProgram):
 
     def put(self, tables: Tables, key: np.ndarray) -> None:
         """Write the table of the clock's places: all members, and the keys in `key`."""
-        room, node = np.divmod(arrays.distinct(np.r_[_members(tables), key]), self.round.size)
+        room, node = np.divmod(arrays.distinct(np.r_[keys_in(tables, STATE), key]), self.round.size)
         tables[PLACES] = {"room": room, "node": node}
-
-
-def _members(tables: Mapping[str, Columns]) -> np.ndarray:
-    """Return the keys (group, node) of the members in a bucket's tables: ascending."""
-    return tables[STATE]["key"] if STATE in tables else arrays.whole_numbers()
 
 
 class _Begin(_ClockedProgram):
     """Let members fail, leave and quit, by commands to the kernel: rule K8."""
 
     def change(self, bucket: int, tables: Tables) -> None:
-        round, key = self.round, _members(tables)
+        round, key = self.round, keys_in(tables, STATE)
         node = key % round.size
         fails, leaves = (arrays.find_sorted(one, node) >= 0 for one in (round.fail, round.leave))
         quits = (leaves | (arrays.find_sorted(round.quit, key) >= 0)) & ~fails
@@ -385,7 +358,7 @@ class _Enter(_ClockedProgram):
             self._link(bucket, tables, round.system.links)
             return
         self.command(tables, ARRIVE, key, time_us=new.at_us[mine], value=new.contact[mine])
-        key = np.sort(np.r_[_members(tables), key])
+        key = np.sort(np.r_[keys_in(tables, STATE), key])
         for number in range(round.refreshes):
             at_us = new.ends_us[key // round.size] + number * round.system.refresh_us
             self.command(tables, REFRESH, key, time_us=at_us)
@@ -411,7 +384,7 @@ def ring_links(round: _ClockedRound, key: np.ndarray, slots: int) -> Columns:
     size = np.diff(start, append=len(group))
     first, size = np.repeat(start, size), np.repeat(size, size)
     at = np.arange(len(group)) - first
-    name = round.number[group], round.facts.ring.node[node]
+    name = round.now.group[group], round.facts.ring.node[node]
     for slot in range(0, slots, 2):
         order = np.lexsort((draws.bits_np(round.seed, "ring", slot, *name), group))
         if slot + 1 < slots:
@@ -472,7 +445,7 @@ def _choices(
     if count < 3:
         return parts
     # 2. drawn candidates, by their round trips
-    name = round.number[key[first] // round.size], round.facts.ring.node[node[some]]
+    name = round.now.group[key[first] // round.size], round.facts.ring.node[node[some]]
     bits = draws.bits_np(round.seed, "candidate", *name)[:, None]
     drawn = draws.more_bits(bits, np.arange(3 * third)[None]) % np.uint64(count - 1)
     other = first + drawn.astype(np.int64)
@@ -507,15 +480,15 @@ class _LetPublish(_ClockedProgram):
     contact: np.ndarray
 
     def change(self, bucket: int, tables: Tables) -> None:
-        round = self.round
+        round, publish = self.round, self.round.now.publish
         mine = in_bucket(self.bounds, bucket, self.guests % round.size)
         if mine.any():
             contact = self.contact[mine, None]
             tables[LINKED] = {"key": self.guests[mine], "neighbours": contact}
         self.put(tables, self.guests[mine])
-        value = np.flatnonzero(in_bucket(self.bounds, bucket, round.publish.node))
-        key = key_of([round.publish.group[value], round.publish.node[value]], round.size)
-        self.command(tables, PUBLISH, key, value=value, time_us=round.publish.at_us[value])
+        value = np.flatnonzero(in_bucket(self.bounds, bucket, publish.node))
+        key = key_of([publish.group[value], publish.node[value]], round.size)
+        self.command(tables, PUBLISH, key, value=value, time_us=publish.at_us[value])
 
 
 class _CountMessages(_ClockedProgram):
@@ -524,7 +497,7 @@ class _CountMessages(_ClockedProgram):
     def change(self, bucket: int, tables: Tables) -> None:
         if COUNTS not in tables:  # a bucket without nodes
             return
-        counts, sent = tables.pop(COUNTS), tables.pop(SENT, {})
+        counts, sent, now = tables.pop(COUNTS), tables.pop(SENT, {}), self.round.now
         for kind, name in enumerate(
             self.round.kinds.names[: len(self.round.system.kernel.messages) + 1]
         ):
@@ -535,12 +508,12 @@ class _CountMessages(_ClockedProgram):
                 rows = sent["kind"] == kind
                 return sent["sender"][rows], sent["node"][rows]
 
-            observer, many = self.round.observer, (counts["count"][kind], counts["lost"][kind])
-            if self.round.scheduled and name in self.round.system.payload:
+            observer, many = now.tally.observer, (counts["count"][kind], counts["lost"][kind])
+            if now.scheduled and name in self.round.system.payload:
                 # copies with sizes are recorded at their receivers
                 copies = tables.get(COPIES, {})
                 if name in observer.recorded and count_rows(copies):
-                    size = self.round.publish.size[copies["publication"]]
+                    size = now.publish.size[copies["publication"]]
                     observer.record(tables, name, copies["sender"], copies["node"], bytes=size)
                 observer = replace(observer, recorded=())
             observer.count(tables, name, *many, between=between)
@@ -553,51 +526,38 @@ class _CountPublications(_ClockedProgram):
     guests: np.ndarray  # as in `_LetPublish`
 
     def change(self, bucket: int, tables: Tables) -> None:
-        round, size, groups = self.round, self.round.size, len(self.round.number)
+        round, now = self.round, self.round.now
         none = dict.fromkeys(("publication", "node", "hops", "at_us"), arrays.whole_numbers())
         lost = {"lost": np.zeros(0, dtype=bool)}
         copies, came = tables.pop(COPIES, none | lost), tables.pop(RECEIPTS, none)
         if len(self.guests) and STATE in tables:
-            tables[STATE] = take(
-                tables[STATE], arrays.find_sorted(self.guests, _members(tables)) < 0
-            )
-        of = round.publish.group
-        arrived = np.bincount(of[copies["publication"][~copies["lost"]]], minlength=groups)
-        first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
-        tables[pending.CAME] = {"first": first, "again": arrived - first}
-        had = round.parts.complete({**came, "delay_us": came["at_us"]}, size)
-        heard, once = key_of([of[had["publication"]], had["node"]], size), of[:: round.parts.sent]
-        pending.note_received(tables, round.index, groups, size, _members(tables), once, heard)
-        if round.measures:
+            stays = arrays.find_sorted(self.guests, keys_in(tables, STATE)) < 0
+            tables[STATE] = take(tables[STATE], stays)
+        came = {**came, "delay_us": came["at_us"] - now.publish.at_us[came["publication"]]}
+        arrived = copies["publication"][~copies["lost"]]
+        pending.count_copies(tables, now, round.size, keys_in(tables, STATE), came, arrived)
+        if now.measures:
             self._note(tables, came, copies)
 
     def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
         """Write the tables of copies and deliveries of the publications that are measured."""
-        round, measured = self.round, np.sort(self.round.multicasts.publication)
-        at_us = round.publish.at_us
-
-        def of_multicasts(rows: Columns) -> dict[str, np.ndarray]:
-            mine = take(rows, arrays.find_sorted(measured, rows["publication"]) >= 0)
-            return {**mine, "group": round.publish.group[mine["publication"]]}
-
-        rows = of_multicasts(take(came, came["hops"] > 0))
-        names = {"group": "group", "publication": "publication", "node": "node", "hops": "hops"}
-        came = {new: rows[old].astype(np.int64) for old, new in names.items()}
-        tables[DELIVERED] = {**came, "delay_us": rows["at_us"] - at_us[rows["publication"]]}
-        if not notes_copies(round.measures) or "sender" not in copies:
+        round, publish = self.round, self.round.now.publish
+        rows = pending.measured_rows(round.now, take(came, came["hops"] > 0))
+        names = "group", "publication", "node", "hops", "delay_us"
+        tables[DELIVERED] = {name: rows[name].astype(np.int64) for name in names}
+        if not notes_copies(round.now.measures) or "sender" not in copies:
             return
-        rows = of_multicasts(copies)
+        rows = pending.measured_rows(round.now, copies)
         key = key_of([rows["publication"], rows["node"]], round.size)
         firsts = np.zeros(len(key), dtype=bool)
         firsts[np.unique(key, return_index=True)[1]] = True
-        sources = key_of([measured, round.publish.node[measured]], round.size)
-        firsts &= ~rows["lost"] & (arrays.find_sorted(sources, key) < 0)
+        firsts &= ~rows["lost"] & (rows["node"] != publish.node[rows["publication"]])
         delay_us = round.delay(rows["sender"], rows["node"])
         if round.late is not None:
             links = {"node": rows["sender"], "peer": rows["node"]}
             delay_us = delay_us + round.late(rows["publication"], links, delay_us)
         took_us = rows["took_us"] + delay_us
-        sent_us = rows["at_us"] - took_us - at_us[rows["publication"]]
+        sent_us = rows["at_us"] - took_us - publish.at_us[rows["publication"]]
         tables[CARRIED] = {
             **{name: rows[name] for name in ("group", "publication", "sender", "hops")},
             **{"to": rows["node"], "sent_us": sent_us, "first": firsts},
@@ -610,16 +570,15 @@ class _EndClockedRound(_ClockedProgram):
     """Count the publications that are due, and sum values over the members: rule K11."""
 
     last: int  # the last round whose publications are due
-    is_last: bool
 
     def change(self, bucket: int, tables: Tables) -> None:
-        round, members = self.round, _members(tables)
-        pending.count_due(tables, self.last, len(round.number), round.size, members)
+        round, members = self.round, keys_in(tables, STATE)
+        pending.count_due(tables, self.last, len(round.now.group), round.size, members)
         if not len(members):
             return
         state = tables[STATE]
         sums = {"members": len(members), **round.system.kernel.sums(state)}
         tables[_SUMS] = {name: np.array([value]) for name, value in sums.items()}
-        for name, entries in round.system.state.items() if self.is_last else ():
+        for name, entries in round.system.state.items() if round.now.is_last else ():
             row, _ = np.nonzero(state[name] >= 0)
             tables[entries] = {"key": members[row]}

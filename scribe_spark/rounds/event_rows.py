@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -33,24 +32,6 @@ NODE_EVENTS = 4
 ALIVE_AFTER = np.array([True, False, False, True])
 
 
-class Before(Protocol):
-    """The type of objects that know the nodes before the first round of some events."""
-
-    @property
-    def nodes(self) -> int: ...  # nodes are 0 to this number - 1
-
-    @property
-    def rounds(self) -> int: ...  # the events' rounds are below this number
-
-    def is_alive(self, nodes: np.ndarray) -> np.ndarray:
-        """Return True for each node (a number) that is alive at the start of the first round."""
-        ...
-
-    def was_alive(self, nodes: np.ndarray) -> np.ndarray:
-        """Return True for each node (a number) that is alive or was alive before."""
-        ...
-
-
 @dataclass(frozen=True)
 class Extent:
     """The numbers of nodes and rounds that a table of events must fit.
@@ -64,10 +45,12 @@ class Extent:
     initial: int
 
     def is_alive(self, nodes: np.ndarray) -> np.ndarray:
-        """See `Before`."""
+        """Return True for each node (a number) that is alive at the start of the first round."""
         return nodes < self.initial
 
-    was_alive = is_alive
+    def was_alive(self, nodes: np.ndarray) -> np.ndarray:
+        """Return True for each node (a number) that is alive or was alive before."""
+        return self.is_alive(nodes)
 
 
 @dataclass(frozen=True)
@@ -125,7 +108,7 @@ def event_codes(names: np.ndarray) -> np.ndarray:
 class Lifetimes:
     """The lives of all nodes over the rounds, from possible events; group events are ignored."""
 
-    def __init__(self, rows: EventRows, before: Before) -> None:
+    def __init__(self, rows: EventRows, before: Extent) -> None:
         rows = rows.take(rows.of_node)
         self._before = before
         key = self._keys(rows.nodes, rows.rounds)
@@ -292,7 +275,7 @@ def _first(bad: np.ndarray, *columns: np.ndarray) -> int | None:
 # --- node events
 
 
-def first_impossible(rows: EventRows, before: Before) -> str | None:
+def first_impossible(rows: EventRows, before: Extent) -> str | None:
     """Describe the first impossible node event, by round and node; None if all are possible.
 
     A live node can leave or fail.  A dead node can arrive and, if it was alive before, recover: it
@@ -323,7 +306,7 @@ def first_impossible(rows: EventRows, before: Before) -> str | None:
 
 def first_impossible_in_groups(
     rows: EventRows,
-    before: Before,
+    before: Extent,
     may_join: MayJoin,
     starts: EventRows | None = None,
     members: np.ndarray | None = None,

@@ -16,7 +16,13 @@ import numpy as np
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.event_rows import EVENT_NAMES, NODE_EVENTS, EventRows, first_impossible
+from scribe_spark.rounds.event_rows import (
+    EVENT_NAMES,
+    NODE_EVENTS,
+    EventRows,
+    Extent,
+    first_impossible,
+)
 
 #: The round of death of a node that is alive or never was.
 NEVER = -1
@@ -136,20 +142,16 @@ class Events:
 
 
 @dataclass(frozen=True)
-class BeforeRound:
-    """The nodes before the events of a round (see `Before`); `known` is the ring of all nodes."""
+class BeforeRound(Extent):
+    """The nodes before the events of a round; `known` is the ring of all nodes."""
 
     lives: KnowsLives
     known: Ring
-    number: int
 
-    @property
-    def nodes(self) -> int:
-        return len(self.known)
-
-    @property
-    def rounds(self) -> int:
-        return self.number + 1
+    @classmethod
+    def of(cls, lives: KnowsLives, known: Ring, number: int) -> BeforeRound:
+        """Return the nodes before round `number`."""
+        return cls(len(known), number + 1, 0, lives, known)
 
     def is_alive(self, nodes: np.ndarray) -> np.ndarray:
         return self.lives.alive[self.known.positions(nodes)]
@@ -160,7 +162,7 @@ class BeforeRound:
 
 def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
     """Raise `ImpossibleRound` for an impossible event of round `number`, or if no node is left."""
-    fault = first_impossible(events.rows(known, number), BeforeRound(lives, known, number))
+    fault = first_impossible(events.rows(known, number), BeforeRound.of(lives, known, number))
     if fault is not None:
         raise ImpossibleRound(number, fault)
     gone = len(events.fail) + len(events.leave)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -106,6 +106,11 @@ def keys_sent(inbox: Inbox, kind: str, size: int) -> np.ndarray:
     if kind not in inbox:
         return arrays.whole_numbers()
     return arrays.distinct(key_of([inbox[kind]["group"], inbox[kind][AT]], size))
+
+
+def keys_in(tables: Mapping[str, Columns], name: str) -> np.ndarray:
+    """Return the column ``key`` of a bucket's table; none without the table."""
+    return tables[name]["key"] if name in tables else arrays.whole_numbers()
 
 
 @dataclass(frozen=True)
@@ -205,12 +210,12 @@ class GroupEvents:
         event, number = event[some], node[some]
         position, index = known.positions(number), arrays.index_sorted(groups.number, group[some])
         order = np.lexsort((position, index))
-        pairs = {}
+        pairs: dict[str, Any] = {}
         for code, kind in enumerate(_KINDS, NODE_EVENTS):
             row = order[event[order] == code]
             pairs[kind] = index[row], position[row]
         if at_us is None or size is None:
-            return cls.of_pairs(pairs)
+            return cls(**pairs)
         row = np.flatnonzero(event == PUBLISH)
         times = np.maximum(at_us[some][row], 0)
         schedule = Publishing.numbered(
@@ -218,15 +223,7 @@ class GroupEvents:
         )
         place = arrays.distinct(schedule.group * len(known) + schedule.node)
         pairs["publish"] = place // len(known), place % len(known)
-        return cls.of_pairs(pairs, schedule)
-
-    @classmethod
-    def of_pairs(
-        cls, pairs: Mapping[str, Pairs], schedule: Publishing | None = None
-    ) -> GroupEvents:
-        """Return events from their pairs (group, node) by kind: create, join, quit, publish."""
-        create, join, quits, publish = (pairs[kind] for kind in _KINDS)
-        return cls(create, join, quits, publish, schedule)
+        return cls(**pairs, schedule=schedule)
 
     def in_parts(self, parts: Parts) -> GroupEvents:
         """Return the same events, in which each part of a publication is a publication."""
@@ -294,7 +291,7 @@ def check_group_events(
         is_member.append(np.isin(pair[there], wrong.get(kind, pair[:0])) ^ (kind == "quit"))
     fault = first_impossible_in_groups(
         EventRows.join(*rows),
-        BeforeRound(player.lives, ring, number),
+        BeforeRound.of(player.lives, ring, number),
         lambda group, node: np.ones(len(node), dtype=bool),  # the members are those who may join
         members=np.concatenate(is_member),
     )
@@ -327,10 +324,6 @@ class _OfMembers:
         mine = in_bucket(self.bounds, bucket, node)
         return np.sort(group[mine] * self.groups.size + node[mine])
 
-    def members(self, tables: Tables) -> np.ndarray:
-        """Return the keys (group, node) of the members in a bucket, ascending."""
-        return tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
-
 
 @dataclass(frozen=True)
 class _CheckMembers(_OfMembers):
@@ -338,7 +331,7 @@ class _CheckMembers(_OfMembers):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table of refused events; send nothing."""
-        members, wrong = self.members(tables), []
+        members, wrong = keys_in(tables, MEMBERS), []
         for index, kind in enumerate(_OF_MEMBERS):
             keys = self.keys(bucket, getattr(self.events, kind))
             is_member = arrays.find_sorted(members, keys) >= 0
@@ -358,7 +351,7 @@ class ChangeMembers(_OfMembers):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table :data:`MEMBERS`; send nothing."""
-        keys = self.members(tables)
+        keys = keys_in(tables, MEMBERS)
         keys = keys[arrays.find_sorted(self.gone, keys % self.groups.size) < 0]
         keys = keys[arrays.find_sorted(self.keys(bucket, self.events.quit), keys) < 0]
         joins = self.keys(bucket, self.events.join)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,23 +27,20 @@ import numpy as np
 from scribe_spark import dissemination
 from scribe_spark.bandwidth.rounds import Begun
 from scribe_spark.bandwidth.runs import flood_along
-from scribe_spark.bandwidth.setting import Parts, TimedPublications
+from scribe_spark.bandwidth.setting import TimedPublications
 from scribe_spark.core import arrays, draws
 from scribe_spark.core.keys import key_of, mixed_key
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables, losses, packing, program
 from scribe_spark.engine.facts import KnowsRing, Ring
 from scribe_spark.multicast import PAYLOAD, TIME
 from scribe_spark.rounds import pending
-from scribe_spark.rounds.events import KnowsLives
-from scribe_spark.rounds.group_events import keys_sent, to_nodes
-from scribe_spark.rounds.player import Observer
+from scribe_spark.rounds.group_events import keys_in, keys_sent, to_nodes
 from scribe_spark.rounds.system import (
     CARRIED,
     DELIVERED,
     LivingRound,
     Multicasts,
     Publications,
-    Publishing,
     SystemOnBuckets,
     SystemPlayer,
     SystemRound,
@@ -204,6 +202,14 @@ class Network:
         return np.where(a == b, 0, there + back)
 
 
+def network_of(
+    facts: KnowsRing, now: LivingRound, shared: Mapping[str, np.ndarray] = MappingProxyType({})
+) -> Network:
+    """Return the data from which overlays are built in a round."""
+    of_round = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
+    return Network(facts.ring, *of_round, shared)
+
+
 class GroupOverlays(SystemOnBuckets):
     """A system that floods an overlay of each group's members; rules O1 to O6.
 
@@ -279,8 +285,7 @@ class GroupOverlays(SystemOnBuckets):
 
     def begin_round(self, player: SystemPlayer, now: LivingRound) -> OverlayRound:
         """Return the data that all programs of a round share."""
-        facts = now.kernel, now.lan_us, now.seed, now.capacity, now.in_run, now.routers
-        made = self.shared_in_run(Network(now.ring, *facts), player) if now.in_run else {}
+        made = self.shared_in_run(network_of(player.facts, now), player) if now.in_run else {}
         shared = player.share("facts of overlays", lambda: made) if made else {}
         ends = now.publish.group, now.publish.node
         tree = self.trees_of(now.number, *ends)
@@ -288,16 +293,11 @@ class GroupOverlays(SystemOnBuckets):
         topic = mixed_key([*ends, tree], [len(now.ring), trees])
         topic, first, of = np.unique(topic, return_index=True, return_inverse=True)
         of_source, tree = arrays.divided(topic, trees)
+        published, source = arrays.divided(of_source, len(now.ring))
+        late = None if self.merged else now.late_copies(player.facts, first)
+        topics = published, source, of, tree
         return OverlayRound(
-            *(self, player.bounds, player.facts, now.overlay, now.number, now.group, now.publish),
-            *(Multicasts.of_round(now), *arrays.divided(of_source, len(now.ring)), of, tree),
-            now.key_hi,
-            *((*facts, shared),),
-            now.watched,
-            now.tally.observer,
-            now.scheduled,
-            None if self.merged else now.late_copies(player.facts, first),
-            now.parts,
+            self, player.bounds, player.facts, now.for_buckets(), *topics, late, shared
         )
 
     def publish(
@@ -307,7 +307,7 @@ class GroupOverlays(SystemOnBuckets):
         measured = round.multicasts if now.measures else None
         if len(now.publish):
             self.spread(player, round, now)
-            player.play(CountOverlayCopies(round, now.measures, now.in_run))
+            player.play(CountOverlayCopies(round))
         if now.in_run:  # which reads no counts
             return SystemRound({}, Publications(), multicasts=measured, begun=self.begun)
         due, _ = pending.play_account(player, kept, now, partial(CountDue, round))
@@ -354,11 +354,7 @@ class OverlayRound:
     system: GroupOverlays
     bounds: np.ndarray
     facts: KnowsRing
-    lives: KnowsLives
-    number_of_round: int  # the number of the round
-    number: np.ndarray  # (G,): the numbers of the groups
-    publish: Publishing
-    multicasts: Multicasts  # the measured publications
+    now: LivingRound  # `LivingRound.for_buckets`
     #: The topics, which are the different sources of each group, and the trees of their
     #: publications: the index of the group and the position of the source, ascending; the topic of
     #: each publication; and the tree of each topic.
@@ -366,13 +362,13 @@ class OverlayRound:
     source: np.ndarray
     of: np.ndarray
     tree: np.ndarray
-    key_hi: np.ndarray | None  # (G,): the first halves of the groupIds
-    network: tuple[Any, ...]  # the fields of `Network` but the ring, which each bucket has
-    watched: np.ndarray  # in a run, the index of the group with a picture
-    observer: Observer
-    scheduled: bool  # True if publications have sizes of their own
     late: losses.Late | None  # the jitter of copies, by the index of the topic
-    parts: Parts
+    shared: Mapping[str, np.ndarray]  # `Network.shared`
+
+    @property
+    def multicasts(self) -> Multicasts:
+        """The measured publications."""
+        return Multicasts.of_round(self.now)
 
     @property
     def size(self) -> int:
@@ -381,9 +377,8 @@ class OverlayRound:
 
     def delays(self, topic: np.ndarray, sender: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the delays (us) of copies, with jitter, where no clock has timed them."""
-        kernel, lan_us, *_ = self.network
         router = self.facts.ring.router
-        delay_us = node_delays(kernel, lan_us, router[sender], router[node])
+        delay_us = node_delays(self.now.kernel, self.now.lan_us, router[sender], router[node])
         if self.late is None:
             return delay_us
         return delay_us + self.late(topic, {"node": sender, "peer": node}, delay_us)
@@ -408,12 +403,7 @@ class OverlayProgram:
     @property
     def network(self) -> Network:
         """The data from which overlays are built."""
-        return Network(self.round.facts.ring, *self.round.network)
-
-
-def _keys(tables: Tables, name: str) -> np.ndarray:
-    """Return the keys (group, node) in the table `name`, ascending; none without the table."""
-    return tables[name]["key"] if name in tables else np.empty(0, dtype=np.int64)
+        return network_of(self.round.facts, self.round.now, self.round.shared)
 
 
 class Remember(OverlayProgram):
@@ -424,10 +414,10 @@ class Remember(OverlayProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write :data:`MEMBERS` and :data:`SILENT`; nothing is sent."""
         round, size = self.round, self.round.size
-        alive, known = round.lives.alive, round.lives.known_dead(round.number_of_round)
-        members = _keys(tables, MEMBERS)
+        alive, known = round.now.alive, round.now.overlay.known_dead(round.now.number)
+        members = keys_in(tables, MEMBERS)
         lives = alive[members % size]
-        silent = arrays.distinct(np.concatenate([_keys(tables, SILENT), members[~lives]]))
+        silent = arrays.distinct(np.concatenate([keys_in(tables, SILENT), members[~lives]]))
         silent = silent[~alive[silent % size] & ~known[silent % size]]
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
         stay = members[lives & (arrays.find_sorted(quits, members) < 0)]
@@ -462,7 +452,7 @@ class Build(OverlayProgram):
 
     def _tell_members(self, tables: Tables) -> Outbox:
         round = self.round
-        key = np.concatenate([_keys(tables, name) for name in (MEMBERS, SILENT)])
+        key = np.concatenate([keys_in(tables, name) for name in (MEMBERS, SILENT)])
         key = key[arrays.find_sorted(arrays.distinct(round.published), key // round.size) >= 0]
         if not len(key):
             return {}
@@ -476,12 +466,12 @@ class Build(OverlayProgram):
         published, source = round.published[mine], round.source[mine]
         place = arrays.distinct(np.concatenate([members, key_of([published, source], size)]))
         overlays = Overlays(
-            round.number[groups],
+            round.now.group[groups],
             arrays.index_sorted(groups, place // size),
             place % size,
             arrays.index_sorted(groups, published),
             source,
-            None if round.key_hi is None else round.key_hi[groups],
+            None if round.now.key_hi is None else round.now.key_hi[groups],
             arrays.find_sorted(np.sort(members), place) >= 0,
             bool(mine[0] == 0),
             round.system.state_of(tables, groups),
@@ -496,14 +486,14 @@ class Build(OverlayProgram):
         names = ("peer", *round.system.carried)
         sent = {program.AT: made["node"], "group": mine[made["publication"]]}
         sent |= {name: made[name] for name in names}
-        return packing.take(sent, round.lives.alive[sent[program.AT]])
+        return packing.take(sent, round.now.alive[sent[program.AT]])
 
     def _note_picture(self, tables: Tables, groups: np.ndarray, edges: Columns) -> None:
         """Keep the edges of the watched group, which the page of the run draws, in `PICTURE`."""
         if edges:
             none = np.full(len(edges["group"]), np.nan)
             edges = {"value": none, **edges, "group": groups[edges["group"]]}
-            some = arrays.find_sorted(self.round.watched, edges["group"]) >= 0
+            some = arrays.find_sorted(self.round.now.watched, edges["group"]) >= 0
             tables[PICTURE] = packing.take(edges, some & (edges["parent"] != edges["child"]))
 
     def _count(self, tables: Tables, groups: np.ndarray, built: Built) -> None:
@@ -517,101 +507,78 @@ class Build(OverlayProgram):
         for kind, told in built.told.items():
             arrives = np.ones(len(told["to"]), dtype=bool)
             ends = told["sender"], told["to"], groups[told["group"]]
-            round.observer.send(tables, kind, arrives, *ends, told.get("messages"))
+            round.now.tally.observer.send(tables, kind, arrives, *ends, told.get("messages"))
 
 
 @dataclass(frozen=True)
 class CountOverlayCopies(program.SilentProgram, OverlayProgram):
     """Buckets count copies and expected receivers (O4, O5), and note copies for measures."""
 
-    measures: tuple[str, ...] = ()  # the measures for which copies and deliveries are noted
-    in_run: bool = False
-
     def change(self, bucket: int, tables: Tables) -> None:
         """Write a table of counts, and `rounds.pending.EXPECTED`."""
-        round = self.round
+        now = self.round.now
         tables.pop(dissemination.EDGES, None)
-        arrivals, copies = (
+        came, copies = (
             self._pop(tables, name)
             for name in (dissemination.ARRIVALS, dissemination.ARRIVED_COPIES)
         )
-        if arrivals:
-            arrivals = packing.take(arrivals, round.lives.alive[arrivals["node"]])
-        if not self.in_run:
-            none = np.zeros(len(round.number), dtype=np.int64)
-            tables[pending.CAME] = (
-                self._count(tables, copies) if copies else {"first": none, "again": none}
-            )
-            self._note_expected(tables, arrivals)
-        if self.measures:
-            self._note(tables, arrivals, copies)
+        came = packing.take(came, now.alive[came["node"]])
+        came["delay_us"] = came.pop("at_us")
+        if not now.in_run:
+            arrived = copies["publication"][self._arrive(tables, copies)]
+            size, members = self.round.size, keys_in(tables, MEMBERS)
+            pending.count_copies(tables, now, size, members, came, arrived)
+        if now.measures:
+            self._note(tables, came, copies)
 
-    def _pop(self, tables: Tables, name: str) -> Columns:
-        """Remove and return a table of copies; then ``group`` is the index of the publication."""
-        rows = tables.pop(name, {})
+    def _pop(self, tables: Tables, name: str) -> dict[str, np.ndarray]:
+        """Remove and return a table of copies, by ``publication``."""
+        rows = dict(tables.pop(name, {}))
         if not rows:
-            return {}
+            names = "publication", "sender", "node", "hops", "at_us"
+            return dict.fromkeys(names, arrays.whole_numbers())
+        topic = rows.pop("group")
         if "publication" in rows:
-            return {**rows, "group": rows["publication"]}
+            return rows
         # all publications of a topic go the same way
         of_topic = np.argsort(self.round.of, kind="stable")
         first, end = (
-            np.searchsorted(self.round.of[of_topic], rows["group"], side)
-            for side in ("left", "right")
+            np.searchsorted(self.round.of[of_topic], topic, side) for side in ("left", "right")
         )
         row, place = arrays.expand(first, end)
-        rows, parts = {**packing.take(rows, row), "group": of_topic[place]}, self.round.parts
+        rows, parts = packing.take(rows, row), self.round.now.parts
+        rows["publication"] = of_topic[place]
         if not self.round.system.merged:
             return rows
         # IP multicast sends as many parts as are needed (rule W14)
-        return packing.take(rows, rows["group"] % parts.sent < parts.needed)
+        return packing.take(rows, rows["publication"] % parts.sent < parts.needed)
 
-    def _count(self, tables: Tables, copies: Columns) -> dict[str, np.ndarray]:
-        """Count copies as messages; return the first copies and duplicates of each group."""
-        round = self.round
-        arrives = round.lives.alive[copies["node"]]
+    def _arrive(self, tables: Tables, copies: Columns) -> np.ndarray:
+        """Count copies as messages; return True for those that arrive."""
+        now = self.round.now
+        arrives = now.alive[copies["node"]]
         if "lost" in copies:
             arrives &= ~copies["lost"]
-        ends = copies["sender"], copies["node"], round.publish.group[copies["group"]]
-        size = round.publish.size[copies["group"]] if round.scheduled else None
-        round.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
-        first, group = copies["first"][arrives], round.publish.group[copies["group"][arrives]]
-        rows = {"first": group[first], "again": group[~first]}
-        return {name: np.bincount(of, minlength=len(round.number)) for name, of in rows.items()}
+        ends = copies["sender"], copies["node"], now.publish.group[copies["publication"]]
+        size = now.publish.size[copies["publication"]] if now.scheduled else None
+        now.tally.observer.send(tables, PAYLOAD, arrives, *ends, size=size)
+        return arrives
 
-    def _note_expected(self, tables: Tables, arrivals: Columns) -> None:
-        round, heard, published = self.round, arrays.whole_numbers(), self.round.publish.group
-        if arrivals:
-            times = {"publication": arrivals["group"], "delay_us": arrivals["at_us"]}
-            had = round.parts.complete({**times, "node": arrivals["node"]}, round.size)
-            heard = key_of([published[had["publication"]], had["node"]], round.size)
-        groups, once = (len(round.number), round.size), published[:: round.parts.sent]
-        members = _keys(tables, MEMBERS)
-        pending.note_received(tables, round.number_of_round, *groups, members, once, heard)
-
-    def _note(self, tables: Tables, arrivals: Columns, copies: Columns) -> None:
+    def _note(self, tables: Tables, came: Columns, copies: Columns) -> None:
         """Write the tables of copies and deliveries of the publications that are measured."""
         round = self.round
-        measured = np.sort(round.multicasts.publication)
-
-        def of_multicasts(rows: Columns, *names: str) -> dict[str, np.ndarray]:
-            mine = packing.take(rows, arrays.find_sorted(measured, rows["group"]) >= 0)
-            publication = mine["group"]
-            named = {"group": round.publish.group[publication], "publication": publication}
-            return named | {name: mine[name] for name in names}
-
-        if arrivals:
-            arrivals = packing.take(arrivals, arrivals["hops"] > 0)
-            rows = of_multicasts(arrivals, "node", "hops", "at_us")
-            tables[DELIVERED] = {"delay_us": rows.pop("at_us"), **rows}
-        if copies and notes_copies(self.measures):
-            when = "sent_us" if "sent_us" in copies else "at_us"
-            flags = [flag for flag in ("first", "lost") if flag in copies]
-            rows = of_multicasts(copies, "sender", "node", "hops", when, *flags)
-            if when == "at_us":
+        if packing.count_rows(came):
+            rows = pending.measured_rows(round.now, packing.take(came, came["hops"] > 0))
+            of_deliveries = "group", "publication", "node", "hops", "delay_us"
+            tables[DELIVERED] = {name: rows[name] for name in of_deliveries}
+        if packing.count_rows(copies) and notes_copies(round.now.measures):
+            rows = pending.measured_rows(round.now, copies)
+            if "sent_us" not in rows:
                 ends = round.of[rows["publication"]], rows["sender"], rows["node"]
-                rows["sent_us"] = rows.pop("at_us") - round.delays(*ends)
-            tables[CARRIED] = {"to": rows.pop("node"), **rows}
+                rows["sent_us"] = rows["at_us"] - round.delays(*ends)
+            names = "group", "publication", "sender", "hops", "sent_us", "first", "lost"
+            kept = {name: rows[name] for name in names if name in rows}
+            tables[CARRIED] = {"to": rows["node"], **kept}
 
 
 @dataclass(frozen=True)
@@ -622,5 +589,5 @@ class CountDue(program.SilentProgram, OverlayProgram):
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write `rounds.pending.DUE`."""
-        groups = len(self.round.number), self.round.size
-        pending.count_due(tables, self.last, *groups, _keys(tables, MEMBERS))
+        groups = len(self.round.now.group), self.round.size
+        pending.count_due(tables, self.last, *groups, keys_in(tables, MEMBERS))

@@ -30,7 +30,7 @@ from scribe_spark.core.errors import refuse_large_group
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables, exchange, facts, packing, program
 from scribe_spark.rounds.applications import note_failures
-from scribe_spark.rounds.group_events import Pairs, keys_sent, to_nodes
+from scribe_spark.rounds.group_events import Pairs, keys_in, keys_sent, to_nodes
 from scribe_spark.rounds.group_overlays import (
     JOINS,
     MEMBERS,
@@ -56,8 +56,6 @@ from scribe_spark.rounds.system import (
 #: over the state.
 _JOINED, _QUIT, _COUNTS, _SUMS = "joined", "quit", "counts of a period", "sums over the state"
 
-
-_NONE = arrays.whole_numbers()
 
 #: The table of the state with the sums of a system over each ``group``: `GrownOverlays.sums`.
 MEASURED = "measured"
@@ -306,7 +304,7 @@ class GrownOverlays(GroupOverlays):
         if any(len(one) for one in (fail, leave, now.join[0], now.quit[0])):
             changes = {QUITS: to_nodes(now.quit), JOINS: to_nodes(now.join)}
             player.play(_TellBuilders(round, np.sort(leave)), changes)
-        of_period = round, now.key_lo, *_times(now), np.sort(fail)
+        of_period = round, now.for_buckets(), np.sort(fail)
         self.before_period(player, of_period)
         player.play(_PlayPeriod(*of_period, self))
         if now.in_run:
@@ -333,11 +331,6 @@ def add_up(numbers: Mapping[str, float | np.ndarray]) -> dict[str, float]:
     return {name: math.fsum(np.atleast_1d(column).tolist()) for name, column in numbers.items()}
 
 
-def _times(now: LivingRound) -> tuple[int, int, bool, bool]:
-    ends = now.ends_round and not now.in_run
-    return now.number, now.world_round, now.begins_round, ends
-
-
 def _state(system: GrownOverlays, tables: Tables) -> dict[str, Columns]:
     there = (name for name in system.tables if tables.has_rows(_STATE + name))
     return {name: tables[_STATE + name] for name in there}
@@ -357,7 +350,7 @@ class _TellBuilders(OverlayProgram):
                 if kind in inbox:
                     tables[kind] = {"key": np.sort(inbox[kind]["key"])}
             return {}
-        members = tables[MEMBERS]["key"] if MEMBERS in tables else arrays.whole_numbers()
+        members = keys_in(tables, MEMBERS)
         quits, joins = (keys_sent(inbox, kind, size) for kind in (QUITS, JOINS))
         leaves = arrays.find_sorted(self.leave, members % size) >= 0
         quits = members[leaves | (arrays.find_sorted(quits, members) >= 0)]
@@ -374,22 +367,22 @@ class _TellBuilders(OverlayProgram):
 class BuilderProgram(OverlayProgram):
     """A program of a period in which builders read its description; see `Period`."""
 
-    key_lo: np.ndarray | None
-    number: int
-    world_round: int
-    begins_round: bool
-    ends_round: bool
+    own: LivingRound  # the period, an own round
     died: np.ndarray
 
     def period(self, tables: Tables, handed: Mapping[str, Columns]) -> Period:
         """Return the description of the period for a builder; `handed` is a part of it."""
-        round = self.round
-        keys = (tables[name]["key"] if name in tables else _NONE for name in (_JOINED, _QUIT))
-        join, quit = (arrays.divided(key, round.size) for key in keys)
-        when = self.number, self.world_round, self.begins_round, self.ends_round
-        groups = round.number, round.key_hi, self.key_lo
-        lives = round.lives.alive
-        return Period(*when, *groups, join, quit, self.died, lives, self.network, handed)
+        own = self.own
+        keys = (keys_in(tables, name) for name in (_JOINED, _QUIT))
+        join, quit = (arrays.divided(key, self.round.size) for key in keys)
+        when = own.number, own.world_round, own.begins_round, self.ends_round
+        groups = own.group, own.key_hi, own.key_lo
+        return Period(*when, *groups, join, quit, self.died, own.alive, self.network, handed)
+
+    @property
+    def ends_round(self) -> bool:
+        """True in the last period of a round of a world."""
+        return self.own.ends_round and not self.own.in_run
 
 
 @dataclass(frozen=True)
@@ -422,10 +415,10 @@ class _PlayPeriod(program.SilentProgram, BuilderProgram):
         if self.ends_round and state:
             tables[_SUMS] = {name: np.atleast_1d(n) for name, n in system.sums(state).items()}
             if follows:
-                _count_rest(tables, self.number)
+                _count_rest(tables, self.own.number)
 
     def _count(self, tables: Tables, sent: Mapping[str, Columns]) -> None:
-        observer, alive = self.round.observer, self.round.lives.alive
+        observer, alive = self.own.tally.observer, self.own.alive
         for kind, rows in sent.items():
             times = rows.get("messages")
             if times is not None and not observer.groups:  # a world records each message

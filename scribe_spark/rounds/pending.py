@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.core import arrays
+from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.engine.packing import take
 from scribe_spark.rounds import system
 
 #: Names of tables of a bucket: `Expected`, and the counts of publications that are counted now.
@@ -108,6 +110,35 @@ def note_received(
     place = number * groups * size + members
     expected.insert(place, count=count[members // size], got=got)
     tables[EXPECTED] = expected.to_columns()
+
+
+def count_copies(
+    tables: Tables,
+    now: system.LivingRound,
+    size: int,
+    members: np.ndarray,
+    came: Columns,
+    arrived: np.ndarray,
+) -> None:
+    """Write :data:`CAME`, and note the receivers of a round's publications (:func:`note_received`).
+
+    `came` has the first copies at live nodes (``publication, node, hops, delay_us``), sources
+    included, and `arrived` the publication of each copy that has arrived.
+    """
+    of, groups = now.publish.group, len(now.group)
+    first = np.bincount(of[came["publication"][came["hops"] > 0]], minlength=groups)
+    again = np.bincount(of[arrived], minlength=groups) - first
+    tables[CAME] = {"first": first, "again": again}
+    had = now.parts.complete({n: came[n] for n in ("publication", "node", "delay_us")}, size)
+    heard, once = key_of([of[had["publication"]], had["node"]], size), of[:: now.parts.sent]
+    note_received(tables, now.number, groups, size, members, once, heard)
+
+
+def measured_rows(now: system.LivingRound, rows: Columns) -> dict[str, np.ndarray]:
+    """Return the rows of publications that are measured, with their ``group``."""
+    measured = np.sort(system.Multicasts.of_round(now).publication)
+    mine = take(rows, arrays.find_sorted(measured, rows["publication"]) >= 0)
+    return {**mine, "group": now.publish.group[mine["publication"]]}
 
 
 def count_due(tables: Tables, last: int, groups: int, size: int, members: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,14 @@ from scribe_spark.engine.player import Player, Shared, counted, most_supersteps
 from scribe_spark.engine.program import SilentProgram, Tables
 from scribe_spark.rounds.applications import MEMORY, Applications, TellApplication
 from scribe_spark.rounds.events import Events, KnowsLives
-from scribe_spark.rounds.group_events import GroupEvents, Groups, Pairs, Publishing, publication_ids
+from scribe_spark.rounds.group_events import (
+    GroupEvents,
+    Groups,
+    Pairs,
+    Publishing,
+    keys_in,
+    publication_ids,
+)
 from scribe_spark.rounds.player import MESSAGES, TRAFFIC, BucketPlayer, Environment, Tally
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.underlay.protocol import Kernel
@@ -235,6 +242,12 @@ class LivingRound:
             number, nodes = self.ring.node[publish.node], int(self.ring.node.max()) + 1
             numbers = publication_ids(self.world_round, number, publish.turn, nodes)
         return publish, (self.group[publish.group], numbers)
+
+    def for_buckets(self) -> LivingRound:
+        """Return the round as programs on buckets carry it: without nodes, events and rules."""
+        names = "ring", "groups", "environment", "applications", "incarnation"
+        none: dict[str, Any] = dict.fromkeys(names)
+        return replace(_without_events(self), publish=self.publish, **none)
 
     @property
     def parts(self) -> Parts:
@@ -646,7 +659,7 @@ class SystemOnBuckets:
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         """Return the keys (group, node) of the members among a bucket's nodes, ascending."""
-        return tables.get(self.member_table, {}).get("key", arrays.whole_numbers())
+        return keys_in(tables, self.member_table)
 
     def children(self, tables: Mapping[str, Columns], size: int) -> np.ndarray | None:
         """Return the keys (group, node) of all entries in the children tables of the bucket.

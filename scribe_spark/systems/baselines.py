@@ -53,7 +53,7 @@ class LiveUnicast(GroupOverlays):
     def spread(self, player: SystemPlayer, round: OverlayRound, now: LivingRound) -> None:
         """See `GroupOverlays`; without bandwidth, the buckets of members compute all copies."""
         if now.links is None or self.merged:
-            player.play(_ReachMembers(round, self.lost_on_topics(round, now), now.in_run))
+            player.play(_ReachMembers(round, self.lost_on_topics(round, now)))
         else:
             super().spread(player, round, now)
 
@@ -73,20 +73,19 @@ class _ReachMembers(SilentProgram, OverlayProgram):
     """
 
     lost: Lost | None
-    in_run: bool
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write `dissemination.ARRIVALS` and `dissemination.ARRIVED_COPIES`; send nothing."""
         round = self.round
         starts = np.flatnonzero(in_bucket(round.bounds, bucket, round.source))
         keys = [tables[name]["key"] for name in (MEMBERS, SILENT) if name in tables]
-        if not self.in_run or not keys:  # in worlds, sources belong to the overlay (rule O2)
+        if not round.now.in_run or not keys:  # in worlds, sources belong to the overlay (rule O2)
             keys.append(key_of([round.published[starts], round.source[starts]], round.size))
         group, node = np.divmod(distinct(np.concatenate(keys)), round.size)
         begin, end = (np.searchsorted(round.published, group, side) for side in ("left", "right"))
         row, topic = expand(begin, end)
         node, source = node[row], round.source[topic]
-        sent = (node != source) & round.lives.alive[source]
+        sent = (node != source) & round.now.alive[source]
         topic, node, source = topic[sent], node[sent], source[sent]
         delay_us = round.delays(topic, source, node)
         first = np.ones(len(node), dtype=bool)

@@ -72,16 +72,10 @@ def _reconfiguring(run: Any) -> DataFrame:
     return costs_of_reconfiguring(run["nodes"], tree.children, tree.assignment, run.config.seed)
 
 
-def _ip_multicast(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.baselines import LiveIpMulticast
-
-    return LiveIpMulticast()
-
-
-def _naive_unicast(config: Any) -> SystemOnBuckets:
-    from scribe_spark.systems.baselines import LiveUnicast
-
-    return LiveUnicast()
+_IP_MULTICAST, _NAIVE_UNICAST = (
+    function_at(f"scribe_spark.systems.baselines:{name}")
+    for name in ("LiveIpMulticast", "LiveUnicast")
+)
 
 
 # --- variants of Scribe's trees
@@ -175,8 +169,10 @@ _SYSTEMS.build_in(
     NICE,
     OVERCAST,
     SPLITSTREAM,
-    System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
-    System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
+    System("ip_multicast", "IP multicast", IP, lambda config: _IP_MULTICAST(), ("10", "14")),
+    System(
+        "naive_unicast", "Naive unicast", UNICAST, lambda config: _NAIVE_UNICAST(), ("10", "14")
+    ),
 )
 
 

@@ -13,6 +13,7 @@ docs/rules.md, "Rounds", "Measures, by round".
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -182,11 +183,6 @@ class LiveSystems:
         """
         return tuple(name for name, one in self.systems.items() if bool(one.shares) == within)
 
-    def kinds_within(self) -> tuple[str, ...]:
-        """Return the kinds of messages of the systems that play within Pastry's round (`named`)."""
-        within = [self.systems[name] for name in self.named(within=True)]
-        return tuple(kind for one in within for kind in (*one.payload, *one.control))
-
     def own_rounds(self, name: str) -> OwnRounds:
         """Return the own rounds of a system."""
         return self.own.get(name, OwnRounds(*[round(self.seconds * 1_000_000)] * 2))
@@ -227,22 +223,15 @@ class SystemsInRound:
         self._is_by_links = live.link_stress.is_measured(now.number)
         self.measures: dict[str, float] = {}
         self.multicasts: dict[str, Multicasts] = {}
-        self._publications: list[pa.Table] = []
         self._by_part: list[dict[str, Any]] = []
-        self._tables: dict[str, pa.Table] = {}
-        self._coverage: list[dict[str, pa.Table]] = []
+        self._tables = defaultdict[str, list[pa.Table]](list)
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables of the round for users, by name."""
-        if not self._publications:
+        if not self._tables:
             return {}
-        publications = pa.concat_tables(self._publications)
-        by_part = part_table(self._now.number, self._by_part)
-        coverage = {
-            name: pa.concat_tables([tables[name] for tables in self._coverage])
-            for name in (self._coverage[0] if self._coverage else ())
-        }
-        return {"publications": publications, "by_part": by_part, **coverage, **self._tables}
+        together = {name: pa.concat_tables(rows) for name, rows in self._tables.items()}
+        return {"by_part": part_table(self._now.number, self._by_part), **together}
 
     def play_systems(self, *, within: bool) -> None:
         """Play the systems that play `within` the round of the nodes, or all others."""
@@ -370,18 +359,19 @@ class SystemsInRound:
             own = {measure: value for measure, value in own.items() if not _is_control(measure)}
             by_part = [row for row in by_part if not row["measure"].startswith(_CONTROL_BYTES)]
         self.measures |= {f"{name}.{measure}": float(value) for measure, value in own.items()}
+        coverage: dict[str, pa.Table] = {}
         if done.multicasts is not None and live.multicasts.names:
             self.multicasts[name] = done.multicasts
             self.measures |= live.multicasts.measures(taken, of, there)
             if now.number == live.rounds - 1 and now.groups is not None:
                 numbers = now.number, now.groups.number
-                self._coverage.append(live.multicasts.coverage_tables(taken, of, *numbers))
+                coverage = live.multicasts.coverage_tables(taken, of, *numbers)
         self._by_part += by_part
         sums = done.publications.by_group(now.group, now.number - live.deadline)
         named = pa.repeat(pa.scalar(name), len(sums["round"]))
         due = pa.table({"round": sums.pop("round"), "system": named, **sums})
-        self._publications.append(due)
-        self._tables |= done.tables
+        for table, rows in {"publications": due, **coverage, **done.tables}.items():
+            self._tables[table].append(rows)
 
 
 def split_events(
@@ -458,7 +448,8 @@ class Protocols:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of messages of the nodes, and of the systems that play within their round."""
-        return MESSAGE_KINDS + self.systems.kinds_within()
+        within = (self.systems.systems[name] for name in self.systems.named(within=True))
+        return MESSAGE_KINDS + tuple(kind for one in within for kind in one.payload + one.control)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import itertools
 import tracemalloc
 import zlib
-from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,7 +15,6 @@ from seeds import seeds
 
 from scribe_spark import experiments
 from scribe_spark.bandwidth.bucket import ClockSetting
-from scribe_spark.bandwidth.queues import Calendar
 from scribe_spark.bandwidth.rounds import Begun, _write_all
 from scribe_spark.bandwidth.setting import ROOMS, Discipline, Nodes, TimedPublications, mesh_links
 from scribe_spark.bandwidth.windows import ARRIVALS, COPIES, LINKS, play_in_few_tasks, play_windows
@@ -148,13 +146,6 @@ def test_a_link_takes_little_memory():
     assert peak / len(links["node"]) < 100
 
 
-def test_copies_that_nobody_asks_for_are_not_kept():
-    given, links = mesh(50, 1)
-    tables = [Tables.of({LINKS: dict(links)})]
-    play_windows(InTask(tables), np.array([0, 50]), replace(given, kept=()))
-    assert (COPIES in tables[0], ARRIVALS in tables[0]) == (False, True)
-
-
 # --- in one task, in several, and on one bucket
 
 
@@ -208,24 +199,6 @@ def test_tasks_play_many_links_themselves_and_the_first_one_plays_few(one_bucket
 
 
 # --- rows that wait or stay -----------------------------------------------------------------------
-
-
-def test_a_calendar_gives_rows_back_in_their_windows_in_the_order_of_coming():
-    rng = np.random.default_rng(5)
-    calendar, due = Calendar(2), defaultdict(list)
-    now = number = 0
-    while number < 2_000 or due:
-        count = rng.integers(0, 40) if number < 2_000 else 0
-        window = now + rng.integers(0, rng.choice([1, 5, 200]), count)
-        rows = np.column_stack([window, np.arange(number, number + count)])
-        number += count
-        calendar.add(window, rows)
-        for row in rows.tolist():
-            due[row[0]].append(row)
-        assert calendar.first() == min(due, default=None)
-        assert calendar.take(now).tolist() == due.pop(now, [])
-        now += 1
-    assert calendar.first() is None
 
 
 # --- rates of nodes -------------------------------------------------------------------------------

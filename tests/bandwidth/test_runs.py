@@ -75,28 +75,6 @@ def test_trees_wait_for_uplinks(spark, network):
     assert waits == [1000 * (place + 1) for place in range(len(before))]
 
 
-def test_ip_multicast_takes_the_slower_of_two_links(spark, network):
-    """With IP multicast, one copy is sent; rule W11.  Naive unicast to one member is as fast.
-
-    The classes are those of node numbers, so a test can read them.
-    """
-    classes = ({"name": "fast", "share": 0.4, "up": "8Mbit/s"}, {"name": "usual", "share": 0.6})
-    given = {"systems": "naive_unicast", "source": "direct", "groups": 8, "group_size": 2}
-    usual = tables(spark, network, **given)["ip_multicast deliveries"]
-    given |= {"classes": classes, "downlink": "4Mbit/s", "message_size": "1KB"}
-    found = tables(spark, network, **given, uplink="2Mbit/s")
-    with_sizes = found["ip_multicast deliveries"]
-    before = {row[:2]: row[3] for row in usual}
-    # of 8,000 bits: 1 or 4 ms on the uplink, 2 ms on the downlink
-    added = Counter(delay - before[group, node] for group, node, _, delay in with_sizes)
-    assert set(added) == {2_000, 4_000}
-    assert sum(added.values()) == len(before) > 6
-    alone = {row[0] for row in usual if sum(one[0] == row[0] for one in usual) == 1}
-    assert alone
-    naive = {row for row in found["naive_unicast deliveries"] if row[0] in alone}
-    assert naive == {row for row in with_sizes if row[0] in alone}
-
-
 #: The times of 15 KB on links of 1.5, 45 and 100 Mbit/s, in us.
 TIMES_US = 80_000, 2_667, 1_200
 

@@ -34,12 +34,6 @@ from scribe_spark.systems.gossipsub.router import LinkSpace
 Rows = set[tuple[int, ...]]
 
 
-def other_ends(space: LinkSpace, key: np.ndarray) -> np.ndarray:
-    """Return the keys of the same links at their other ends."""
-    topic, node, peer = space.split(key)
-    return space.key(topic * space.size + peer, node)
-
-
 def config_of(settings: Settings) -> GossipSubConfig:
     """Return the config that says the oracle's settings."""
     own = {

@@ -63,28 +63,21 @@ def test_nodes_have_the_degree_of_their_class():
     assert (found.d == np.where(is_many, 20, 6)).all()
 
 
-@pytest.mark.parametrize(("degree", "grafted"), [(None, 6), (20, 20), (3, 3)])
-def test_a_node_grafts_up_to_its_degree(degree, grafted):
-    assert len(router_of(degree, 0).join(np.array([0]), 0)) == grafted
-    assert len(router_of(degree, 0).heartbeat(np.array([0]), 1)[0]) == grafted
-
-
-@pytest.mark.parametrize(("degree", "left"), [(None, 6), (20, 25), (3, 3)])
-def test_a_node_prunes_down_to_its_degree(degree, left):
+@pytest.mark.parametrize(
+    ("degree", "grafted", "left", "taken"), [(None, 6, 6, 12), (20, 20, 25, 26), (3, 3, 3, 9)]
+)
+def test_meshes_have_the_degree_of_the_class(degree, grafted, left, taken):
+    """A node GRAFTs up to D, sends PRUNE to peers beyond D_high, and refuses them."""
+    node, key = np.array([0]), np.arange(1, COUNT)
+    assert len(router_of(degree, 0).join(node, 0)) == grafted
+    assert len(router_of(degree, 0).heartbeat(node, 1)[0]) == grafted
     router = router_of(degree, 25)
-    assert (len(router.unsettled(np.array([0]))) == 1) is (left < 25)
-    router.heartbeat(np.array([0]), 1)
+    assert len(router.unsettled(node)) == (left < 25)
+    router.heartbeat(node, 1)
     assert len(router.mesh) == left
-
-
-@pytest.mark.parametrize(("degree", "taken"), [(None, 12), (20, 26), (3, 9)])
-def test_a_full_node_refuses(degree, taken):
     router = router_of(degree, 0)
-    key = np.arange(1, COUNT)
-    way = turned_way(np.full(len(key), DIALLED, np.int8))
-    refused = router.take_grafts(key, way, 1)
-    assert len(router.mesh) == taken
-    assert len(refused) == len(key) - taken
+    refused = router.take_grafts(key, turned_way(np.full(len(key), DIALLED, np.int8)), 1)
+    assert (len(router.mesh), len(refused)) == (taken, len(key) - taken)
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(500, 40), (200_000, 9_000), (200_000, 3)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arriving import Kernel
 from coverage_questions import asked_of, questions_of
-from living_buckets import SystemBuckets, ring_of
+from living_buckets import ring_of
 from oracle.coverage import coverage_measures
 from oracle.gossipsub.cases import LiveCase, random_live
 from oracle.gossipsub.world import Snapshot, World, publications
@@ -17,14 +17,10 @@ from oracle.multicast_measures import delay_measures, duplicates, latencies, nod
 from periods import SystemWorld
 from withholding import Named
 
-from scribe_spark.core import draws
-from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine.facts import Ring
 from scribe_spark.measures.multicasts import multicast_units
-from scribe_spark.rounds.events import Events, Lives
+from scribe_spark.rounds.events import Lives
 from scribe_spark.rounds.group_overlays import Network
-from scribe_spark.rounds.player import Tally
-from scribe_spark.rounds.system import LivingRound, OwnRounds, Publishing, SystemPlayer
+from scribe_spark.rounds.system import OwnRounds, SystemPlayer
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.systems.gossipsub import publication
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
@@ -253,28 +249,21 @@ def test_a_world_goes_on_in_other_buckets(seed):
 @pytest.mark.parametrize(("loss", "is_sent"), [(0.0, False), (0.8, True)])
 def test_ihaves_are_sent_only_to_nodes_that_lack_a_publication(loss, is_sent, monkeypatch):
     """All are counted; without a loss nobody lacks anything, and no superstep sends one."""
-    size, sent, play = 40, Counter(), SystemPlayer.play
+    size, programs, play = 40, Counter(), SystemPlayer.play
 
     def count(player, program, first=None):
         messages = play(player, program, first)
-        sent[type(program)] += messages
+        programs[type(program)] += messages
         return messages
 
     monkeypatch.setattr(SystemPlayer, "play", count)
-    system = live_gossipsub(GossipSubConfig(loss=loss))
-    node = np.arange(size)
-    ring = Ring(np.sort(draws.bits_np(1, "ring", node)), node.astype(np.uint64), node, node)
-    lives, tally = Lives.of(size, node), Tally((*system.payload, *system.control))
-    nobody, zero = (whole_numbers(), whole_numbers()), np.zeros(1, dtype=np.int64)
-    now = LivingRound(
-        *(0, 1, ring, lives, Events(), zero, zero, zero),
-        *((np.zeros(size, dtype=np.int64), node), nobody, Publishing.at_begin((zero, zero))),
-        *(Kernel(np.full((size, size), 5000), np.arange(size)), 1000, 1, 1, tally, nobody[0]),
-        OwnRounds(4_000_000, 1_000_000),
-    )
-    system.play_on(SystemBuckets.empty(ring, 2).player(system), now)
-    assert tally.by_kind()["IHAVE"] > 3 * size
-    assert (sent[Gossip] > 0) == is_sent
+    system, ring = live_gossipsub(GossipSubConfig(loss=loss)), ring_of({n: n for n in range(size)})
+    kernel = Kernel(np.full((size, size), 5000), np.arange(size))
+    own = OwnRounds(4_000_000, 1_000_000)
+    world = SystemWorld(system, Network(ring, kernel, 1000, 1), [0], 2, own, 1)
+    _, sent, _ = world.play([(0, node) for node in range(size)], publish=[(0, 0)])
+    assert Counter(kind for *_, kind in sent.messages.elements())["IHAVE"] > 3 * size
+    assert (programs[Gossip] > 0) == is_sent
 
 
 @pytest.mark.slow

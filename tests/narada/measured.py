@@ -16,7 +16,6 @@ off members for a period.  KB/s are those of all vectors, also in answers.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,22 +200,6 @@ def rows(members: int, periods: int, seeds: Sequence[int]) -> Iterator[Row]:
         yield Row((str(members), what, other), bar, here, holds)
 
 
-def timed(members: int, periods: int) -> Row:
-    """Return the seconds of periods."""
-    placed = Placed.of(members, 1)
-    played, begin = Played(placed.delay_us, 1), time.perf_counter()
-    played.play(join=[(0, node) for node in range(members)])
-    for _ in range(periods - 1):
-        played.play()
-    seconds = time.perf_counter() - begin
-    return Row(
-        (str(members), f"seconds of {periods} periods", "-"),
-        "< 72 (30 calibrations)",
-        f"{seconds:.1f}",
-        seconds < 72,
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, nargs="+", default=[128, 256])
@@ -227,7 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seeds = range(1, given.seeds + 1)
     every = (row for members in given.members for row in rows(members, given.periods, seeds))
     found = print_rows(HEAD, every)
-    print(timed(512, 100))
     write_rows(given.page, "narada", HEAD, found)
 
 

@@ -9,9 +9,8 @@ from arriving import Kernel
 from identifiers import parts
 from periods import PlayedPeriods
 
-from scribe_spark.core.arrays import expand
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.nice.config import NiceConfig
 from scribe_spark.systems.nice.overlay import Nice
 
@@ -65,47 +64,3 @@ class Played(PlayedPeriods):
             kind: Counter(zip(*(rows[name].tolist() for name in names), strict=True))
             for kind, rows in self.sent.items()
         }
-
-    def copies(self, group: int, source: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Senders, receivers and arrivals in microseconds of a publication's copies.
-
-        A living node forwards once.  No node gets two copies, or this fails.
-        """
-        node = np.unique(np.array([row[3] for row in self.rows("clusters") if row[0] == group]))
-        node = np.union1d(node, [source]).astype(np.int64)
-        state = {}
-        for name, rows in self.state.items():
-            mine = rows["group"] == group
-            state[name] = {**{one: column[mine] for one, column in rows.items()}}
-            state[name]["group"] = state[name]["group"] * 0
-        of = np.array([0]), np.array([source])
-        overlays = Overlays(np.array([group]), node * 0, node, *of, state=state)
-        edges = self.system.edges(overlays, self.network)
-        order = np.argsort(edges["node"], kind="stable")
-        edges = {name: column[order] for name, column in edges.items()}
-        reached = {source}
-        first = {"node": of[1], "layer": np.array([-1]), "at": np.array([0])}
-        sender, to, at = [], [], []
-        while len(first["node"]):
-            lives = self.alive[first["node"]]
-            first = {name: column[lives] for name, column in first.items()}
-            ends = (
-                np.searchsorted(edges["node"], first["node"], side) for side in ("left", "right")
-            )
-            of_first, edge = expand(*ends)
-            mine = {name: column[edge] for name, column in edges.items()}
-            some = self.system.forwards({n: c[of_first] for n, c in first.items()}, mine)
-            mine = {name: column[some] for name, column in mine.items()}
-            ends = tuple(self.network.ring.router[mine[name]] for name in ("node", "peer"))
-            arrives = first["at"][of_first[some]] + self.network.kernel.delays(*ends) + 2 * LAN_US
-            first = {"node": mine["peer"], "layer": mine["layer"], "at": arrives}
-            for rows, column in ((sender, mine["node"]), (to, mine["peer"]), (at, arrives)):
-                rows.append(column)
-            # a silent node that publishes as a guest is still sent its copy
-            others = first["node"] != source
-            first = {name: column[others] for name, column in first.items()}
-            got = first["node"].tolist()
-            assert len(set(got)) == len(got)
-            assert not reached & set(got)
-            reached |= set(got)
-        return np.concatenate(sender), np.concatenate(to), np.concatenate(at)

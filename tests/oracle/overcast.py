@@ -731,11 +731,8 @@ class _World:
         return {"join": joins, "quit": quits, "died": died}
 
 
-def random_case(seed: int, *, come_back: bool = True) -> Case:
-    """Draw a case of 1 to 60 nodes, each fortieth of some hundreds: lively times and quiet ones.
-
-    Without `come_back` nobody joins a group for a second time.
-    """
+def random_case(seed: int) -> Case:
+    """Draw a case of 1 to 60 nodes, each fortieth of some hundreds: lively times and quiet ones."""
     rng = random.Random(f"overcast {seed}")
     nodes = rng.randint(1, rng.choice([3, 12, 60])) if seed % 40 else rng.randint(120, 300)
     routers = rng.choice([1, 2, 4, 8, 12, 20])
@@ -762,7 +759,7 @@ def random_case(seed: int, *, come_back: bool = True) -> Case:
         for them in (there, there, world.alive)
         if them
     }
-    case = {
+    return {
         "seed": rng.randrange(2**31),
         "settings": settings,
         "group_number": rng.sample(range(50), groups),
@@ -773,20 +770,3 @@ def random_case(seed: int, *, come_back: bool = True) -> Case:
         "periods": periods,
         "publications": [list(one) for one in sorted(publications)],
     }
-    return case if come_back else without_comebacks(case)
-
-
-def without_comebacks(case: Case) -> Case:
-    """Return a case without the joins, and later events, of nodes that come back."""
-    seen, periods = set(), []
-    there: set[tuple[int, int]] = set()
-    for period in case["periods"]:
-        died = set(period["died"])
-        quits = [one for one in period["quit"] if tuple(one) in there]
-        there -= {tuple(one) for one in quits}
-        there -= {(g, x) for g, x in there if x in died}
-        joins = [one for one in period["join"] if tuple(one) not in seen]
-        seen |= {tuple(one) for one in joins}
-        there |= {tuple(one) for one in joins}
-        periods.append({"join": joins, "quit": quits, "died": sorted(died)})
-    return {**case, "periods": periods, "publications": []}

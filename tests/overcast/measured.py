@@ -9,17 +9,14 @@ from abstracts (A).  With ``--page docs/differences.md``, the table also replace
 """
 
 import argparse
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from overcast.played import NOBODY, Played, Routed, paper_network
-from scribe_spark.config import RunConfig
+from overcast.played import NOBODY, Played, paper_network
 from scribe_spark.core import draws
-from scribe_spark.topology.registry import load
 from tools.pages import write_part
 
 GRAPHS, TRANSIT, ROUTERS = range(1, 6), 24, 600
@@ -167,7 +164,7 @@ def reference(members: int, placement: str) -> list[str]:
 
 
 def lines() -> Iterator[str]:
-    """Yield the lines of the table, of the finding and of the time."""
+    """Yield the lines of the table, and of the finding."""
     yield "| " + " | ".join(HEAD) + " |"
     yield "|---" * len(HEAD) + "|"
     missed = []
@@ -182,19 +179,6 @@ def lines() -> Iterator[str]:
     yield "decided by bottleneck: " + "; ".join(
         f"{head} {cell}" for head, cell in zip(HEAD, cells, strict=True)
     )
-    yield time_of()
-
-
-def time_of(members: int = 2000, rounds: int = 200) -> str:
-    """Return the time of a group in the paper's network."""
-    config = RunConfig(nodes=members)
-    network = Routed.of_graph(load(config), config.topology)
-    router = draws.bits_np(1, "routers", np.arange(members)) % np.uint64(len(network.pred))
-    played = Played(network, router.astype(np.int64))
-    begin = time.process_time()
-    for number in range(rounds):
-        played.play(() if number else [(0, node) for node in range(members)], measure=False)
-    return f"{members} members, {rounds} rounds: {time.process_time() - begin:.1f} s (bar: 72 s)"
 
 
 def main() -> None:

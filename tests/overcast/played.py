@@ -11,7 +11,7 @@ from periods import PlayedPeriods
 
 from scribe_spark.config import TopologyConfig
 from scribe_spark.engine.facts import Ring
-from scribe_spark.rounds.group_overlays import Network, Overlays
+from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.systems.overcast.config import OvercastConfig
 from scribe_spark.systems.overcast.overlay import Overcast
 from scribe_spark.topology import transit_stub
@@ -88,20 +88,6 @@ class Played(PlayedPeriods):
         system = Overcast(OvercastConfig(**(rules or {})).for_tasks())
         super().__init__(system, Network(ring, kernel, 1000, seed), range(groups))
 
-    def copies(self, group: int, source: int) -> set[tuple[int, int, int]]:
-        """The copies (group, sender, receiver) of a publication after the last period."""
-        of, node = self.state["members"]["group"], self.state["members"]["node"]
-        topic = np.array([group]), np.array([source])
-        overlays = Overlays(self.numbers, of, node, *topic, state=self.state)
-        edges = self.system.edges(overlays, self.network)
-        ends = zip(edges["node"].tolist(), edges["peer"].tolist(), strict=True)
-        told, found, waiting = {source}, set(), [*ends]
-        while some := [(a, b) for a, b in waiting if a in told]:
-            found |= {(group, a, b) for a, b in some}
-            waiting = [pair for pair in waiting if pair not in some]
-            told |= {b for _, b in some if self.alive[b]}
-        return found
-
 
 def small_network(seed: int, routers: int = 12) -> Routed:
     """A ring of routers with shortcuts; delays and rates are drawn."""
@@ -115,16 +101,3 @@ def small_network(seed: int, routers: int = 12) -> Routed:
     links = pd.DataFrame(sorted(pairs), columns=["src", "dst"])
     graph = graph_of_links(None, links.assign(delay_ms=delays * 1.0, rate=rates), "drawn")
     return Routed.of_graph(graph, TopologyConfig())
-
-
-def drawn_changes(drawn, members: set, alive: set, groups: int, busy: bool) -> tuple:
-    """Draw the joins, quits and deaths of a round: pairs, pairs and nodes; the dead stay dead."""
-    if not busy:
-        return set(), set(), set()
-    died = {node for node in alive if drawn.random() < 0.02}
-    living = sorted(alive - died)
-    there = {pair for pair in members if pair[1] not in died}
-    quit = {pair for pair in there if drawn.random() < 0.02}
-    every = {(group, node) for group in range(groups) for node in living}
-    join = {pair for pair in every - there if drawn.random() < 0.06}
-    return join, quit, died

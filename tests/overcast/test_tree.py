@@ -1,12 +1,17 @@
 """Overcast: flows on links, groups that are too large, and pictures."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from living_buckets import ring_of
+from periods import SystemWorld
 
 from overcast.played import Played, small_network
 from scribe_spark.core.errors import InputError
+from scribe_spark.rounds.group_overlays import Network
+from scribe_spark.rounds.system import OwnRounds
 from scribe_spark.underlay.flows import Flows
 
 
@@ -59,3 +64,19 @@ def test_a_picture_has_the_bandwidth_of_each_way_from_the_root():
     for up, child, rank in zip(rows["parent"], rows["child"], rows["rank"], strict=True):
         assert least[child] <= least.get(up, np.inf)
         assert least[child] * 1e6 < 10 ** ((1 - rank) / 2)  # the edge has its class, or less
+
+
+@pytest.mark.parametrize("gone", ["one group", "all groups"])
+def test_groups_lose_all_their_members(gone):
+    """Publications of other nodes reach nobody, and nothing is measured."""
+    ring = replace(ring_of({node: 7**node for node in range(4)}), router=np.arange(4))
+    system = Played(small_network(1), ring.router).system
+    network = Network(ring, small_network(1), 0, 1)
+    world = SystemWorld(system, network, range(2), 1, OwnRounds(1000, 1000), 3)
+    join, died = {(0, 1), (0, 2), (1, 3)}, {1, 2} if gone == "one group" else {1, 2, 3}
+    found = []
+    for joins, dies in [(join, ()), ((), died), ((), ())]:
+        done, tally, _ = world.play(joins, (), {(0, 0)}, dies)
+        sent = sum(n for key, n in tally.messages.items() if key[2] == "payload")
+        found.append((sent, done.measures["depth.max"]))
+    assert found == [(2, 0.5), (0, 0.0), (0, 0.0)]

@@ -83,33 +83,6 @@ def test_a_flood_takes_the_time_that_it_takes_without_reactions(uplink, buckets,
     assert (overlay.receipts(), overlay.copies()) == expected
 
 
-def test_copies_of_two_publications_share_links():
-    # 0 - 1 at 8 Mbit/s: 1,000 bytes take 1 ms; both publications begin at once, the uplink sends
-    # the first one from 0 to 1 ms and the second one from 1 to 2 ms
-    rate = np.full(2, 8_000_000)
-    wires = Wires(rate, rate * 0, np.array([1_000, 1_000]), INTERLEAVED)
-    overlay = Overlay(2, lambda a, b: np.full(len(a), 10_000), 10_000, wires=wires)
-    overlay.fix(np.array([[1], [0]]))
-    overlay.play([(0, "publish", 0, 0), (0, "publish", 0, 1)])
-    assert overlay.receipts() == [
-        (0, 0, 0, 0, -1),
-        (0, 1, 11_000, 1, 0),
-        (1, 0, 0, 0, -1),
-        (1, 1, 12_000, 1, 0),
-    ]
-
-
-@pytest.mark.parametrize(("fails_us", "downs"), [(9_999, 1), (10_000, 1), (10_001, 0)])
-def test_a_message_to_a_dead_node_returns(fails_us, downs):
-    # the copy arrives at 10,000; commands come before messages of the same moment
-    overlay = Overlay(2, lambda a, b: np.full(len(a), 10_000), 10_000)
-    overlay.rules = overlay.rules.replace(notice="sending")
-    overlay.fix(np.array([[1], [0]]))
-    overlay.play([(0, "publish", 0, 0), (fails_us, "fail", 1, 0)])
-    assert overlay.counts() == {"gossip": 1, **({"down": downs} if downs else {})}
-    assert overlay.views_of("active") == {0: set() if downs else {1}}
-
-
 def test_delays_of_all_lengths_and_windows_of_all_lengths_leave_the_same():
     rng = np.random.default_rng(3)
     views, delays = _regular(30, rng), rng.integers(12, 40, (30, 30))

@@ -1,8 +1,6 @@
 """The account of publications: due, lost and open; and the rounds that do not count in means."""
 
 import math
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +15,7 @@ from scribe_spark.measures.incomplete import (
     values_in_means,
     words_in_place,
 )
-from scribe_spark.rounds.system import Multicasts, Publications, Publishing
+from scribe_spark.rounds.system import Publications
 from scribe_spark.schemas import PUBLICATION_COUNTS
 from scribe_spark.worlds.summary import measures_by_round, publication_measures, summarise
 
@@ -36,37 +34,6 @@ def account(last_due: int) -> list[tuple[int, ...]]:
     found = Publications(*rows).by_group(np.array([70, 90]), last_due)
     assert tuple(found) == ("round", "group", *PUBLICATION_COUNTS)
     return list(zip(*(column.tolist() for column in found.values()), strict=True))
-
-
-@pytest.mark.parametrize(
-    ("last_due", "due", "lost_or_open"),
-    [
-        (3, (10, 4, 10), ((2, 0), (0, 0), (4, 0))),
-        (2, (10, 4, 0), ((2, 0), (0, 0), (0, 4))),
-        (1, (0, 0, 0), ((0, 2), (0, 0), (0, 4))),
-    ],
-)
-def test_what_is_missing_is_lost_if_it_is_due_and_open_otherwise(last_due, due, lost_or_open):
-    """The counts by hand: expected, due, in time, late, lost, open, first copies, duplicates."""
-    (a, b, c), (x, y, z) = due, lost_or_open
-    assert account(last_due) == [
-        (2, 70, 10, a, 7, 1, *x, 12, 5),
-        (2, 90, 4, b, 4, 0, *y, 4, 0),
-        (3, 90, 10, c, 5, 1, *z, 10, 3),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("in_run", "measured"),
-    [(True, [(0, 1, 6), (1, 0, 5), (1, 2, 7)]), (False, [(0, 1, 6), (1, 0, 5)])],
-)
-def test_a_run_measures_all_publications_and_a_world_the_first_of_each_group(in_run, measured):
-    """The group, the name and the source of the measured publications, of three."""
-    publish = Publishing(*(np.array(column) for column in ([1, 0, 1], [5, 6, 7], [0] * 3, [0] * 3)))
-    now: Any = SimpleNamespace(publish=publish, in_run=in_run, measures_all=in_run)
-    found = Multicasts.of_round(now)
-    columns = found.group, found.publication, found.start
-    assert list(zip(*(column.tolist() for column in columns), strict=True)) == measured
 
 
 def test_rounds_have_no_lost_deliveries_before_the_deadline_and_a_ratio_of_copies():

@@ -7,9 +7,8 @@ import pytest
 from small_network import NETWORK
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.experiments import PHASES, Simulation, run
+from scribe_spark.experiments import PHASES, run
 from scribe_spark.experiments.run_world import run_world
-from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.runtime import batches
 from scribe_spark.worlds.drivers import EventFiles
 
@@ -93,15 +92,3 @@ def test_tasks_read_the_events_of_their_rounds_from_files(played):
     for rounds in (range(1), range(1, 3), range(3)):
         wanted = [row for row in every if row["round"] in rounds]
         assert files.read(rounds).to_pylist() == wanted != []
-
-
-def test_rounds_are_those_of_a_world_whose_events_are_in_a_frame(spark, played):
-    rounds = pq.read_table(played[0] / "tables" / "rounds").to_pylist()
-    found = {(row["round"], row["system"], row["measure"]): row["value"] for row in rounds}
-    with Simulation(spark, CONFIG) as simulation:
-        world = make_world(simulation, CONFIG, buckets=2, engine="tasks")
-        for number in range(CONFIG.world.rounds):
-            measures = world.step()
-            assert measures["nodes.live"] == found[number, "pastry", "nodes.live"]
-            assert measures["lookups.hops"] == found[number, "pastry", "lookups.hops"]
-        world.release()

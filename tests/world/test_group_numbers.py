@@ -129,14 +129,6 @@ def test_events_are_those_of_nodes_or_of_groups_by_their_names():
         split_events(0, unknown, known, groups)
 
 
-def test_a_crowd_may_join_any_group_that_has_a_number():
-    for group in (NO_GROUP + 1, -1, 2**63 - 1):
-        assert WorldConfig(groups=1, crowd_group=group).world.crowd_group == group
-    for group in (NO_GROUP, 2**63, 10**40):
-        with pytest.raises(InputError, match="crowd_group = "):
-            WorldConfig(groups=1, crowd_group=group)
-
-
 def test_the_can_of_a_group_is_not_drawn_as_that_of_all_nodes():
     none, nodes = np.zeros(20, dtype=np.uint64), np.arange(20)
     network = Network(Ring(none, none, nodes, nodes), None, 0, 1)

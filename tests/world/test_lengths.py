@@ -16,7 +16,6 @@ from scribe_spark.rounds.system import (
     Publications,
     Publishing,
     SystemRound,
-    play_own_rounds,
     play_run,
 )
 from scribe_spark.worlds import setting as lengths
@@ -128,47 +127,12 @@ def test_lengths_that_no_round_can_have_are_refused(reads, given, line):
 # --- own rounds
 
 
-class Clock:
-    """Notes what it is told; nobody sends anything."""
-
-    payload = control = ()
-
-    def __init__(self) -> None:
-        self.told: list[tuple] = []
-
-    def play(self, now: LivingRound) -> SystemRound:
-        events = len(now.events.fail), len(now.join[0]), len(now.publish)
-        ends = now.ends_round, now.is_last
-        self.told.append((now.number, now.world_round, *events, *ends))
-        due = Publications(*(np.full(int(ends[0]), now.number) for _ in range(7)))
-        return SystemRound({"number": float(now.number)}, due, {"played": 1.0})
-
-
 def round_of(number: int, rounds: int, own: OwnRounds, **more) -> LivingRound:
     """A round with a failure, a join, a quit and a publication."""
     one = np.array([0])
     pairs, publish = (one, one), Publishing.at_begin((one, one))
     of = range(3), None, Events(fail=one), one, one, one, pairs, pairs, publish
     return LivingRound(number, rounds, *of, None, 0, 1, 0, None, one, own, **more)
-
-
-def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
-    """Own rounds of 0.4 s in rounds of 1 s: three, two, three."""
-    clock, own = Clock(), OwnRounds(10, 4)
-    found = [play_own_rounds(clock.play, round_of(number, 3, own)) for number in range(3)]
-    assert clock.told == [
-        (0, 0, 1, 1, 1, False, False),
-        (1, 0, 0, 0, 0, False, False),
-        (2, 0, 0, 0, 0, True, False),
-        (3, 1, 1, 1, 1, False, False),
-        (4, 1, 0, 0, 0, True, False),
-        (5, 2, 1, 1, 1, False, False),
-        (6, 2, 0, 0, 0, False, False),
-        (7, 2, 0, 0, 0, True, True),
-    ]
-    assert [one.counts for one in found] == [{"played": 3.0}, {"played": 2.0}, {"played": 3.0}]
-    assert [one.measures for one in found] == [{"number": 2.0}, {"number": 4.0}, {"number": 7.0}]
-    assert [one.publications.round.tolist() for one in found] == [[2], [4], [7]]
 
 
 def test_a_run_plays_own_rounds_until_nothing_moves():

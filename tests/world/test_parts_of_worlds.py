@@ -218,7 +218,8 @@ def test_late_parts_complete_late_publications() -> None:
         counted = np.arange(parts.sent, count)  # but the first publication
         of: Any = SimpleNamespace(
             messages=SimpleNamespace(topic=topic), counted=counted, published=heard,
-            own=OwnRounds(3, 1), parts=parts, heartbeat=20, _size=size,
+            topics=SimpleNamespace(now=SimpleNamespace(own=OwnRounds(3, 1), parts=parts)),
+            heartbeat=20, _size=size,
         )  # fmt: skip
         found = CountRound._outcomes(of, Subscribers(members, joined), held)
         when = dict(zip(held.key.tolist(), held.round.tolist(), strict=True))

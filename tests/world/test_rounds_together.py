@@ -94,7 +94,7 @@ def test_a_later_round_that_cannot_be_is_refused_when_it_is_the_next(simulation,
 
 @pytest.mark.slow
 def test_a_run_is_the_same_however_many_rounds_a_job_plays(simulation, tmp_path, monkeypatch):
-    """One job for all; saved after each, and interrupted; rounds that cannot be reported."""
+    """One job for all, or rounds that cannot be reported."""
 
     def play(name: str, told: Stops) -> None:
         how = Execution(out=str(tmp_path / name), resume=True)
@@ -106,14 +106,6 @@ def test_a_run_is_the_same_however_many_rounds_a_job_plays(simulation, tmp_path,
     play("one", told)
     lines = [line for line in told.lines if "live nodes" in line]
     assert [line.split(":")[0] for line in lines] == [f"  round {number}" for number in range(7)]
-    monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
-    for after in ("round 2:", "round 5:"):
-        with pytest.raises(KeyboardInterrupt):
-            play("each", Stops(after))
-    told = Stops()
-    play("each", told)
-    assert any("continues with round 5" in line for line in told.lines)
-    monkeypatch.setattr(module, "SAVE_EVERY", LONG)
     monkeypatch.setattr(sys.modules["scribe_spark.runtime.task_reports"], "_WELCOME", b"other\n")
     told = Stops()
     play("unheard", told)
@@ -121,7 +113,6 @@ def test_a_run_is_the_same_however_many_rounds_a_job_plays(simulation, tmp_path,
     for name in ("rounds", "publications", "memberships", "watched_trees"):
         first = table(tmp_path / "one", name)
         assert len(first)
-        assert table(tmp_path / "each", name).equals(first)
         assert table(tmp_path / "unheard", name).equals(first)
 
 

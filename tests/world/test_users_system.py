@@ -33,8 +33,6 @@ from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import SilentProgram
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents, Groups
 from scribe_spark.rounds.system import (
     CARRIED,
     LivingRound,
@@ -53,7 +51,7 @@ from scribe_spark.systems.registry import (
     register_system,
     unregister_system,
 )
-from scribe_spark.worlds.world_state import LiveGroups, LiveSystems, WorldState
+from scribe_spark.worlds.world_state import LiveSystems
 from tests.can.played import LAN_US
 from tests.world.test_group_overlays import network_of, system_of
 
@@ -262,26 +260,6 @@ def test_a_baseline_that_is_played_is_not_counted_beside_another_system(played):
     systems = LiveSystems({"scribe": one, **dict.fromkeys(played, one)})
     counted = systems.tables("scribe", Multicasts(), Parts()).beside
     assert counted == tuple(name for name in every if name not in played)
-
-
-def test_those_who_may_join_join_and_those_who_may_publish_publish():
-    """Of nodes 0 to 2, 0 and 1 may join the group, and 1 and 2 may publish."""
-    node, group, may = np.arange(3), np.zeros(3, dtype=np.int64), np.array([True])
-    rights = {"join": (may, np.array([0, 1])), "multicast": (may, np.array([1, 2]))}
-    one: Any = None
-    links: Any = SimpleNamespace(routers=1)
-    live = LiveGroups(np.array([7]), one, one, {}, 1, 2, links)
-    halves: Any = SimpleNamespace(hi=group[:1], lo=group[:1])
-    state: Any = SimpleNamespace(
-        player=SimpleNamespace(environment=SimpleNamespace(in_round=None, kernel=None, seed=1)),
-        ring=SimpleNamespace(node=node), _incarnation=node,
-        _groups=Groups(np.array([7]), halves, 3, rights),
-        _protocols=SimpleNamespace(systems=LiveSystems()),
-    )  # fmt: skip
-    of_groups = GroupEvents(join=(group, node), quit=(group, node), publish=(group, node))
-    now = WorldState._round(state, live, 0, Events(), of_groups)
-    assert (now.join[1].tolist(), now.quit[1].tolist()) == ([0, 1], [0, 1, 2])
-    assert now.publish.node.tolist() == [1, 2]
 
 
 class Direct(LiveUnicast):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame
 from small_network import NETWORK, table
 
 from scribe_spark import experiments
@@ -112,24 +111,3 @@ def test_reliable_delivery_loses_nothing_and_trees_reach_everybody(finished):
                 seen.add(node)
                 node = int(parents[node])
             assert tree.set_index("node").at[node, "root"]
-
-
-@pytest.mark.parametrize("overlay", ["perfect", pytest.param("arrivals", marks=pytest.mark.slow)])
-def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
-    """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
-    given = {**NETWORK, "nodes": 300, "leaf_set": 8, "groups": 20, "overlay": overlay}
-    config = WorldConfig(**given, replicas=3, rounds=6, lookups=0)
-    with Simulation(spark, RunConfig(**given), engine="tasks") as simulation:
-        static = _edges(simulation.children)
-        world = experiments.make_world(simulation, config)
-        for number in range(config.world.rounds):
-            measured = world.step()
-            assert _edges(world.children) == static
-            assert measured["scribe.orphans"] == 0
-            # every node of a tree but its root has sent one JOIN
-            assert measured["scribe.joins"] == (len(static) if number == 0 else 0)
-    assert len(static) > 500
-
-
-def _edges(children: DataFrame) -> set[tuple[int, int, int]]:
-    return {tuple(row) for row in children.select("group", "parent", "child").collect()}

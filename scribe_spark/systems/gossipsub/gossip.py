@@ -214,7 +214,7 @@ class Gossip(Lacking):
 
     def _note(self, tables: Tables, kind: str, came: Columns) -> None:
         """Record IHAVEs or IWANTs that came, in a run; in a world, note what an IWANT asks for."""
-        if self.topics.in_run:
+        if self.topics.now.in_run:
             message = self.parts.publication(came["message"])
             told = {"message": message, "node": came[AT], "sender": came["sender"]}
             if self.parts.sent > 1:
@@ -230,7 +230,7 @@ class Gossip(Lacking):
         """Return the IHAVEs of nodes that got their first copy in the last heartbeats."""
         arrivals = arrays.read_table(publication.Arrivals, tables, publication.ARRIVALS)
         message, node = arrays.divided(self.announced(arrivals, self.heartbeat), self._size)
-        if self.topics.in_run:
+        if self.topics.now.in_run:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else arrays.whole_numbers()
             wanted = np.isin(message, lacking)
             message, node = message[wanted], node[wanted]
@@ -238,7 +238,7 @@ class Gossip(Lacking):
         order = np.argsort(place, kind="stable")
         places, first, count = np.unique(place[order], return_index=True, return_counts=True)
         # peers are drawn once for all messages of a topic that a node holds
-        find = self._told if self.topics.in_run else self._told_that_matter
+        find = self._told if self.topics.now.in_run else self._told_that_matter
         of, peer = find(tables, places)
         told, nth = arrays.expand(first[of], first[of] + count[of])
         node = places[of[told]] % self._size
@@ -275,7 +275,7 @@ class Gossip(Lacking):
         place, peer = arrays.divided(key, size)
         alive = self.topics.is_alive(peer)
         lost = np.count_nonzero(~alive)
-        self.topics.observer.count(tables, publication.IHAVE, told, lost, between=between)
+        self.topics.now.tally.observer.count(tables, publication.IHAVE, told, lost, between=between)
         return arrays.find_sorted(places, place[alive]), peer[alive]
 
     def _connected(self, tables: Tables, connections: Links) -> Runs:

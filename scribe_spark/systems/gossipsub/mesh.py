@@ -20,8 +20,7 @@ from scribe_spark.core import arrays, draws
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, SilentProgram, Tables, append
-from scribe_spark.rounds.events import KnowsLives
-from scribe_spark.rounds.player import Observer
+from scribe_spark.rounds.system import LivingRound
 from scribe_spark.systems.gossipsub.router import (
     DIALLED,
     WAS_DIALLED,
@@ -32,7 +31,7 @@ from scribe_spark.systems.gossipsub.router import (
     least,
     turned_way,
 )
-from scribe_spark.underlay.protocol import Kernel, node_delays
+from scribe_spark.underlay.protocol import node_delays
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.gossipsub.config import GossipSubConfig
@@ -112,30 +111,24 @@ class Topics:
 
     bounds: np.ndarray  # (B + 1,)
     facts: KnowsRing
-    number: np.ndarray  # (T,): the numbers of the topics, ascending
     directory: Directory
     rules: GossipSubConfig  # the section of the config with defaults filled in
-    kernel: Kernel
-    lan_us: int
-    seed: int  # the seed of all random draws
-    lives: KnowsLives
-    observer: Observer
-    in_run: bool  # True in a run
+    now: LivingRound  # the heartbeat (`LivingRound.for_buckets`)
 
     @property
     def space(self) -> LinkSpace:
         """The conversion between topics, nodes, peers and keys of tables, and draws of links."""
         node = self.facts.ring.node
-        return LinkSpace(len(node), self.number, node, self.seed)
+        return LinkSpace(len(node), self.now.group, node, self.now.seed)
 
     @property
     def all_live(self) -> bool:
         """True if no node is dead."""
-        return bool(self.lives.alive.all())
+        return bool(self.now.alive.all())
 
     def is_alive(self, position: np.ndarray) -> np.ndarray:
         """Return True for live nodes."""
-        return np.ones(len(position), bool) if self.all_live else self.lives.alive[position]
+        return np.ones(len(position), bool) if self.all_live else self.now.alive[position]
 
     def observe(
         self,
@@ -149,18 +142,18 @@ class Topics:
     ) -> None:
         """Count messages of a kind; without `arrives`, those to live nodes arrive."""
         arrives = self.is_alive(to) if arrives is None else arrives
-        self.observer.send(tables, kind, arrives, sender, to, topic, size=size)
+        self.now.tally.observer.send(tables, kind, arrives, sender, to, topic, size=size)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delays between the nodes `a` and `b` (us): int64."""
         router = self.facts.ring.router
-        return node_delays(self.kernel, self.lan_us, router[a], router[b])
+        return node_delays(self.now.kernel, self.now.lan_us, router[a], router[b])
 
     def wave(self, place: np.ndarray) -> np.ndarray:
         """Return the first heartbeat in which each subscriber (a place) may JOIN: int64."""
         topic, node = arrays.divided(place, self.space.size)
         of_node = self.facts.ring.node[node]
-        drawn = draws.bits_np(self.seed, "gossipsub wave", self.number[topic], of_node)
+        drawn = draws.bits_np(self.now.seed, "gossipsub wave", self.now.group[topic], of_node)
         return (drawn % np.uint64(self.rules.waves)).astype(np.int64)
 
 
@@ -174,6 +167,11 @@ class TopicsProgram:
     def bounds(self) -> np.ndarray:
         """The first position of each bucket, and the number of nodes."""
         return self.topics.bounds
+
+    @property
+    def number(self) -> int:
+        """The number of the heartbeat."""
+        return self.topics.now.number
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         raise NotImplementedError
@@ -213,17 +211,15 @@ class TopicsProgram:
 class Dial(TopicsProgram):
     """Subscribers with too few connections dial other subscribers; rules G2 and G19."""
 
-    heartbeat: int = 0  # the number of the next heartbeat
-    #: If False, subscribers only continue to dial peers drawn before (:data:`TO_DIAL`).
-    draws_anew: bool = True
-
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Dial; then accept the dials of other nodes."""
         if superstep:
             _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
         connections = arrays.read_table(Links, tables, CONNECTIONS)
-        key = self._drawn(tables, connections) if self.draws_anew else arrays.whole_numbers()
+        # in later heartbeats of a round, subscribers dial peers drawn before (:data:`TO_DIAL`)
+        anew = self.topics.now.begins_round
+        key = self._drawn(tables, connections) if anew else arrays.whole_numbers()
         if self.topics.rules.dialled_each:
             key = self._next(tables, connections, key)
         else:
@@ -243,7 +239,7 @@ class Dial(TopicsProgram):
         topic, node = arrays.divided(place, directory.size)
         first = directory.offsets[topic]
         own = arrays.find_sorted(directory.place, place) - first
-        shared = space.bits("gossipsub dial", self.heartbeat, topic, node)
+        shared = space.bits("gossipsub dial", self.number, topic, node)
         of, chosen = draws.sample_others(shared, directory.others(place), topics.rules.dials)
         chosen = chosen + (chosen >= own[of])
         return space.key(place[of], directory.place[first[of] + chosen] % directory.size)
@@ -257,7 +253,7 @@ class Dial(TopicsProgram):
         subscribes = topics.directory.has(topic * space.size + peer)
         to_dial.keep(subscribes & ~connections.has(to_dial.key))
         topic, node, peer = space.split(to_dial.key)
-        bits = space.bits("gossipsub dial order", self.heartbeat, topic, node, peer)
+        bits = space.bits("gossipsub dial order", self.number, topic, node, peer)
         places, of = np.unique(topic * space.size + node, return_inverse=True)
         row = least(of, bits, np.full(len(places), topics.rules.dialled_each))
         key = to_dial.key[row]
@@ -335,7 +331,7 @@ class Meet(SilentProgram, TopicsProgram):
             both = np.flatnonzero(directory.has(own - own % space.size + peer))
             key = space.key(own[both], peer[both])
             found.append({"key": key, "way": graph.way[row[both]]})
-        if self.topics.in_run:
+        if self.topics.now.in_run:
             tables[CONNECTIONS] = concatenate(found)
             return
         connections, met = arrays.read_table(Links, tables, CONNECTIONS), concatenate(found)
@@ -369,7 +365,6 @@ class Maintain(TopicsProgram):
     unsettled (:data:`UNSETTLED`) or whose meshes its messages changed (:data:`TOUCHED`).
     """
 
-    heartbeat: int
     #: If True, subscribers JOIN in this heartbeat; otherwise all that have joined maintain meshes.
     joins: bool = False
     phase: int = 0  # the phase of the heartbeat: nodes with this phase act
@@ -378,7 +373,7 @@ class Maintain(TopicsProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Send GRAFT and PRUNE; receive them and refuse; receive the refusals (rule G8)."""
         router = self.router(tables)
-        if self.heartbeat < self.topics.rules.waves - 1:
+        if self.number < self.topics.rules.waves - 1:
             router.has_joined = self._has_joined
         if superstep == 0:
             grafted, pruned = self._decide(tables, router)
@@ -402,36 +397,36 @@ class Maintain(TopicsProgram):
             if kind in inbox:
                 key = self.keys(inbox[kind])
                 router.mesh.discard(key)
-                router.take_back_off(key, self.heartbeat + self.topics.rules.prune_backoff)
+                router.take_back_off(key, self.number + self.topics.rules.prune_backoff)
         if _GRAFT not in inbox:
             return {}
         came = inbox[_GRAFT]
-        refused = router.take_grafts(self.keys(came), came["way"], self.heartbeat)
+        refused = router.take_grafts(self.keys(came), came["way"], self.number)
         return {_REFUSE: self.send(tables, _PRUNE, refused)}
 
     def _has_joined(self, topic: np.ndarray, node: np.ndarray) -> np.ndarray:
-        return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
+        return self.topics.wave(topic * self.topics.space.size + node) <= self.number
 
     def _decide(self, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
         """Return the links (keys) on which nodes send GRAFT, and those on which they send PRUNE."""
         if self.joins:
             members = arrays.read_table(Subscribers, tables, SUBSCRIBERS)
-            place = members.key[self._joined(members) == self.heartbeat]
+            place = members.key[self._joined(members) == self.number]
             append(tables, TOUCHED, {"key": place})
-            return router.join(place, self.heartbeat), arrays.whole_numbers()
+            return router.join(place, self.number), arrays.whole_numbers()
         place = router.unsettled(self._changed(tables))
         tables[UNSETTLED] = {"key": place}
         tables.pop(TOUCHED, None)
         phases = self.topics.rules.heartbeat_phases
         if phases > 1:
             node = self.topics.facts.ring.node[place % self.topics.space.size]
-            drawn = draws.bits_np(self.topics.seed, "gossipsub phase", node)
+            drawn = draws.bits_np(self.topics.now.seed, "gossipsub phase", node)
             place = place[drawn % np.uint64(phases) == self.phase]
-        return router.heartbeat(place, self.heartbeat)
+        return router.heartbeat(place, self.number)
 
     def _joined(self, members: Subscribers) -> np.ndarray:
         """Return the heartbeat in which each subscriber JOINs, or has joined: int64."""
-        if self.heartbeat >= self.topics.rules.waves:
+        if self.number >= self.topics.rules.waves:
             return members.joined
         return np.maximum(members.joined, self.topics.wave(members.key))
 
@@ -439,6 +434,6 @@ class Maintain(TopicsProgram):
         """Return the places (topic, node) whose meshes may not be settled, ascending."""
         if self.all_places:
             members = arrays.read_table(Subscribers, tables, SUBSCRIBERS)
-            return members.key[self._joined(members) <= self.heartbeat]
+            return members.key[self._joined(members) <= self.number]
         there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
         return arrays.distinct(np.concatenate([arrays.whole_numbers(), *there]))

@@ -110,7 +110,7 @@ class PublicationProgram(TopicsProgram):
         delay_us, key = self.delay(sender, receiver), self.messages.jitter
         if key is None or self.messages.clock != TIME:
             return delay_us
-        jitter = Jitter(self.topics.facts, self.topics.kernel)
+        jitter = Jitter(self.topics.facts, self.topics.now.kernel)
         return delay_us + jitter.late_us(key[message], sender, receiver, delay_us)
 
     def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -159,7 +159,7 @@ class PublicationProgram(TopicsProgram):
     def losses(self) -> Losses | None:
         """The losses of copies, by the configured share and by routes; None: there are none."""
         topics = self.topics
-        return Losses.of(topics.facts, topics.kernel, topics.rules.loss)
+        return Losses.of(topics.facts, topics.now.kernel, topics.rules.loss)
 
     def lost_on_way(
         self, losses: Losses, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
@@ -385,7 +385,7 @@ class SendCopies(PublicationProgram):
         peer = mesh.key[row] % self._size
         told = peer != arrivals.sender[own[of]]
         of, peer = of[told], peer[told]
-        if not self.topics.in_run:
+        if not self.topics.now.in_run:
             self.topics.observe(tables, IDONTWANT, node[of], peer)
             return
         tables[f"{IDONTWANT} {self.heartbeat}"] = {
@@ -426,7 +426,7 @@ class SendCopies(PublicationProgram):
         if self.topics.rules.idontwant:
             told = (hops > 0) & (at + back < came["sent"])
             copy |= told & self.announces(came["message"], receiver)
-        if not self.topics.in_run:  # times of earlier heartbeats are not known
+        if not self.topics.now.in_run:  # times of earlier heartbeats are not known
             copy &= arrivals.heartbeat[row] == self.heartbeat
         return copy
 
@@ -478,7 +478,7 @@ def publish_with_bandwidth(
 
 
 def _late(topics: Topics, key: np.ndarray) -> Late:
-    return Jitter(topics.facts, topics.kernel).of_publications(key)
+    return Jitter(topics.facts, topics.now.kernel).of_publications(key)
 
 
 @dataclass(frozen=True)
@@ -509,7 +509,7 @@ def _links(
 ) -> Columns:
     """Return the links of meshes (``mesh``) and of sources on which copies of `new` may go."""
     space, key = topics.space, arrays.read_table(Links, tables, MESH).key
-    has = np.zeros(len(topics.number), dtype=bool)
+    has = np.zeros(len(topics.now.group), dtype=bool)
     has[messages.topic[new]] = True
     if not has.all():
         key = key[has[space.split(key)[0]]]

@@ -44,7 +44,6 @@ from scribe_spark.rounds.system import (
     DELIVERED,
     LivingRound,
     Multicasts,
-    OwnRounds,
     Publications,
     SystemOnBuckets,
     SystemPlayer,
@@ -84,7 +83,7 @@ class CountCopies(SilentProgram, publication.PublicationProgram):
         tables[BY_MESSAGE] = {"first_copies": first, "duplicates": again, "told": told}
         tables[COUNTED] = {"by_iwant": np.array([by_iwant])}
         self._note_arrivals(tables, got)
-        if self.topics.in_run:
+        if self.topics.now.in_run:
             return
         for name in (publication.ARRIVALS, publication.FANOUT):
             del tables[name]
@@ -107,7 +106,7 @@ class CountCopies(SilentProgram, publication.PublicationProgram):
                 again += self._by_message(sent["message"][~(lost | first)])
                 by_iwant += int(np.count_nonzero(first)) if name == publication.ANSWERS else 0
                 noted += self._rows(PAYLOAD, sent)
-                if not self.topics.in_run:
+                if not self.topics.now.in_run:
                     size = self.messages.size
                     size = None if size is None else size[sent["message"]]
                     ends = sent["sender"], sent["node"]
@@ -125,10 +124,13 @@ class CountCopies(SilentProgram, publication.PublicationProgram):
         message = sent["message"]
         rows = {"group": self.messages.topic[message], "publication": message}
         rows |= {"sender": sent["sender"], "to": sent["node"]}
-        if not self.topics.in_run:
+        if not self.topics.now.in_run:
             rows = take({**rows, "lost": sent["lost"]}, self._is_measured(message))
         else:
-            code, none = self.topics.observer.kinds.index(kind), np.zeros(len(message), np.int64)
+            code, none = (
+                self.topics.now.tally.observer.kinds.index(kind),
+                np.zeros(len(message), np.int64),
+            )
             rows["kind"] = np.full(len(message), code, dtype=np.int8)
             rows |= {
                 "hops": sent.get("hops", none),
@@ -149,7 +151,7 @@ class CountCopies(SilentProgram, publication.PublicationProgram):
             append(tables, DELIVERED, take({**rows, "delay_us": delay_us}, new))
 
     def _is_measured(self, message: np.ndarray) -> np.ndarray:
-        if self.topics.in_run:
+        if self.topics.now.in_run:
             return np.ones(len(message), dtype=bool)
         return arrays.find_sorted(self.measured, message) >= 0
 
@@ -217,15 +219,9 @@ class LiveGossipSub(SystemOnBuckets):
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         published = arrays.read_table(_PublishedMessages, kept, _PUBLISHED)
-        topics = mesh.Topics(
-            *(player.bounds, player.facts, now.group),
-            mesh.Directory.of(arrays.whole_numbers(), len(now.group), len(now.ring)),
-            self.rules,
-            *(now.kernel, now.lan_us, now.seed),
-            lives=now.overlay,
-            observer=now.tally.observer,
-            in_run=now.in_run,
-        )
+        nobody = mesh.Directory.of(arrays.whole_numbers(), len(now.group), len(now.ring))
+        of_player = player.bounds, player.facts
+        topics = mesh.Topics(*of_player, nobody, self.rules, now.for_buckets())
         done = _Heartbeat(self, player, topics, published, now).play_heartbeat()
         kept[_PUBLISHED] = published.to_columns()
         if not now.in_run:
@@ -258,8 +254,7 @@ class _Heartbeat:
         now, published = self.now, self.published
         if now.begins_round:
             events = now.events
-            of_nodes = events.fail, events.leave, events.entering
-            gone = Go(self.topics, now.number, now.world_round, *of_nodes)
+            gone = Go(self.topics, events.fail, events.leave, events.entering)
             self.player.play(gone, {_QUITS: to_nodes(now.quit), _JOINS: to_nodes(now.join)})
         if not now.in_run or now.number < self.system.rounds_before:
             self._connect()
@@ -282,7 +277,7 @@ class _Heartbeat:
             else:
                 found = self.player.gather(mesh.SUBSCRIBERS).get(mesh.SUBSCRIBERS, {})
                 place = found.get("key", arrays.whole_numbers())
-            return dict(mesh.Directory.of(place, len(self.topics.number), size).shared)
+            return dict(mesh.Directory.of(place, len(now.group), size).shared)
 
         shared = self.player.share("subscribers", gather)
         self.topics = replace(self.topics, directory=mesh.Directory(shared, size))
@@ -297,9 +292,9 @@ class _Heartbeat:
                 player.play(mesh.DialGraph(self.topics, entering))
                 player.play(mesh.Meet(self.topics))
             else:
-                player.play(mesh.Dial(self.topics, now.number, draws_anew=now.begins_round))
+                player.play(mesh.Dial(self.topics))
         if (now.begins_round or now.number < rules.waves) and rules.joins != "unconnected":
-            player.play(mesh.Maintain(self.topics, now.number, joins=True))
+            player.play(mesh.Maintain(self.topics, joins=True))
 
     def _maintain(self) -> None:
         """Play the phases of a heartbeat, unless all meshes are settled."""
@@ -309,7 +304,7 @@ class _Heartbeat:
         if now.begins_round or player.has(mesh.UNSETTLED) or player.has(mesh.TOUCHED):
             for phase in range(topics.rules.heartbeat_phases):
                 all_places = now.begins_round and not phase
-                player.play(mesh.Maintain(topics, now.number, phase=phase, all_places=all_places))
+                player.play(mesh.Maintain(topics, phase=phase, all_places=all_places))
 
     @property
     def _number(self) -> int:
@@ -362,7 +357,7 @@ class _Heartbeat:
         published.insert(new, round=number, **of, **none, number=numbers, **of_schedule)
         program = self.topics, self._messages(), number
         if now.in_run and len(new):
-            player.play(NoteState(self.topics, now.number))
+            player.play(NoteState(self.topics))
         if not now.in_run:
             player.play(Recall(*program, new, told))
         if player.has(publication.ARRIVALS):
@@ -394,7 +389,7 @@ class _Heartbeat:
         age = now.world_round - now.own.world_round(published.round)
         counted = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
         program = topics, self._messages(), now.number
-        player.play(CountRound(*program, published.round, counted, now.own, now.parts))
+        player.play(CountRound(*program, published.round, counted))
         taken = player.take(_OUTCOMES, _LINKS)
         sums = _by_message(taken[_OUTCOMES], published)
         expected, in_time, late = (sums[name][counted] for name in ("expected", "in_time", "late"))
@@ -431,9 +426,6 @@ def _by_message(
 class Go(mesh.TopicsProgram):
     """A program: nodes die, leave, or quit and join topics, when a heartbeat begins (G17, G18)."""
 
-    #: The number of the heartbeat, and the round of the world.
-    number: int
-    world_round: int
     #: The nodes that die without a message, leave, and arrive or recover in this round.
     fail: np.ndarray
     leave: np.ndarray
@@ -489,9 +481,9 @@ class Go(mesh.TopicsProgram):
 
     def _forget(self, tables: Tables, router: Router, quits: np.ndarray) -> None:
         """Remove connections and mesh links that end; note connections to dead nodes."""
-        space, lives = self.topics.space, self.topics.lives
+        space, lives = self.topics.space, self.topics.now.overlay
         gone = self._marked(self.fail, self.leave)
-        known = lives.known_dead(self.world_round) | self._marked(self.enter)
+        known = lives.known_dead(self.topics.now.world_round) | self._marked(self.enter)
         left = np.concatenate([self._places_of(tables, gone), quits])
         for links in (router.connections, router.mesh):
             ended = space.peers_among(links.key, known)
@@ -529,14 +521,12 @@ class Go(mesh.TopicsProgram):
 class NoteState(SilentProgram, mesh.TopicsProgram):
     """Record the sizes of meshes in a run, and remove entries of back-off that have ended."""
 
-    heartbeat: int
-
     def change(self, bucket: int, tables: Tables) -> None:
         """Write :data:`MESH_SIZES`, also for subscribers without a link."""
         place = arrays.read_table(mesh.Subscribers, tables, mesh.SUBSCRIBERS).key
         links = arrays.read_table(Links, tables, mesh.MESH)
         tables[MESH_SIZES] = {"key": place, "entries": self.topics.space.count(links, place)}
-        _drop_back_off(tables, self.heartbeat)
+        _drop_back_off(tables, self.number)
 
 
 def _drop_back_off(tables: Tables, heartbeat: int) -> None:
@@ -552,8 +542,6 @@ class CountRound(SilentProgram, publication.PublicationProgram):
 
     published: np.ndarray  # (M,): the heartbeat of each message
     counted: np.ndarray  # the messages whose receivers are counted
-    own: OwnRounds  # the mapping between heartbeats and rounds of the world
-    parts: Parts
 
     def change(self, bucket: int, tables: Tables) -> None:
         """Write the counts and drop expired back-off."""
@@ -571,7 +559,8 @@ class CountRound(SilentProgram, publication.PublicationProgram):
 
     def _outcomes(self, members: mesh.Subscribers, held: Held) -> dict[str, np.ndarray]:
         """Count expected receivers of each publication, and those that got it in time or late."""
-        topic, world_round = self.messages.topic[self.counted], self.own.world_round
+        now = self.topics.now
+        topic, world_round = self.messages.topic[self.counted], now.own.world_round
         of, row = arrays.expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
         message = self.counted[of]
         expected = members.joined[row] <= self.published[message]
@@ -582,7 +571,7 @@ class CountRound(SilentProgram, publication.PublicationProgram):
         came[got >= 0] = world_round(held.round[got[got >= 0]])
         # the parts of a publication follow each other, and are counted in one round
         rows = {"publication": of, "node": row, "delay_us": came}
-        had = self.parts.complete(rows, len(members))
+        had = now.parts.complete(rows, len(members))
         message, came = self.counted[had["publication"]], had["delay_us"]
         in_time = came == world_round(self.published[message])
         late = ~in_time & (came < never)

@@ -102,11 +102,11 @@ def _own(scribe: Scribe, pairs: Pairs) -> Pairs:
 
 def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvents:
     """Return the events of the bucket's nodes."""
-    own = {kind: _own(scribe, pairs) for kind, pairs in events.by_kind().items()}
+    own: dict[str, Any] = {k: _own(scribe, pairs) for k, pairs in events.by_kind().items()}
     if JOINING in inbox:  # in a run
         came = scribe.key(inbox[JOINING]["group"], inbox[JOINING][AT])
         own["join"] = scribe.split(np.sort(np.r_[scribe.key(*own["join"]), came]))
-    return GroupEvents.of_pairs(own)
+    return GroupEvents(**own)
 
 
 def join_trees(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:

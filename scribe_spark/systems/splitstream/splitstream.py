@@ -79,9 +79,7 @@ class FindRoutes(BuilderProgram):
             visits = np.r_[visits, (place[:, None] * width + np.arange(width)).ravel()]
         if not len(visits):
             return {}
-        assert round.key_hi is not None
-        assert self.key_lo is not None
-        ids = ids_of(self.rules, Keys(round.key_hi, self.key_lo))
+        ids = ids_of(self.rules, Keys(self.own.key_hi, self.own.key_lo))
         states = States.of_tables(round.facts.ring, int(self.bounds[bucket]), tables)
         seen, found, leaving = tables[_VISITED]["key"], list[Columns](), list[np.ndarray]()
         while len(visits):
@@ -91,7 +89,7 @@ class FindRoutes(BuilderProgram):
             place, stripe = arrays.divided(visits, width)
             group, at = arrays.divided(place, round.size)
             keys = ids.take(group * width + stripe)
-            onward, _ = hop(states, round.lives.is_alive, at, keys)
+            onward, _ = hop(states, self.own.overlay.is_alive, at, keys)
             found.append({AT: round.builders(group), "key": visits, "next": onward})
             goes = (onward >= 0) & (onward != at)
             visits = (visits + (onward - at) * width)[goes]
@@ -108,10 +106,10 @@ class FindRoutes(BuilderProgram):
     def _ask_for_routes(self, tables: Tables) -> Outbox:
         """Ask for the routes of the live nodes in this builder's channels that are not at rest."""
         round = self.round
-        state = round.system.state_of(tables, np.arange(len(round.number)))
+        state = round.system.state_of(tables, np.arange(len(self.own.group)))
         begun = Channels(self.rules, state, self.period(tables, {}))
         group, node = arrays.divided(begun.nodes.key, round.size)
-        asks = round.lives.alive[node] & (arrays.find_sorted(begun.played, group) >= 0)
+        asks = self.own.alive[node] & (arrays.find_sorted(begun.played, group) >= 0)
         return {_ASKS: {AT: node[asks], "group": group[asks]}} if asks.any() else {}
 
 
