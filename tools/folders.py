@@ -284,7 +284,7 @@ def page_of(name: str, names: Mapping[str, Any], **more: Any) -> Page:
             )
     parts: dict[str, dict[str, tuple[str, Lines]]] = {"": {}, "README ": {}}
     for head, _, template in (one.partition("\n") for one in others):
-        readme, part, needs = re.fullmatch(r"(README )?(\w+): (\S+)", head).groups("")
+        readme, part, needs = re.findall(r"(README )?(\w+): (\S+)", head)[0]
         parts[readme][part] = needs, partial(_rendered, template.rstrip(), names)
     return Page(found, parts[""], readme=parts["README "], **more)
 
