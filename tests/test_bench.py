@@ -189,24 +189,24 @@ def test_supersteps_of_a_real_run(tmp_path):
     run = run_job(flags, tmp_path / "out", logging_to(logs))
     (path,) = logs.iterdir()
     steps = supersteps(
-        read_event_log(path.read_text().splitlines()), [line for _, line in run.lines]
+        *read_event_log(path.read_text().splitlines()), (line for _, line in run.lines)
     )
     by_loop: dict[str, list] = {}
     for step in steps:
-        by_loop.setdefault(step.loop, []).append(step)
+        by_loop.setdefault(step["loop"], []).append(step)
     silent = "silent systems, ip_multicast/Remember to naive_unicast/WriteViews"
     loops = ["PlayEvents to LeaveTrees", "SendJoins", silent, "FindRoots to Disseminate"]
     assert list(by_loop) == loops
     for loop in by_loop.values():
-        assert [step.round for step in loop] == list(range(len(loop)))
+        assert [step["round"] for step in loop] == list(range(len(loop)))
         # the last round of a loop finds that there are no messages left
-        assert all(step.rows for step in loop[:-1])
-        assert not loop[-1].rows
-        assert all(step.seconds > 0 and step.jobs for step in loop)
+        assert all(step["rows"] for step in loop[:-1])
+        assert not loop[-1]["rows"]
+        assert all(step["seconds"] > 0 and step["jobs"] for step in loop)
     # each of two groups has eight members, who send JOINs and get a copy
-    assert by_loop["SendJoins"][0].rows == 16
-    assert [step.rows for step in by_loop["FindRoots to Disseminate"]] == [16, 0]
-    assert sum(step.shuffle_written for step in by_loop["SendJoins"]) > 0
+    assert by_loop["SendJoins"][0]["rows"] == 16
+    assert [step["rows"] for step in by_loop["FindRoots to Disseminate"]] == [16, 0]
+    assert sum(step["shuffle_written"] for step in by_loop["SendJoins"]) > 0
     assert run.peak()["peak_pss"] > 100 * 2**20
 
 
