@@ -6,6 +6,7 @@ with two numbers of nodes (``make parts NODES=1000``: one); the page has all tha
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,12 @@ _OF_PARTS = {
 }
 
 
-def _playing(form: str, nodes: int) -> list[str]:
-    return [one for one in _FORMS[form][1] if one != "splitstream" or nodes <= _SPLITSTREAM_MOST]
-
-
-def _folder(nodes: int | str, size: str, form: str) -> str:
-    return f"{nodes}-{size}-{list(_FORMS).index(form)}"
+def _runs(sizes: Iterable[int]) -> Iterator[tuple[str, int, str, str, list[str], str]]:
+    """Yield the folder of each run: nodes, size and form of publications, systems, options."""
+    for nodes, size, (number, form) in product(sizes, _SIZES, enumerate(_FORMS)):
+        options, every = _FORMS[form]
+        systems = [one for one in every if one != "splitstream" or nodes <= _SPLITSTREAM_MOST]
+        yield f"{nodes}-{size}-{number}", nodes, size, form, systems, options
 
 
 def found(out: Path) -> pd.DataFrame:
@@ -125,11 +126,9 @@ def found(out: Path) -> pd.DataFrame:
     rows = [
         {"nodes": nodes, "size": size, "form": form, "system": system}
         | {name: run.value(name, system) for name, *_ in _OF_PARTS.values()}
-        for nodes in known
-        for size in _SIZES
-        for form in _FORMS
-        if (run := Folder(out / _folder(nodes, size, form))).is_complete
-        for system in _playing(form, nodes)
+        for folder, nodes, size, form, systems, _ in _runs(known)
+        if (run := Folder(out / folder)).is_complete
+        for system in systems
     ]
     return pd.DataFrame(rows)
 
@@ -175,12 +174,9 @@ def _parts_figure(out: Path, folder: Path) -> None:
 
 PARTS = Page(
     {
-        _folder(nodes, size, form): f"run --config data/parts.toml --nodes {nodes} "
-        f"--group-size {nodes} --message-size {size} --engine tasks {options} "
-        f"--systems {','.join(_playing(form, int(nodes)))}"
-        for nodes in _NODES
-        for size in _SIZES
-        for form, (options, _) in _FORMS.items()
+        folder: f"run --config data/parts.toml --nodes {nodes} --group-size {nodes} "
+        f"--message-size {size} --engine tasks {options} --systems {','.join(systems)}"
+        for folder, nodes, size, _, systems, options in _runs(map(int, _NODES))
     },
     {"parts": ("*/metrics.json", _parts)},
     figures=_parts_figure,
