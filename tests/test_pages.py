@@ -5,12 +5,14 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from command_line import exit_code
+from jinja2.meta import find_undeclared_variables
 from small_network import NETWORK
 
 from scribe_spark.config import RunConfig, read_toml
@@ -92,6 +94,16 @@ def test_pages_have_the_marks_of_their_parts(name, file):
     for parts, path in ((page.parts, ROOT / "docs" / file), (page.readme, ROOT / "README.md")):
         text = path.read_text("utf-8")
         assert all(pages.lines_of(text, part) for part in parts)
+
+
+@pytest.mark.parametrize("name", results.PAGES)
+def test_templates_have_names_that_their_modules_have(name, tmp_path):
+    parts = {**results.PAGES[name].parts, **results.PAGES[name].readme}
+    for template, names in (part.args for _, part in parts.values() if isinstance(part, partial)):
+        environment = folders.environment_of(names, tmp_path)
+        environment.from_string(template)  # an error for an unknown filter
+        unknown = find_undeclared_variables(environment.parse(template))
+        assert unknown <= environment.globals.keys()
 
 
 def test_tables_take_the_place_of_tables():

@@ -291,6 +291,11 @@ def page_of(name: str, names: Mapping[str, Any], **more: Any) -> Page:
 
 def _rendered(template: str, names: Mapping[str, Any], out: Path) -> list[str]:
     """Return the lines of a template of the experiments in OUT."""
+    return environment_of(names, out).from_string(template).render().splitlines()
+
+
+def environment_of(names: Mapping[str, Any], out: Path) -> Environment:
+    """Return the names and the filters of a template."""
     given = {
         name.lstrip("_"): value for name, value in {**vars(pages), **globals(), **names}.items()
     }
@@ -307,7 +312,8 @@ def _rendered(template: str, names: Mapping[str, Any], out: Path) -> list[str]:
         "head": lambda heads: "\n".join(pages.table(heads, [])),
         "map": environment.filters["map"],
     }
-    return environment.from_string(template).render(given).splitlines()
+    environment.globals |= given
+    return environment
 
 
 def by(worlds: Iterable[Any], *names: str) -> list[tuple[Any, list[Any]]]:
