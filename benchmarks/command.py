@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -130,26 +130,32 @@ def _size_text(size: Mapping[str, Any]) -> list[str]:
     parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in size["parts"].items())
     lines += [f"seconds of parts, by the manifest: {parts}"]
     lines += [f"temporary files and tables: {_gib(size['peak_disk'])} GiB of disk at most", ""]
-    columns = ["phase", "seconds", "calibrations", "rows", "RSS GiB", "PSS GiB"]
-    columns += ["jobs", "read MiB", "written MiB"] if logged else []
     total = {"name": "all", **size, "rows": sum(p["rows"] or 0 for p in size["phases"])}
     for name in ("jobs", "shuffle_read", "shuffle_written"):
         total[name] = sum(phase.get(name, 0) for phase in size["phases"])
-    rows = [
-        [phase["name"], f"{phase['seconds']:.1f}"]
-        + [f"{phase['seconds'] / size['calibration']:.1f}", _count(phase["rows"])]
-        + [_gib(phase[peak]) for peak in ("peak_rss", "peak_pss")]
-        + (_shuffled(phase) if logged else [])
+    lines += _table(
+        {
+            "phase": phase["name"],
+            "seconds": f"{phase['seconds']:.1f}",
+            "calibrations": f"{phase['seconds'] / size['calibration']:.1f}",
+            "rows": _count(phase["rows"]),
+            "RSS GiB": _gib(phase["peak_rss"]),
+            "PSS GiB": _gib(phase["peak_pss"]),
+            **(_shuffled(phase) if logged else {}),
+        }
         for phase in [*size["phases"], total]
-    ]
-    lines += _table(columns, rows)
+    )
     if logged:
-        columns = ["superstep", "seconds", "rows", "jobs", "read MiB", "written MiB"]
-        steps = [
-            [f"{s['loop']} {s['round']}", f"{s['seconds']:.2f}", _count(s["rows"]), *_shuffled(s)]
-            for s in size["supersteps"]
-        ]
-        lines += ["", *_table(columns, steps)]
+        steps = (
+            {
+                "superstep": f"{step['loop']} {step['round']}",
+                "seconds": f"{step['seconds']:.2f}",
+                "rows": _count(step["rows"]),
+                **_shuffled(step),
+            }
+            for step in size["supersteps"]
+        )
+        lines += ["", *_table(steps)]
         lines += ["", f"with the event log: {size['seconds_with_event_log']:.1f} s"]
     return lines
 
@@ -162,19 +168,17 @@ def _gib(value: int | None) -> str:
     return "" if value is None else f"{value / _GIB:.2f}"
 
 
-def _shuffled(entry: Mapping[str, Any]) -> list[str]:
-    read, written = entry["shuffle_read"], entry["shuffle_written"]
-    return [str(entry["jobs"]), f"{read / _MIB:.2f}", f"{written / _MIB:.2f}"]
+def _shuffled(entry: Mapping[str, Any]) -> dict[str, str]:
+    read, written = (f"{entry[f'shuffle_{way}'] / _MIB:.2f}" for way in ("read", "written"))
+    return {"jobs": str(entry["jobs"]), "read MiB": read, "written MiB": written}
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _table(rows: Iterable[Mapping[str, str]]) -> list[str]:
     """Lines of a table; the first column to the left, numbers to the right."""
-    every = [columns, *rows]
-    widths = [max(len(row[i]) for row in every) for i in range(len(columns))]
+    found = list(rows)
+    every = [list(found[0]), *(list(row.values()) for row in found)]
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     return [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in every
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])])
+        for first, *others in every
     ]

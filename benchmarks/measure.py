@@ -1,6 +1,5 @@
 """The main job, run as a user runs it and measured from outside."""
 
-import dataclasses
 import json
 import math
 import os
@@ -130,16 +129,15 @@ def _add_event_log(result: dict[str, Any], flags: Sequence[str], scratch: Path) 
     seen = run_job(flags, scratch / "run-logged", logging_to(logs))
     (path,) = logs.iterdir()
     with path.open(encoding="utf-8") as lines:
-        log = read_event_log(lines)
+        jobs, queries = read_event_log(lines)
     spans = {name: (start, end) for name, start, end in windows(seen)}
     for phase in result["phases"]:
         start, end = spans[phase["name"]]
-        jobs = [each for each in log.jobs.values() if start <= each.started < end]
-        phase["jobs"] = len(jobs)
-        phase["shuffle_read"] = sum(each.shuffle_read for each in jobs)
-        phase["shuffle_written"] = sum(each.shuffle_written for each in jobs)
-    steps = supersteps(log, (line for _, line in seen.lines))
-    result["supersteps"] = [dataclasses.asdict(step) for step in steps]
+        mine = [job for job in jobs.values() if start <= job["started"] < end]
+        phase["jobs"] = len(mine)
+        for name in ("shuffle_read", "shuffle_written"):
+            phase[name] = sum(job[name] for job in mine)
+    result["supersteps"] = supersteps(jobs, queries, (line for _, line in seen.lines))
     result["seconds_with_event_log"] = round(seen.seconds, 3)
 
 

@@ -1,6 +1,7 @@
 """Random small worlds with groups, for the oracle in `oracle.scribe_living` and for the kernels.
 
-The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
+The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.  A round is played in
+this process, with every row that it leaves.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +17,8 @@ from typing import Any
 import living_worlds
 import numpy as np
 from arriving import Kernel
-from group_rounds import Buckets, RoundInputs, ScribeResult, play_round
 from identifiers import parts
+from in_memory import InMemory
 from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.publications import PublicationResult
@@ -25,48 +27,155 @@ from oracle.scribe_living.state import OPERATIONS, Group, Settings
 from oracle.scribe_living.world import Event, Run, Snapshot
 from overlay_state import OverlayState
 from poisoned import PoisonedPlayer
-from split_states import empty_state, join_states, state_of
+from split_states import empty_state, join_states, state_of, tables_of
 from traffic import Traffic
 from withholding import Named
 
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.config import WorldConfig
-from scribe_spark.engine import Tables
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Keys, Ring
-from scribe_spark.pastry.round import RoundResult
-from scribe_spark.rounds.applications import Applications
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, begin_round, end_round
+from scribe_spark.pastry.states import MESSAGE_KINDS
+from scribe_spark.rounds.applications import MEMORY, Applications
 from scribe_spark.rounds.event_rows import EVENT_NAMES
-from scribe_spark.rounds.events import Events
-from scribe_spark.rounds.group_events import GroupEvents, Groups
-from scribe_spark.rounds.player import Environment, RoundPlayer
-from scribe_spark.systems.scribe.end_of_round import ORPHANS, OUTCOMES, OVERLOADED, publications_due
-from scribe_spark.systems.scribe.figures import AT_ROOT
-from scribe_spark.systems.scribe.join import JOINS, REPAIRING
+from scribe_spark.rounds.events import Events, check_events
+from scribe_spark.rounds.group_events import (
+    MEMBERS,
+    GroupEvents,
+    Groups,
+    change_memberships,
+    check_group_events,
+)
+from scribe_spark.rounds.player import TRAFFIC, RoundPlayer, Tally
+from scribe_spark.systems.scribe import end_of_round, figures, heartbeat, join, root, sources
+from scribe_spark.systems.scribe.end_of_round import (
+    DUE,
+    EndOfRound,
+    PublicationResults,
+    publications_due,
+)
 from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
     REPAIRED,
     TREES_SEEN,
     MeasureGroups,
     SeeTrees,
+    lost_groups,
 )
-from scribe_spark.systems.scribe.multicast import DELIVERIES
+from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.systems.scribe.reliable import Reliable
-from scribe_spark.systems.scribe.root import MADE
-from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram
-from scribe_spark.systems.scribe.sources import AGAIN, FATES, SentPublications
-from scribe_spark.systems.scribe.state import CAUSES, ScribeState
+from scribe_spark.systems.scribe.round import play_groups
+from scribe_spark.systems.scribe.scribe import (
+    REFUSED,
+    REFUSED_KINDS,
+    SCRIBE_KINDS,
+    ChildLimits,
+    RoundOfGroups,
+)
+from scribe_spark.systems.scribe.sources import FATES, SentPublications
+from scribe_spark.systems.scribe.state import CAUSES, STATE_TABLES, ScribeState
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
+
+# --- a round
+
+#: Tables with a row for every JOIN, delivery and so on, and counts.
+_TAKEN = (
+    *(DUE, DELIVERIES, PAYLOADS, REFUSED, REPAIRED, root.MADE, sources.AGAIN, figures.AT_ROOT),
+    *(join.JOINS, join.REPAIRING, heartbeat.HERE),
+    *(end_of_round.OUTCOMES, end_of_round.ORPHANS, end_of_round.OVERLOADED),
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One application for the only bucket, in place of `Applications`."""
+
+    application: ScribeApplication
+
+    def of(self, tables: Tables) -> ScribeApplication:
+        return self.application
+
+    def put_back(self, application: ScribeApplication, tables: Tables) -> None: ...
+
+
+@dataclass(frozen=True)
+class ScribeResult:
+    """The tables that the buckets left in a round, put together."""
+
+    number: int
+    groups: int
+    tables: Mapping[str, Columns] = field(default_factory=dict)
+
+    def rows(self, table: str, *names: str) -> tuple[np.ndarray, ...]:
+        """Return columns of a table, which are empty if the table was not left."""
+        empty = np.empty(0, dtype=np.int64)
+        return tuple(self.tables[table][one] if table in self.tables else empty for one in names)
+
+    @property
+    def deliveries(self) -> tuple[np.ndarray, ...]:
+        """Group, publication and node of each delivery, in the order of arrival."""
+        return self.rows(DELIVERIES, "group", "publication", "node")
+
+    @property
+    def out_of_order(self) -> np.ndarray:
+        """True for deliveries after a delivery of a newer publication."""
+        return self.rows(DELIVERIES, "out_of_order")[0].astype(bool)
+
+    @property
+    def lost(self) -> np.ndarray:
+        """The groups of whose state no live node had a copy, before the round's CREATEs."""
+        return lost_groups(self.tables, self.groups)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """The number of refused messages, by kind."""
+        kind, count = self.rows(REFUSED, "kind", "count")
+        counts = np.bincount(kind, count, len(REFUSED_KINDS)).astype(np.int64).tolist()
+        refused = dict(zip(REFUSED_KINDS, counts, strict=True))
+        return {kind: count for kind, count in sorted(refused.items()) if count}
+
+    @property
+    def publications(self) -> PublicationResults:
+        """The outcomes of the publications whose deadline is this round."""
+        return PublicationResults.sum_of(self.tables.get(DUE, {}))
+
+
+def put_tables(player: RoundPlayer, tables: list[Tables]) -> None:
+    """Add tables to those of a player's buckets."""
+    if isinstance(player.engine, InTask):
+        for there, mine in zip(player.engine.tables, tables, strict=True):
+            there.update(mine)
+    else:
+        player.engine.put(tables)
+
+
+def read_tables(player: RoundPlayer) -> list[Tables]:
+    """The tables of a player's buckets."""
+    engine = player.engine
+    return engine.tables if isinstance(engine, InTask) else engine.read()
+
+
+@dataclass
+class Buckets:
+    """The tables of a world's buckets in this process, played with or without applications."""
+
+    tables: list[Tables]
+    applications: Applications | Kept | None = None
+    player: type[InMemory] = InMemory
+
+
+def _stays(name: str) -> bool:
+    return name.startswith(MEMORY) or name in {*STATE_TABLES, *TREES_SEEN, MEMBERS}
+
+
+# --- worlds
 
 #: What all rounds leave besides: counts of groups, and all trees.
 MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
 
 _SOURCE = 2**32
-
-
-def measures(given: Environment, round: RoundOfGroups) -> list[RoundProgram]:
-    """The programs that leave the tables :data:`MEASURED`."""
-    every = np.arange(len(round.groups))
-    return [MeasureGroups(given, round), SeeTrees(given, round, every)]
 
 
 @dataclass(frozen=True)
@@ -160,26 +269,52 @@ class World:
         given = Events.of(known, *_columns([row for row in rows if len(row) == 2], 2))
         of_groups = _columns([row for row in rows if len(row) == 3], 3)
         group_given = GroupEvents.of(known, self.groups, *of_groups)
-        inputs = RoundInputs(
-            *(number, given, group_given, self.groups, self.config, self.pastry.kernel),
-            limits=self.limits,
-            traffic=self.traffic,
-            lan_us=self.lan_us,
-            measures=measures,
-            tables=MEASURED,
-        )
-        if self.buckets is not None:
-            return self._play_buckets(self.buckets, inputs)
-        return play_round(self.overlay, self.state, inputs, self.application)
-
-    def _play_buckets(
-        self, buckets: Buckets, inputs: RoundInputs
-    ) -> tuple[RoundResult, ScribeResult]:
-        state = self.state
-        played = buckets.play(self.overlay, state.incarnation, inputs)
+        buckets, state = self.buckets, self.state
+        if buckets is None:
+            kept = None if self.application is None else Kept(self.application)
+            members = state.entries.key[state.entries.member]
+            buckets = Buckets([Tables.of({**tables_of(state), MEMBERS: {"key": members}})], kept)
+        played = self._play(buckets, number, given, group_given)
         of = (state.size, state.incarnation, len(self.groups))
         self.state = join_states([state_of(tables, *of) for tables in buckets.tables])
         return played
+
+    def _play(
+        self, buckets: Buckets, number: int, events: Events, group_events: GroupEvents
+    ) -> tuple[RoundResult, ScribeResult]:
+        """Play one round on buckets, whose tables are others afterwards."""
+        kinds, config, kernel = MESSAGE_KINDS + SCRIBE_KINDS, self.config, self.pastry.kernel
+        player = buckets.player.of(self.overlay, config, kernel, len(buckets.tables), kinds)
+        player.observe(traffic=self.traffic is not None)
+        put_tables(player, buckets.tables)
+        # 1. the nodes
+        check_events(player.lives, player.environment.facts.ring, number, events)
+        check_group_events(player, number, self.groups, events, group_events)
+        changes = change_memberships(player, self.groups, events, group_events)
+        begin_round(player, number, events, changes)
+        incarnation = self.state.incarnation
+        incarnation[events.entering] = number
+        # 2. Scribe
+        round = RoundOfGroups(
+            *(number, self.groups, config.scribe, config.trees, incarnation),
+            *(buckets.applications, self.lan_us is not None, self.lan_us or 0, self.limits),
+            source=config.groups.source,
+        )
+        play_groups(player, round, events, group_events)
+        # 3. what is seen of the round
+        given, every = player.environment, np.arange(len(self.groups))
+        ends = (EndOfRound(given, round, False), MeasureGroups(given, round))
+        seen, taken = end_round(
+            *(player, number, events, 0, Tally(kinds), (*ends, SeeTrees(given, round, every))),
+            (*_TAKEN, NEW_LEAFS, *MEASURED, *([] if self.traffic is None else [TRAFFIC])),
+        )
+        if self.traffic is not None:
+            self.traffic.take(taken, kinds)
+        buckets.tables = [
+            Tables.of({name: there[name] for name in there if _stays(name)})
+            for there in read_tables(player)
+        ]
+        return seen, ScribeResult(number, len(self.groups), taken)
 
 
 def _columns(rows: list[tuple], count: int) -> list[np.ndarray]:
@@ -305,8 +440,8 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         (publication(at, one), node[to])
         for at, one, to in left(DELIVERIES, "group", "publication", "node")
     ]
-    sent = SentPublications.of_buckets(result.tables.get(OUTCOMES, {}))
-    again = left(AGAIN, "group", "publication")
+    sent = SentPublications.of_buckets(result.tables.get(end_of_round.OUTCOMES, {}))
+    again = left(sources.AGAIN, "group", "publication")
     return Snapshot(
         round=pastry.number,
         live=seen.live,
@@ -338,17 +473,19 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         ),
         joins=sorted(
             (group[at], node[source], CAUSES[why])
-            for at, source, why in left(JOINS, "group", "source", "cause")
+            for at, source, why in left(join.JOINS, "group", "source", "cause")
         ),
-        created=sorted((group[at], node[by]) for at, by in left(MADE, "group", "creator")),
+        created=sorted((group[at], node[by]) for at, by in left(root.MADE, "group", "creator")),
         lost_groups=[group[at] for at in result.lost],
         refused=result.refused,
         duplicates=dict(Counter(publication(*one) for one in again)),
-        orphans=sorted(named(key) for (key,) in left(ORPHANS, "pair")),
+        orphans=sorted(named(key) for (key,) in left(end_of_round.ORPHANS, "pair")),
         counts=pastry.messages,
-        at_root=sorted((group[at], node[by]) for at, by in left(AT_ROOT, "group", "source")),
-        repairing=sorted({node[at] for (at,) in left(REPAIRING, "node")}),
-        overloaded=sorted(node[at] for (at,) in left(OVERLOADED, "node")),
+        at_root=sorted(
+            (group[at], node[by]) for at, by in left(figures.AT_ROOT, "group", "source")
+        ),
+        repairing=sorted({node[at] for (at,) in left(join.REPAIRING, "node")}),
+        overloaded=sorted(node[at] for (at,) in left(end_of_round.OVERLOADED, "node")),
         overlay=seen,
     )
 

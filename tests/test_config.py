@@ -63,32 +63,6 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
     assert config.flat()["variants"] == ["collapse", "lazy"]
 
 
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ({"nodes": 5, "overlay": {"nodes": 5}}, "nodes = 5: is given twice; leave one of them out"),
-        ({"trees": 5}, "trees = 5: must be a table of fields, such as variants"),
-        (
-            {"overlay": {"nods": 5}},
-            "config key = 'overlay.nods': is unknown; did you mean 'overlay.n",
-        ),
-        ({"groups": {"group_size": 5, "size": 6}}, "group_size = 6: is given twice; leave one of"),
-        (
-            {"gossipsub": {"group_size": 5}},
-            "gossipsub.group_size = 5: is not a field of [gossipsub]; give groups.size",
-        ),
-        ({"overlay": {"clock": 5}}, "config key = 'overlay.clock': is unknown"),
-        ({"groups": {"size": 0}}, "group_size = 0: must be at least 1"),
-        ({"run": {"nodes": 5}}, "config key = 'run': is unknown"),
-        ({"groups": [5]}, "groups = [5]: must be a whole number"),
-    ],
-)
-def test_what_sections_refuse(given, line):
-    with pytest.raises(InputError) as refused:
-        RunConfig(**given)
-    assert str(refused.value).startswith(line)
-
-
 def test_a_config_is_frozen_and_holds_plain_values():
     config = RunConfig(nodes=7, variants="lazy")
     with pytest.raises(ValidationError):

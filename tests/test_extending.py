@@ -445,39 +445,6 @@ def test_the_ring_is_a_topology_like_any_other():
 
 PAGES = tutorials.pages_on_extensions()
 
-PAGE = """\
-```python
-# mine.py
-SIZE = 7
-```
-
-```sh
-python -c "import mine; print(mine.SIZE)"
-```
-
-<!-- output -->
-```text
-old
-```
-<!-- end of output -->
-
-```python
-print(open("mine.py").readline().strip())
-```
-
-<!-- output -->
-```text
-```
-<!-- end of output -->
-"""
-
-
-def test_files_are_there_when_the_other_blocks_run(tmp_path):
-    outputs = list(tutorials.play(PAGE, tmp_path))
-    assert outputs == ["", "7\n", "# mine.py\n"]
-    written = tutorials.with_outputs(PAGE, outputs)
-    assert [block.output for block in tutorials.blocks_of(written)] == [None, *outputs[1:]]
-
 
 @pytest.mark.parametrize(
     ("line", "words"),

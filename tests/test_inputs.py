@@ -1,5 +1,6 @@
 """A user's table, read on the driver: what is taken, and how the rest is refused."""
 
+import datetime
 import io
 from pathlib import Path
 
@@ -191,19 +192,30 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("case", UNITS)
+#: Columns of pandas alone.
+ODD = {
+    "objects": pd.Series([datetime.timedelta(milliseconds=2.5)], dtype=object),
+    "periods": pd.Series(pd.period_range("2002", periods=1)),
+    "complex numbers": pd.Series([1 + 2j]),
+    "intervals": pd.Series(pd.interval_range(0, 1)),
+}
+
+
+@pytest.mark.parametrize("case", [*UNITS, *ODD])
 @pytest.mark.parametrize("column", ["group", "share", "rank"])
 def test_units_are_not_left_out(tmp_path, case, column):
     """In a Parquet table, and in a frame that is made of it."""
-    path = tmp_path / "x.parquet"
     numbers = {name: pa.array([1]) for name in HEADER}
-    table = pa.table({**numbers, column: UNITS[case]})
-    pq.write_table(table, path)
-    says = f"column '{column}' must be a .* number, but its type is .*; convert it"
-    with pytest.raises(InputError, match=says):
-        read_table(str(path), "members", HEADER)
-    for mapper in (None, pd.ArrowDtype):
-        frame = table.to_pandas(types_mapper=mapper)
+    if case in ODD:
+        frames = [pa.table(numbers).to_pandas().assign(**{column: ODD[case]})]
+    else:
+        table = pa.table({**numbers, column: UNITS[case]})
+        pq.write_table(table, tmp_path / "x.parquet")
+        says = f"column '{column}' must be a .* number, but its type is .*; convert it"
+        with pytest.raises(InputError, match=says):
+            read_table(str(tmp_path / "x.parquet"), "members", HEADER)
+        frames = [table.to_pandas(types_mapper=mapper) for mapper in (None, pd.ArrowDtype)]
+    for frame in frames:
         with pytest.raises(InputError, match=f"column '{column}' must be "):
             typed(frame, "members", "a frame", HEADER)
 

@@ -5,12 +5,14 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from command_line import exit_code
+from jinja2.meta import find_undeclared_variables
 from small_network import NETWORK
 
 from scribe_spark.config import RunConfig, read_toml
@@ -20,9 +22,9 @@ from scribe_spark.experiments.reference_tree import tidy
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.underlay.routable import check_routes
-from tools import groups_root, pages, questions, results
+from tools import folders, groups_root, pages, questions, results
 from tools.checks import CHECKS
-from tools.pages import Page
+from tools.folders import Page
 from tools.peers_results import CLAIMS, DIRECTIONS, LENGTHS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,7 +52,7 @@ PAGE = Page(
 def ran(monkeypatch) -> list[list[str]]:
     """The commands that are run, none of which does anything, of a page of three experiments."""
     ran: list[list[str]] = []
-    monkeypatch.setattr(pages.subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.setattr(folders.subprocess, "run", lambda command, check: ran.append(command))
     monkeypatch.setitem(results.PAGES, "living", PAGE)
     return ran
 
@@ -94,15 +96,25 @@ def test_pages_have_the_marks_of_their_parts(name, file):
         assert all(pages.lines_of(text, part) for part in parts)
 
 
+@pytest.mark.parametrize("name", results.PAGES)
+def test_templates_have_names_that_their_modules_have(name, tmp_path):
+    parts = {**results.PAGES[name].parts, **results.PAGES[name].readme}
+    for template, names in (part.args for _, part in parts.values() if isinstance(part, partial)):
+        environment = folders.environment_of(names, tmp_path)
+        environment.from_string(template)  # an error for an unknown filter
+        unknown = find_undeclared_variables(environment.parse(template))
+        assert unknown <= environment.globals.keys()
+
+
 def test_tables_take_the_place_of_tables():
     """The text around them stays, and no table is left over."""
     begin, end = "<!-- x: -->\n", "<!-- end of x -->\n"
     page = f"{begin}one:\n\n| 1 |\n| 2 |\n\ntwo:\n| 3 |\nend\n{end}"
-    made = pages.with_part(page, "x", ["| 4 |", "", "| 5 |", "| 6 |"])
+    made = pages.with_lines(page, "x", ["| 4 |", "", "| 5 |", "| 6 |"])
     assert made == f"{begin}one:\n\n| 4 |\n\ntwo:\n| 5 |\n| 6 |\nend\n{end}"
-    assert pages.with_part(page, "x", ["text", "| 4 |"]) == f"{begin}text\n| 4 |\n{end}"
+    assert pages.with_lines(page, "x", ["text", "| 4 |"]) == f"{begin}text\n| 4 |\n{end}"
     with pytest.raises(SystemExit, match="x: the page has 2 tables, the experiments 1"):
-        pages.with_part(page, "x", ["| 4 |"])
+        pages.with_lines(page, "x", ["| 4 |"])
 
 
 # --- their experiments
@@ -138,7 +150,7 @@ def test_commands_of_experiments_are_understood(name, networks, monkeypatch, cap
 
 
 def test_the_needs_of_claims_are_experiments():
-    for _, words, needs, _ in (*CLAIMS, *DIRECTIONS):
+    for _, words, needs, *_ in (*CLAIMS, *DIRECTIONS):
         assert {*needs.split()} <= results.PAGES["peers"].experiments.keys(), words
 
 
@@ -341,7 +353,7 @@ def answers(out: Path) -> None:
         write(out / name, metrics)
     # publications of round 0 do not count, nor those that are not due
     rows = [(0, 1, 10, 0, 0, 10, 0), (1, 1, 10, 4, 2, 4, 0), (2, 1, 10, 5, 3, 2, 0)]
-    for name in questions.DELIVERIES.values():
+    for name in ("withhold-world", "withhold-reliable"):
         write(out / name, rounds={}, publications=published([*rows, (3, 1, 10, 9, 0, 0, 0)], 1))
 
 

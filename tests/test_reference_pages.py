@@ -62,12 +62,12 @@ def test_every_measure_of_a_world_has_a_meaning():
     rows, found = _cells(page), reference_pages.round_measures()
     as_of_runs = {*re.findall(r"`(SYSTEM\.[\w.]+)`", page.rpartition("those of a run:")[2])}
     assert "SYSTEM.rad" in as_of_runs
-    assert set(found) == set(rows) | as_of_runs
+    assert {*found.index} == set(rows) | as_of_runs
     assert not set(rows) & as_of_runs
     assert all(cells[3].endswith(".") for cells in rows.values())
     assert len(summary_units()) > len(found) > 60
     # no meaning is left over
-    names = {name.removeprefix("SYSTEM.") for name in found}
+    names = {name.removeprefix("SYSTEM.") for name in found.index}
     assert {*reference_pages.MEASURES} <= names
     assert measure_of("lookups.hops.last") in names
 

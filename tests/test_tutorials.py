@@ -30,7 +30,16 @@ old
 <!-- end of output -->
 
 ```python
-names = ["seen"]
+# mine.py
+NAMES = ["seen"]
+```
+
+```sh
+python -c "import mine; print(mine.NAMES)"
+```
+
+```python
+names = [open("mine.py").readline().split()[1]]
 ```
 
 ```python
@@ -63,12 +72,12 @@ def test_blocks_are_played_in_order_and_their_outputs_written(tmp_path):
     seen.clear()
     outputs = list(tutorials.play(PAGE, tmp_path, run))
     assert seen == [["run", "--nodes", "100", "--out", "out/run"], ["verify", "out/run"]]
-    assert outputs == ["run\nverify\n", "", "['seen'] True\n"]
+    assert outputs == ["run\nverify\n", "", "['seen']\n", "", "['mine.py'] True\n"]
     written = tutorials.with_outputs(PAGE, outputs)
     assert [block.output for block in tutorials.blocks_of(written)] == [
-        *("run\nverify\n", None, "['seen'] True\n")
+        *("run\nverify\n", None, None, None, "['mine.py'] True\n")
     ]
-    assert tutorials.with_outputs(written, ["old\n", "", ""]) == PAGE
+    assert tutorials.with_outputs(written, ["old\n", *[""] * 4]) == PAGE
 
 
 # --- the tutorial

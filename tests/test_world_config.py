@@ -1,4 +1,4 @@
-"""The config of a world: its section, its bounds, flat names, TOML, the ready worlds."""
+"""What configs refuse in one line; the config of a world: its section, flat names, ready worlds."""
 
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from scribe_spark.core.errors import InputError
 DATA = Path(__file__).parents[1] / "data"
 
 WORLD, RUN = WorldConfig, RunConfig
+FAST, SIZED = {"message_size": "1GB"}, {"message_size": "128KB"}
+CAN = SIZED | {"systems": "can"}
 #: Fields that contradict each other, that the other kind of config has, or that have no effect.
 REFUSED = [
     (WORLD, dict(groups=3, leaf_set=8), "replicas = 5: must be at most 4, half of leaf_set"),
@@ -29,11 +31,7 @@ REFUSED = [
     (WORLD, dict(lifetime=5.0, lifetime_seconds=9.0), "lifetime = 5.0: means the same as l"),
     (WORLD, dict(publish_rate=0.5, publish_seconds=9.0), "publish_rate = 0.5: means the sa"),
     (WORLD, dict(publish_source="root", publishers=2), "publishers = 2: must be 0 or 1: a "),
-    (
-        WORLD,
-        dict(events="e.csv", generator="churn"),
-        "generator = 'churn': cannot be combined with a table of events; leave out one of them",
-    ),
+    (WORLD, dict(events="e.csv", generator="churn"), "generator = 'churn': cannot be combined "),
     (WORLD, dict(size=5), "config key = 'size': is unknown; did you mean "),
     (WORLD, dict(world=dict(rouns=5)), "config key = 'world.rouns': is unknown; did you mean 'w"),
     (RUN, dict(node=5), "config key = 'node': is unknown; did you mean 'nodes'"),
@@ -47,6 +45,30 @@ REFUSED = [
     (WORLD, dict(reference_children=1), "reference_children = 1: must be at least 2"),
     (WORLD, dict(reference_assignment="can"), "reference_assignment = 'can': must be one of p"),
     (WORLD, dict(reference_tree=1), "reference_tree = 1: must be true or false"),
+    # sections of a run
+    (RUN, dict(nodes=5, overlay=dict(nodes=5)), "nodes = 5: is given twice; leave one of them out"),
+    (RUN, dict(trees=5), "trees = 5: must be a table of fields, such as variants"),
+    (RUN, dict(overlay=dict(nods=5)), "config key = 'overlay.nods': is unknown; did you mean 'ov"),
+    (RUN, dict(groups=dict(group_size=5, size=6)), "group_size = 6: is given twice; leave one of"),
+    (RUN, dict(gossipsub=dict(group_size=5)), "gossipsub.group_size = 5: is not a field of [goss"),
+    (RUN, dict(overlay=dict(clock=5)), "config key = 'overlay.clock': is unknown"),
+    (RUN, dict(groups=dict(size=0)), "group_size = 0: must be at least 1"),
+    (RUN, dict(run=dict(nodes=5)), "config key = 'run': is unknown"),
+    (RUN, dict(groups=[5]), "groups = [5]: must be a whole number"),
+    # systems beside Scribe, and bandwidth
+    (RUN, dict(gossipsub_d_low=7), "gossipsub_d_low = 7: must be at most gossipsub_d, which is 6"),
+    (RUN, dict(gossipsub_d=13), "gossipsub_d_high = 12: must be at least gossipsub_d, which is 13"),
+    (RUN, dict(gossipsub_d_out=4), "gossipsub_d_out = 4: must be at most half of gossipsub_d"),
+    (RUN, dict(gossipsub_d_low=2, gossipsub_d_out=2), "gossipsub_d_out = 2: must be less than go"),
+    (RUN, dict(bayeux_recreate=3), "bayeux_recreate = 3: applies to worlds"),
+    (RUN, dict(can_dimensions=1, can_bits=31), "can_bits = 31: must be at most 30 with can_dimen"),
+    (RUN, dict(systems="can", nodes=1025, can_bits=10), "can_bits = 10: gives 2^10 zones at "),
+    (RUN, FAST | dict(uplink="1bit/s"), "message_size"),
+    (RUN, FAST | dict(downlink="1bit/s"), "message_size"),
+    (RUN, FAST | dict(classes=[dict(name="a", share=1.0, up="1bit/s")]), "message_size"),
+    (RUN, SIZED | dict(systems="gossipsub", gossipsub_clock="hops"), "gossipsub_clock"),
+    (RUN, CAN | dict(can_clock="hops"), "can_clock"),
+    (RUN, CAN | dict(can_processing_ms=1.0, validation="5ms"), "can_processing_ms"),
 ]
 
 #: Fields that another section has; the line names that section.

@@ -1,18 +1,25 @@
-"""The folders that runs and worlds leave, as the pages of results read them."""
+"""Experiments, the folders that they leave, and the pages that are written from these."""
 
 import json
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from jinja2 import Environment, StrictUndefined
 
 from scribe_spark.systems.scribe.scribe import CONTROL_KINDS
 from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round, totals_by_number
+from tools import pages
 from tools.pages import number, over_seeds, share_cell
 
 #: What becomes of deliveries.
@@ -76,6 +83,10 @@ class Folder:
     def value(self, metric: str, system: str | None = None) -> float | None:
         """Return a metric of the system, or of another one of the run."""
         return self.number(f"{system or self.system}.{metric}")
+
+    def values(self, metrics: Iterable[str], system: str | None = None) -> list[float | None]:
+        """Return some metrics of a system."""
+        return [self.value(metric, system) for metric in metrics]
 
     def number(self, name: str) -> float | None:
         """Return a number of the run by its whole name."""
@@ -216,3 +227,105 @@ def cells_of(columns: Columns, seeds: Sequence[Folder]) -> list[str]:
         over_seeds([value(one) for one in seeds], share_cell if "%" in head else number)
         for head, value in columns.items()
     ]
+
+
+# --- pages
+
+#: ``lines(OUT)``: the lines of a part of a page, of the experiments in OUT.
+Lines = Callable[[Path], Sequence[str]]
+
+
+class Page(NamedTuple):
+    """A page of results.
+
+    Attributes
+    ----------
+    experiments : mapping of str to str
+        The command of each experiment, by the name of its folder in OUT.
+    parts, readme : mapping of str to (str, callable)
+        By the names of marks, of the page and of README.md: a pattern of paths in OUT, without
+        which the part stays as it is, and the function that returns the lines.
+    figures : callable, optional
+        ``figures(OUT, FOLDER)`` writes the figures of the page into its folder.
+    play : callable, optional
+        ``play(OUT, name, words)`` runs an experiment that needs more than its command.
+    """
+
+    experiments: Mapping[str, str]
+    parts: Mapping[str, tuple[str, Lines]]
+    figures: Callable[[Path, Path], None] = lambda out, folder: None
+    play: Callable[[Path, str, list[str]], None] | None = None
+    readme: Mapping[str, tuple[str, Lines]] = {}
+
+    def command(self, name: str, size: Sequence[str] | None = None) -> list[str]:
+        """Return the words of a command, perhaps of another size; one group stays one group."""
+        command = self.experiments[name]
+        if size is not None:
+            groups = "" if "--groups 1 " in f"{command} " else f" --groups {size[1]}"
+            command += f" --nodes {size[0]}{groups}"
+        return shlex.split(command)
+
+
+def page_of(name: str, names: Mapping[str, Any], **more: Any) -> Page:
+    """Return the page of ``texts/NAME.txt``, whose templates see the names of a module.
+
+    Names have no underscore there.  The first section has an experiment in a line; a name with
+    values in braces stands for an experiment of each, and the command has them at ``{0}``, ``{1}``.
+    Each other section is the template of a part, after the part's name and needs.
+    """
+    text = Path(__file__).with_name("texts").joinpath(f"{name}.txt").read_text("utf-8")
+    first, *others = re.split("^# ", text.removeprefix("# experiments\n"), flags=re.M)
+    found: dict[str, str] = {}
+    for line in first.strip().splitlines():
+        folder, _, command = line.partition(" |")
+        for values in product(*(one.split(",") for one in re.findall(r"\{(.*?)\}", folder))):
+            found[re.sub(r"\{.*?\}", "{}", folder).format(*values)] = command.strip().format(
+                *values
+            )
+    parts: dict[str, dict[str, tuple[str, Lines]]] = {"": {}, "README ": {}}
+    for head, _, template in (one.partition("\n") for one in others):
+        readme, part, needs = re.findall(r"(README )?(\w+): (\S+)", head)[0]
+        parts[readme][part] = needs, partial(_rendered, template.rstrip(), names)
+    return Page(found, parts[""], readme=parts["README "], **more)
+
+
+def _rendered(template: str, names: Mapping[str, Any], out: Path) -> list[str]:
+    """Return the lines of a template of the experiments in OUT."""
+    return environment_of(names, out).from_string(template).render().splitlines()
+
+
+def environment_of(names: Mapping[str, Any], out: Path) -> Environment:
+    """Return the names and the filters of a template."""
+    given = {
+        name.lstrip("_"): value for name, value in {**vars(pages), **globals(), **names}.items()
+    }
+    find = partial(Folder.find, out)
+    given |= {"out": out, "find": find, "all_of": lambda needs: filter(None, [find(needs)])}
+    given["folder"] = lambda name: Folder(out / name)
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters |= {
+        **{name: value for name, value in given.items() if callable(value)},
+        "n": pages.number,
+        "ns": lambda values: " | ".join(map(pages.number, values)),
+        "of_each": lambda shape, values: " | ".join(map(shape.format, values)),
+        "code": lambda names: [f"`{name}`" for name in names],
+        "head": lambda heads: "\n".join(pages.table(heads, [])),
+        "map": environment.filters["map"],
+    }
+    environment.globals |= given
+    return environment
+
+
+def by(worlds: Iterable[Any], *names: str) -> list[tuple[Any, list[Any]]]:
+    """Return worlds by the values of some fields of their configs."""
+
+    def key(world: Any) -> list[Any]:
+        return [world.config[name] for name in names]
+
+    return [(values, [*some]) for values, some in groupby(sorted(worlds, key=key), key)]
+
+
+def run(out: Path, name: str, words: Sequence[str]) -> None:
+    """Run a command of scribe-spark, unless it is complete."""
+    command = [sys.executable, "-m", "scribe_spark.cli", *words]
+    subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)

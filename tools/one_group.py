@@ -19,7 +19,7 @@ from scribe_spark.engine.facts import Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import Program, Tables
-from scribe_spark.rounds.events import Events, KnowsLives, Lives
+from scribe_spark.rounds.events import Events, Lives
 from scribe_spark.rounds.player import Tally
 from scribe_spark.rounds.system import CARRIED, DELIVERED, LivingRound, Publishing, SystemPlayer
 from scribe_spark.systems.gossipsub.config import GossipSubConfig
@@ -44,35 +44,25 @@ def player_of(ring: Ring, tables: Tables | None = None, kind: Any = SystemPlayer
     return kind(engine, RingInMemory(ring), np.array([0, len(ring)]), "")
 
 
-def _round(
-    number: int,
-    rounds: int,
+def _play(
+    system: Any,
+    player: Any,
     ring: Ring,
-    lives: KnowsLives,
-    events: Events,
-    join: np.ndarray,
+    lives: Lives,
     publish: Publishing,
+    *measure: Any,
     **more: Any,
-) -> LivingRound:
-    """Return a round of the group 1, which the nodes `join` join."""
+) -> Tally:
+    """Play a round of the group 1, of all nodes; return the numbers of messages."""
     group, nobody = np.ones(1, dtype=np.int64), whole_numbers()
-    return LivingRound(
-        number,
-        rounds,
-        ring,
-        lives,
-        events,
-        group=group,
-        key_hi=group,
-        key_lo=group,
-        join=(np.zeros_like(join), join),
-        quit=(nobody, nobody),
-        publish=publish,
-        lan_us=0,
-        deadline=1,
-        incarnation=nobody,
-        **more,
-    )
+    tally = Tally((*system.payload, *system.control))
+    given = {"number": 0, "rounds": 1, "events": Events(), "join": np.arange(len(ring)), **more}
+    given["join"] = np.zeros_like(given["join"]), given["join"]
+    given |= {"ring": ring, "overlay": lives, "publish": publish, "tally": tally}
+    given |= {"group": group, "key_hi": group, "key_lo": group, "quit": (nobody, nobody)}
+    round = LivingRound(lan_us=0, deadline=1, incarnation=nobody, **given)
+    system.play_on(player, round, *measure)
+    return tally
 
 
 # --- a topic of GossipSub
@@ -101,13 +91,12 @@ def play_topic(
         leave, arrive = (nobody, nobody) if events is None else events(now, lives.alive)
         lives.exit(leave, now, 0)
         lives.enter(arrive)
-        publishes, tally = source(now, lives.alive), Tally((*system.payload, *system.control))
+        publishes = source(now, lives.alive)
         of = nobody if publishes is None else np.array([publishes])
-        publish, join = Publishing.at_begin((np.zeros_like(of), of)), arrive if now else number
-        happens = Events(leave=leave, arrive=arrive)
-        more: dict[str, Any] = {"kernel": kernel, "seed": seed, "tally": tally}
-        system.play_on(player, _round(now, rounds, ring, lives, happens, join, publish, **more))
-        counts.update(tally.by_kind())
+        publish = Publishing.at_begin((np.zeros_like(of), of))
+        more: dict[str, Any] = {"number": now, "rounds": rounds, "kernel": kernel, "seed": seed}
+        more |= {"events": Events(leave=leave, arrive=arrive), "join": arrive if now else number}
+        counts.update(_play(system, player, ring, lives, publish, **more).by_kind())
     heard = concatenate(player.heard)
     # a node that comes back may get a publication again
     order = np.lexsort((heard["at_us"], heard["node"], heard["round"]))
@@ -198,17 +187,13 @@ def play_group(nodes: int, publications: int, loss: float, seed: int) -> tuple[f
     at_us = draws.bits_np(seed, "time", source) % np.uint64(publications * _INTERVAL_US)
     zero = np.zeros_like(source)
     publish = Publishing.numbered(zero, source, at_us.astype(np.int64), zero, source)
-    more: dict[str, Any] = {
-        "kernel": _Network(loss),
-        "seed": seed,
-        "measures": ("delay", "node_stress"),
-    }
-    more |= {"tally": Tally((*system.payload, *system.control)), "scheduled": True}
+    more: dict[str, Any] = {"kernel": _Network(loss), "seed": seed, "scheduled": True}
+    more["measures"] = ("delay", "node_stress")
     found: dict[str, Columns] = {}
-    system.play_on(
-        player,
-        _round(0, 1, ring, Lives.of(nodes, number), Events(), number, publish, **more),
+    _play(
+        *(system, player, ring, Lives.of(nodes, number), publish),
         lambda done: found.update(player.gather(DELIVERED, CARRIED)),
+        **more,
     )
     copies = np.bincount(found[CARRIED]["publication"], minlength=publications)
     expected = publications * (nodes - 1)

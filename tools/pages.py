@@ -1,11 +1,8 @@
-"""Pages of results: experiments, tables in Markdown between marks, cells, figures."""
+"""Tables in Markdown between the marks of pages, their cells, and figures."""
 
 import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -17,46 +14,7 @@ from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 
-#: ``lines(OUT)``: the lines of a part of a page, of the experiments in OUT.
-Lines = Callable[[Path], Sequence[str]]
-
-
-class Page(NamedTuple):
-    """A page of results.
-
-    Attributes
-    ----------
-    experiments : mapping of str to str
-        The command of each experiment, by the name of its folder in OUT.
-    parts, readme : mapping of str to (str, callable)
-        By the names of marks, of the page and of README.md: a pattern of paths in OUT, without
-        which the part stays as it is, and the function that returns the lines.
-    figures : callable, optional
-        ``figures(OUT, FOLDER)`` writes the figures of the page into its folder.
-    play : callable, optional
-        ``play(OUT, name, words)`` runs an experiment that needs more than its command.
-    """
-
-    experiments: Mapping[str, str]
-    parts: Mapping[str, tuple[str, Lines]]
-    figures: Callable[[Path, Path], None] = lambda out, folder: None
-    play: Callable[[Path, str, list[str]], None] | None = None
-    readme: Mapping[str, tuple[str, Lines]] = {}
-
-    def command(self, name: str, size: Sequence[str] | None = None) -> list[str]:
-        """Return the words of a command, perhaps of another size; one group stays one group."""
-        command = self.experiments[name]
-        if size is not None:
-            groups = "" if "--groups 1 " in f"{command} " else f" --groups {size[1]}"
-            command += f" --nodes {size[0]}{groups}"
-        return shlex.split(command)
-
-
-def run(out: Path, name: str, words: Sequence[str]) -> None:
-    """Run a command of scribe-spark, unless it is complete."""
-    command = [sys.executable, "-m", "scribe_spark.cli", *words]
-    subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
-
+ROOT = Path(__file__).resolve().parents[1]
 
 # --- Markdown
 
@@ -72,17 +30,15 @@ def table(header: str | Iterable[str], rows: Iterable[Iterable[str]]) -> list[st
     | \\|G\\| |; |---|
     """
     heads = header.split(" | ") if isinstance(header, str) else list(header)
-    return [_row(heads), "|---" * len(heads) + "|", *map(_row, rows)]
+    return [row(heads), "|---" * len(heads) + "|", *map(row, rows)]
 
 
-def _row(cells: Iterable[str]) -> str:
+def row(cells: Iterable[str]) -> str:
     escaped = [cell.replace("|", r"\|") for cell in cells]
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)
 
 
-def tabled(columns: Mapping[str, Callable[..., str]], rows: Iterable[Any]) -> list[str]:
-    """Return the lines of a table: by the head of a column, the cell of an object of a row."""
-    return table(columns, ([cell(row) for cell in columns.values()] for row in rows))
+_TABLE = re.compile(r"(?:^\|.*\n)+", re.M)
 
 
 def _part(text: str, name: str) -> re.Match[str]:
@@ -102,33 +58,20 @@ def lines_of(text: str, name: str) -> list[str]:
 def with_lines(text: str, name: str, lines: Iterable[str]) -> str:
     """Return a page with other lines between the marks of a name; refuse a page without them.
 
+    Lines that are tables alone take the place of the part's tables, and the text around them stays.
+
     Examples
     --------
     >>> with_lines("a <!-- x: written by y -->\\nb\\n<!-- end of x -->", "x", ["c", "d"])
     'a <!-- x: written by y -->\\nc\\nd\\n<!-- end of x -->'
     """
-    found = _part(text, name)
-    return text[: found.start(1)] + "".join(f"{line}\n" for line in lines) + text[found.end(1) :]
-
-
-def _is_row(line: str) -> bool:
-    return line.startswith("|")
-
-
-def with_part(text: str, name: str, lines: Sequence[str]) -> str:
-    """Return a page with other lines in a part.
-
-    Lines that are tables alone take the place of the part's tables, and the text around them stays.
-    """
-    kept = [(is_row, list(some)) for is_row, some in groupby(lines_of(text, name), _is_row)]
-    tables = [list(some) for is_row, some in groupby(lines, _is_row) if is_row]
-    count = sum(is_row for is_row, _ in kept)
-    if not count or not all(_is_row(line) for line in lines if line):
-        return with_lines(text, name, lines)
-    if len(tables) != count:
-        raise SystemExit(f"{name}: the page has {count} tables, the experiments {len(tables)}")
-    new = iter(tables)
-    return with_lines(text, name, chain(*(next(new) if is_row else some for is_row, some in kept)))
+    found, new = _part(text, name), "".join(f"{line}\n" for line in lines)
+    count, tables = len(_TABLE.findall(found[1])), _TABLE.findall(new)
+    if count and not _TABLE.sub("", new).strip():
+        if len(tables) != count:
+            raise SystemExit(f"{name}: the page has {count} tables, the experiments {len(tables)}")
+        new = _TABLE.sub(lambda _: tables.pop(0), found[1])
+    return text[: found.start(1)] + new + text[found.end(1) :]
 
 
 def write_part(page: Path | None, name: str, lines: Iterable[str]) -> None:
@@ -138,6 +81,32 @@ def write_part(page: Path | None, name: str, lines: Iterable[str]) -> None:
 
 
 # --- cells
+
+#: Metric -> head of its column, on every page.
+HEADS = {
+    "latency.p50": "delay, median, ms",
+    "latency.p99": "delay, 99th percentile, ms",
+    "rad.median": "RAD, median group",
+    "rad.largest": "RAD, largest group",
+    "rmd.median": "RMD, median group",
+    "rmd.largest": "RMD, largest group",
+    "rdp.mean": "RDP, mean of the largest group",
+    "children_entries.mean": "node stress, mean",
+    "children_entries.max": "node stress, maximum",
+    "link_stress.mean_existing": "link stress, mean",
+    "link_stress.max": "link stress, maximum",
+    "messages": "packets",
+    "duplicates.mean": "duplicates per delivery",
+    "join_messages.max": "control messages, busiest node",
+    "state.max": "state, busiest node",
+    "state.mean": "state, mean",
+    "depth.mean": "hops to a member, mean",
+}
+
+
+def heads(metrics: Iterable[str]) -> list[str]:
+    """Return the heads of the columns of some metrics."""
+    return [HEADS[metric] for metric in metrics]
 
 
 def number(value: float | None) -> str:
@@ -174,10 +143,7 @@ def share_cell(share: float) -> str:
 
 
 class Panel(NamedTuple):
-    """A panel of a figure: its lines by their labels, and settings of its axes.
-
-    `legend` is the place of a legend in the panel, if it has one.
-    """
+    """A panel of a figure: its lines by their labels, settings of its axes, a legend's place."""
 
     lines: Mapping[str, pd.Series]
     axes: Mapping[str, Any]

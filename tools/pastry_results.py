@@ -1,173 +1,66 @@
-"""Pages of Pastry's overlay and of trees over it.
+"""Pages of Pastry's overlay and of trees over it (see ``texts/``).
 
 ``docs/living_results.md``; a figure and a table of ``docs/groups_results.md``; the tables of
 ``docs/reference_tree.md``.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import log2  # noqa: F401
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from scribe_spark.report.style import label_of
+from scribe_spark.report.style import label_of  # noqa: F401
 from scribe_spark.worlds.summary import WINDOW, first_steady, measures_by_round, steady_from
-from tools.folders import Folder, of, rounds_in_words
-from tools.pages import Page, Panel, draw, number, over_seeds, table, tabled
+from tools.folders import Folder, of, page_of, rounds_in_words
+from tools.pages import HEADS, Panel, draw, over_seeds
 
 # --- Pastry in worlds
 
-_GROWTH = "sweep --config data/sweep_growth.toml"
-_FAILURE = "world --config data/world_mass_failure.toml"
-_HOPS = "world --nodes 100000 --rounds 1 --lookups 200000"
-_ADJACENT = "world --nodes 10000 --rounds 5 --lookups 50000 --generator adjacent-failure --adjacent"
-_CHURN = "world --config data/world_churn.toml"
-_REPAIRS = (("lazy", 16), ("none", 16), ("eager", 16), ("lazy", 32))
-
-_PASTRY = {
-    "growth": _GROWTH,
-    "introduced": f"{_GROWTH} --set maintenance=0 --set introduce=true",
-    "sequential": f"{_GROWTH} --set growth=1.00001 --set maintenance=0",
-    "cost": "sweep --config data/sweep_arrivals.toml",
-    **{f"failure-{r}-{n}": f"{_FAILURE} --repair {r} --leaf-set {n}" for r, n in _REPAIRS},
-    **{f"hops-{kind}": f"{_HOPS} --overlay {kind}" for kind in ("perfect", "arrivals")},
-    **{f"adjacent-{count}": f"{_ADJACENT} {count}" for count in (7, 8)},
-    "churn": _CHURN,
-    **{f"churn-{seed}": f"{_CHURN} --seed {seed}" for seed in range(2, 6)},
-}
-
-#: The measures of waves of arrivals in the table; those of the column "largest".
-_SHOWN = (
-    *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean"),
-    *("scribe.messages", "scribe.children_entries.max", "scribe.link_stress.max"),
-)
-_COMPARED = (
+_COMPARED = [
     *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean", "scribe.children_tables.mean"),
     *("scribe.children_entries.mean", "scribe.messages", "pastry.stretch", "pastry.hops.mean"),
-)
-
-
-def _growth(out: Path) -> list[str]:
-    introduce = {"growth": "no", "introduced": "yes"}
-    waves = {
-        word: pd.read_parquet(out / name / "sweep")
-        .query("maintenance == 0")
-        .set_index(["growth", "metric"])["value"]
-        for name, word in introduce.items()
-        if (out / name / "sweep").exists()
-    }
-    one = pd.read_parquet(out / "sequential" / "sweep").set_index("metric")["value"]
-    rows = [["one node", "-", "", *(number(one[name]) for name in _SHOWN)]]
-    found = [(growth, word) for word, value in waves.items() for growth in {*value.index.levels[0]}]
-    for growth, word in sorted(found):
-        differences = 100 * (waves[word][growth] / one - 1)
-        most = differences[[*_COMPARED]].abs().max()
-        cells = (f"{differences[name]:+.1f}" for name in _SHOWN)
-        rows.append([f"{growth:g}", word, f"{most:.1f}", *cells])
-    return table(["growth", "introduce", "largest", *(f"`{name}`" for name in _SHOWN)], rows)
-
-
-_COSTS = {
-    "messages": "arrival_messages.mean",
-    "3 x 2^b x log_2^b N": "arrival_messages.bound",
-    **{"hops": "hops.mean", "stretch": "stretch", "convergence": "convergence.ratio"},
-}
-
-
-def _cost(out: Path) -> list[str]:
-    by_nodes = pd.read_parquet(out / "cost" / "sweep").groupby("nodes")
-    found = ((nodes, of.set_index("metric")["value"]) for nodes, of in by_nodes)
-    rows = ([f"{n:,}", *(number(of[f"pastry.{m}"]) for m in _COSTS.values())] for n, of in found)
-    return table(["nodes", *_COSTS], rows)
-
+]
 
 #: Pastry's published share of routes with 0, 1, ... hops: 100,000 nodes, b = 4.
 PUBLISHED_HOPS = (0.0, 0.0006, 0.0156, 0.1643, 0.6449, 0.1745, 0.0)
+_PUBLISHED_MEAN = sum(hops * share for hops, share in enumerate(PUBLISHED_HOPS))
 
 
-def _hops(out: Path) -> list[str]:
-    mean = sum(hops * share for hops, share in enumerate(PUBLISHED_HOPS))
-    rows = [["published", *(f"{share:.4f}" for share in PUBLISHED_HOPS), f"{mean:.2f}"]]
-    for kind in ("perfect", "arrivals"):
-        world = Folder(out / f"hops-{kind}")
-        shares = (f"{world.of(f'hops.{hops}')[0]:.4f}" for hops in range(len(PUBLISHED_HOPS)))
-        rows.append([kind, *shares, f"{world.of('lookups.hops')[0]:.2f}"])
-    return table(["tables", *map(str, range(len(PUBLISHED_HOPS))), "mean"], rows)
+def _swept(folder: Path, by: str) -> pd.DataFrame:
+    """Return the metrics of a sweep's points without maintenance, by the values of a field."""
+    table = pd.read_parquet(folder / "sweep")
+    if "maintenance" in table:
+        table = table[table["maintenance"] == 0]
+    return table.pivot(index=by, columns="metric", values="value")
 
 
-def _calls(world: Folder) -> float:
-    """Return the remote calls, questions with answers, for each failed node."""
-    live = world.of("nodes.live")
-    return world.of("messages.repair")[1:].sum() / 2 / (live[0] - live[1])
-
-
-_FAILURES = {
-    "repair": lambda world: world.path.name.split("-")[1],
-    "leaf set": lambda world: world.path.name.split("-")[2],
-    "hops before": lambda world: f"{world.of('lookups.hops')[0]:.2f}",
-    "round of the failure": lambda world: f"{world.of('lookups.hops')[1]:.2f}",
-    "next round": lambda world: f"{world.of('lookups.hops')[2]:.2f}",
-    "last round": lambda world: f"{world.of('lookups.hops').iloc[-1]:.2f}",
-    "lost per lookup, round 1": lambda world: f"{world.of('lookups.lost')[1]:.3f}",
-    "delivered, round 1": lambda world: f"{world.of('lookups.delivered')[1]:.5f}",
-    "missing cells per node, last round": lambda world: f"{world.of('cells.missing').iloc[-1]:.2f}",
-    "remote calls per failed node": lambda world: f"{_calls(world):.0f}",
-}
-
-
-def _failure(out: Path) -> list[str]:
-    there = (out / name for name in _PASTRY if name.startswith("failure-"))
-    return tabled(_FAILURES, (Folder(folder) for folder in there if folder.exists()))
-
-
-def _adjacent(out: Path) -> list[str]:
-    names = ("lookups.delivered", "lookups.right", "leaf_sets.right")
-    every = [(Folder(out / f"adjacent-{count}"), count, at) for count in (7, 8) for at in (1, 2)]
-    rows = ([f"{c}", f"{at}", *(f"{one.of(n)[at]:.5f}" for n in names)] for one, c, at in every)
-    return table("failed nodes | round | delivered | at the right root | correct leaf sets", rows)
-
-
-_CHURN_SETTING = """\
-This world has 10,000 live nodes. In each round of 30 s, 1 % of the nodes fail and are replaced, and 2,000 lookups are sent. The numbers are means over twenty rounds of seed 1; the last row has the steady state of each measure ([rules.md](rules.md)), as a mean over the seeds ± their standard deviation, and its first round in each seed."""
-
-_CHURNED = (
-    *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
-    *("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay"),
-)
-
-
-def _churn(out: Path) -> list[str]:
-    names = (name for name in _PASTRY if name.startswith("churn") and (out / name).exists())
-    seeds = [Folder(out / name).measures for name in names]
-    rows = [
-        [f"{part.index[0]}-{part.index[-1]}", *(f"{part[name].mean():.4g}" for name in _CHURNED)]
-        for part in (seeds[0].iloc[:20], seeds[0].iloc[-20:])
+def _waves(out: Path) -> list[tuple[Any, ...]]:
+    """Return the growth of each wave, whether nodes introduce others, and the metrics."""
+    every = [
+        (growth, word, metrics)
+        for name, word in (("growth", "no"), ("introduced", "yes"))
+        if (out / name / "sweep").exists()
+        for growth, metrics in _swept(out / name, "growth").iterrows()
     ]
-    steady = (_steady([seed[name] for seed in seeds]) for name in _CHURNED)
-    rows.append([f"steady, {len(seeds)} seeds", *steady])
-    return [_CHURN_SETTING, "", *table(["rounds", *(f"`{name}`" for name in _CHURNED)], rows)]
+    return sorted(every, key=lambda wave: wave[:2])
 
 
-def _steady(seeds: Sequence[pd.Series]) -> str:
-    """Return a cell: the mean over the steady states of the seeds, and where they begin."""
-    begins = [steady_from(line.to_numpy()) for line in seeds]
-    if None in begins:
-        return "not settled"
-    means = [line.iloc[begin:].mean() for line, begin in zip(seeds, begins, strict=True)]
-    return f"{over_seeds(means, lambda mean: f'{mean:.4g}')} ({', '.join(map(str, begins))})"
+def _hops(world: Folder) -> list[float]:
+    return [world.of(f"hops.{hops}")[0] for hops in range(len(PUBLISHED_HOPS))]
 
 
-LIVING = Page(
-    _PASTRY,
-    {
-        "growth": ("introduced", _growth),
-        "cost": ("cost", _cost),
-        "hops": ("hops-perfect", _hops),
-        "failure": ("failure-lazy-16", _failure),
-        "adjacent": ("adjacent-7", _adjacent),
-        "churn": ("churn", _churn),
-    },
-)
+def _steady(worlds: Sequence[pd.DataFrame], names: Sequence[str]) -> Iterator[str]:
+    """Yield the means over the steady states of the seeds, and where these begin."""
+    for lines in ([world[name] for world in worlds] for name in names):
+        begins = [steady_from(line.to_numpy()) for line in lines]
+        means = [line.iloc[begin:].mean() for line, begin in zip(lines, begins, strict=True)]
+        cell = f"{over_seeds(means, '{:.4g}'.format)} ({', '.join(map(str, begins))})"
+        yield "not settled" if None in begins else cell
+
+
+LIVING = page_of("living", globals())
 
 # --- trees under churn, with and without the bottleneck remover
 
@@ -185,15 +78,12 @@ _SETTLE = ("scribe.multicasts.reached", "scribe.rad.median", "scribe.depth.mean"
 
 #: Measure -> head of its column.
 _TOLD = {
-    "scribe.multicasts.reached": "share of members reached",
-    "scribe.rad.median": "RAD, median group",
-    "scribe.rmd.median": "RMD, median group",
-    "scribe.depth.mean": "hops to a member, mean",
-    "scribe.children_entries.mean": "children of a node, mean",
-    "scribe.children_entries.max": "children of a node, most",
-    "scribe.link_stress.mean_existing": "link stress, mean",
-    "scribe.link_stress.max": "link stress, maximum",
-    "scribe.joins.shed": "JOINs of dropped children in a round",
+    "multicasts.reached": "share of members reached",
+    **{name: HEADS[name] for name in ("rad.median", "rmd.median", "depth.mean")},
+    "children_entries.mean": "children of a node, mean",
+    "children_entries.max": "children of a node, most",
+    **{name: HEADS[name] for name in ("link_stress.mean_existing", "link_stress.max")},
+    "joins.shed": "JOINs of dropped children in a round",
 }
 
 
@@ -207,19 +97,17 @@ def _by_trees(out: Path) -> dict[str, list[pd.DataFrame]]:
     }
 
 
-def _bottleneck(out: Path) -> list[str]:
-    """Return a table of round 0 and of the mean over the steady state."""
-    rows = []
+def _bottleneck(out: Path) -> Iterator[tuple[Any, ...]]:
+    """Yield the measures in round 0 and their means over the steady state."""
     for label, seeds in _by_trees(out).items():
         begins = [first_steady([of(one, name) for name in _SETTLE]) for one in seeds]
         starts = [-WINDOW if begin is None else begin for begin in begins]
         settled = rounds_in_words(begins, seeds[0].index[-1])
         steady = [one.iloc[start:] for one, start in zip(seeds, starts, strict=True)]
         when = settled if None in begins else f"mean of rounds {settled}"
-        for of_rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
-            cells = (over_seeds([float(of(one, name).mean()) for one in some]) for name in _TOLD)
-            rows.append([label, f"{len(seeds)}", of_rounds, *cells])
-    return table(["trees", "seeds", "rounds", *_TOLD.values()], rows)
+        for rounds, some in (("round 0", [one.iloc[:1] for one in seeds]), (when, steady)):
+            values = [[float(of(one, f"scribe.{name}").mean()) for one in some] for name in _TOLD]
+            yield label, len(seeds), rounds, values
 
 
 def _draw_bottleneck(out: Path, folder: Path) -> None:
@@ -237,146 +125,64 @@ def _draw_bottleneck(out: Path, folder: Path) -> None:
 
 
 #: OUT has the sweep of each seed.
-RAD_UNDER_CHURN = Page(
-    {
-        f"seed-{seed}": f"world --config data/world_rad_under_churn.toml --seed {seed}"
-        for seed in range(1, 6)
-    },
-    {"rad_under_churn": ("seed-*", _bottleneck)},
-    figures=_draw_bottleneck,
-)
+RAD_UNDER_CHURN = page_of("rad-under-churn", globals(), figures=_draw_bottleneck)
 
-# --- Costa and Frey's reference tree
-
-#: Of the paper's numbers of hosts, those in the table.
-_SHOWN_HOSTS = (10, 120)
-_EVENTS = ("connection", "disconnection")
+# --- Costa and Frey's reference tree: values of measures with their counts
 
 
-class _Rows:
-    """Values of measures with their counts."""
-
-    def __init__(self, table: pd.DataFrame) -> None:
-        self.table = table
-
-    @classmethod
-    def read(cls, out: Path, names: str) -> "_Rows":
-        """Read the experiments of some names that are there."""
-        there = [out / name / "tables" / "reference_tree" for name in names.split()]
-        return cls(pd.concat(pd.read_parquet(one) for one in there if one.exists()))
-
-    def of(self, *measures: str) -> pd.DataFrame:
-        """Return the rows of some measures."""
-        return self.table[self.table["measure"].isin(measures)]
-
-    def total(self, *measures: str) -> float:
-        """Return the sum of some measures."""
-        return float((self.of(*measures)["value"] * self.of(*measures)["count"]).sum())
-
-    def mean(self, *measures: str) -> float:
-        """Return the mean of some measures together."""
-        return self.total(*measures) / self.of(*measures)["count"].sum()
-
-    def means(self, *measures: str) -> str:
-        """Return a cell of means."""
-        return " / ".join(f"{self.mean(name):.2f}" for name in measures)
-
-    def degrees(self) -> list[str]:
-        """Return the shares of the hosts with 1, 2, 3 and more neighbours, in %."""
-        counts = self.of("degree").groupby("value")["count"].sum()
-        cells = [f"{100 * counts.get(n, 0) / counts.sum():.1f}" for n in (1, 2, 3)]
-        above = counts[counts.index > 3].sum()
-        return [*cells, f"{100 * above / counts.sum():.2f}" if above else "0"]
-
-    def faults(self) -> str:
-        """Return the events after which the tree was wrong."""
-        return f"{self.total(*(f'faults.{event}' for event in _EVENTS)):.0f}"
+def _measured(out: Path, names: str) -> pd.DataFrame:
+    there = [out / name / "tables" / "reference_tree" for name in names.split()]
+    return pd.concat(pd.read_parquet(one) for one in there if one.exists())
 
 
-_PAPER_HEADS = "hosts | degree 1, % | degree 2, % | degree 3, % | more, % | area, connections | area, disconnections | computing | faults"
+def _total(table: pd.DataFrame, *measures: str) -> float:
+    some = table[table["measure"].isin(measures)]
+    return float((some["value"] * some["count"]).sum())
 
 
-def _paper(out: Path) -> list[str]:
-    every = _Rows.read(out, "paper").table
-    areas = "3.2-3.6 / 2.2-2.6"
-    rows = [["independent check", "39", "24-39", "21-37", "0", areas, areas, "", ""]]
-    for hosts, some in every[every["hosts"].isin(_SHOWN_HOSTS)].groupby("hosts"):
-        of = _Rows(some)
-        cells = [of.means(f"area.{event}", f"area_without.{event}") for event in _EVENTS]
-        cells += [of.means(*(f"hosts.{event}" for event in _EVENTS)), of.faults()]
-        rows.append([f"{hosts}", *of.degrees(), *cells])
-    return table(_PAPER_HEADS, rows)
+def _mean(table: pd.DataFrame, *measures: str) -> float:
+    return _total(table, *measures) / table["count"][table["measure"].isin(measures)].sum()
 
 
-_DEGREES = """\
-*More children* (120 hosts, 256 keys): with up to {most} children, at most {share:.2f} % of the hosts have more neighbours than the bound (children + 1); the largest degree is {largest}. The cause: if a child of a host's topmost key is not the topmost key of its owner, the hosts below this child become children of the host. {right}"""
-
-_ALWAYS_RIGHT = "The tree was right after every event."
+def _means(table: pd.DataFrame, *measures: str) -> str:
+    return " / ".join(f"{_mean(table, name):.2f}" for name in measures)
 
 
-def _degrees(out: Path) -> list[str]:
-    """Return how far degrees of trees of more children exceed their bound."""
-    rows = _Rows.read(out, "degrees-pastry")
-    degrees, faults = rows.of("degree"), rows.faults()
-    above = degrees["count"] * (degrees["value"] > degrees["children"] + 1)
-    settings = [degrees["assignment"], degrees["children"]]
-    shares = above.groupby(settings).sum() / degrees["count"].groupby(settings).sum()
-    found = {"most": rows.table["children"].max(), "share": 100 * shares.max()}
-    right = _ALWAYS_RIGHT if faults == "0" else f"The tree was wrong after {faults} events."
-    return [_DEGREES.format(**found, largest=degrees["value"].max(), right=right)]
+def _faults(table: pd.DataFrame) -> str:
+    """Return the events after which the tree was wrong."""
+    return f"{_total(table, 'faults.connection', 'faults.disconnection'):.0f}"
 
 
-_SCALING_HEADS = "assignment | N | degree 1, % | degree 2, % | degree 3, % | more, % | depth, mean | depth, largest | log2 N | area | events | faults | look-ups for the parent | for children"
+def _degrees(table: pd.DataFrame) -> list[str]:
+    """Return the shares of the hosts with 1, 2, 3 and more neighbours, in %."""
+    counts = table[table["measure"] == "degree"].groupby("value")["count"].sum()
+    cells = [f"{100 * counts.get(n, 0) / counts.sum():.1f}" for n in (1, 2, 3)]
+    above = counts[counts.index > 3].sum()
+    return [*cells, f"{100 * above / counts.sum():.2f}" if above else "0"]
 
 
-def _scaling(out: Path) -> list[str]:
-    every = _Rows.read(out, "scaling-chord scaling-pastry").table
-    shown = every[(every["assignment"] == "pastry") | (every["hosts"] == every["hosts"].max())]
-    rows, names = [], [f"area.{event}" for event in _EVENTS]
-    for (assignment, hosts), some in shown.groupby(["assignment", "hosts"]):
-        of = _Rows(some)
-        areas, mean, depth = of.of(*names), of.mean(*names), of.of("depth")["value"]
-        events = int(areas["count"].sum())
-        squares = ((areas["value"] - mean) ** 2 * areas["count"]).sum() / max(events - 1, 1)
-        cells = [f"`{assignment}`", f"{hosts:,}", *of.degrees(), of.means("depth")]
-        cells += [f"{int(depth.max())}", f"{math.log2(hosts):.2f}"]
-        cells += [f"{mean:.2f} ± {math.sqrt(squares / events):.2f}", f"{events:,}", of.faults()]
-        rows.append([*cells, of.means("parent_lookups"), of.means("child_lookups")])
-    return table(_SCALING_HEADS, rows)
+def _most_above(table: pd.DataFrame) -> float:
+    """Return the greatest share of hosts with more neighbours than the bound, in %."""
+    degrees = table[table["measure"] == "degree"]
+    above = degrees["count"].where(degrees["value"] > degrees["children"] + 1, 0)
+    by = [degrees["assignment"], degrees["children"]]
+    return 100 * float((above.groupby(by).sum() / degrees["count"].groupby(by).sum()).max())
 
 
-#: Metric of a system -> head of its column.
-_BESIDE = {
-    "rad.median": "RAD, median group",
-    "latency.p50": "delay, median, ms",
-    "depth.mean": "hops to a member, mean",
-    "messages": "packets",
-    "link_stress.max": "link stress, maximum",
-}
-_ROOT_FAILS = "reference_tree.failure.depth_0.links"
+def _scaled(out: Path) -> Any:
+    """Return the rows of each assignment and number of hosts; of chord's, of the greatest one."""
+    every = _measured(out, "scaling-chord scaling-pastry")
+    shown = (every["assignment"] == "pastry") | (every["hosts"] == every["hosts"].max())
+    return every[shown].groupby(["assignment", "hosts"])
 
 
-def _beside(out: Path) -> list[str]:
-    """Return the table of the reference tree and of Scribe's trees in one run."""
-    run, rows = Folder(out / "beside"), []
-    for system, suffix in (("reference_tree", ""), ("scribe", ".scribe")):
-        values = [run.value(name, system) for name in _BESIDE]
-        rows.append([label_of(system), *map(number, [*values, run.number(_ROOT_FAILS + suffix)])])
-    return table(["system", *_BESIDE.values(), "links that change if the root fails"], rows)
+def _areas(table: pd.DataFrame) -> tuple[float, float, int]:
+    """Return the mean area of an event, its standard error, and the number of events."""
+    names = ("area.connection", "area.disconnection")
+    areas, mean = table[table["measure"].isin(names)], _mean(table, *names)
+    events = int(areas["count"].sum())
+    squares = ((areas["value"] - mean) ** 2 * areas["count"]).sum() / max(events - 1, 1)
+    return mean, (squares / events) ** 0.5, events
 
 
-REFERENCE_TREE = Page(
-    {
-        "paper": "reference-tree",
-        "degrees-pastry": "reference-tree --hosts 120 --children 2,3,4,7,15 --assignment pastry",
-        "scaling-chord": "reference-tree --hosts '' --scaling 1000,10000,100000,1000000",
-        "scaling-pastry": "reference-tree --hosts '' --scaling 1000,10000,100000 --connections 200 --assignment pastry --dht routed",
-        "beside": "run --nodes 10000 --groups 150 --seed 1 --overlay perfect --variants reference_tree",
-    },
-    {
-        "trees": ("paper", _paper),
-        "degrees": ("degrees-pastry", _degrees),
-        "scaling": ("scaling-*", _scaling),
-        "beside": ("beside/metrics.json", _beside),
-    },
-)
+REFERENCE_TREE = page_of("reference-tree", globals())

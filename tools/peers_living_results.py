@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from scribe_spark.measures.incomplete import NOT_SIMULATED, has_control, incomplete_rounds
-from tools.folders import COUNTS, Columns, Folder, cells_of, rounds_in_words
-from tools.pages import Page, Panel, draw, table
+from tools.folders import COUNTS, Columns, Folder, Page, cells_of, rounds_in_words
+from tools.pages import Panel, draw, table
 
 NODES = int(os.environ.get("SCRIBE_NODES") or 20_000)  # as make exports it
 GROUPS = max(1, NODES * 3 // 200)  # as in the paper: 1,500 for 100,000

@@ -1,11 +1,12 @@
-"""Answers of configs in data/: the tables of ``docs/questions.md`` and of ``docs/parts.md``.
+"""Answers of configs in data/: ``docs/questions.md`` and ``docs/parts.md`` (see ``texts/``).
 
 ``docs/parts.md``: ``data/parts.toml`` with publications whole, in parts and coded, of two sizes,
 with two numbers of nodes (``make parts NODES=1000``: one); the page has all that are in OUT.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.report.style import label_of
-from tools.folders import Folder
-from tools.pages import Page, Panel, draw, table
-
-ROOT = Path(__file__).resolve().parents[1]
+from tools.folders import Folder, Page, page_of
+from tools.pages import HEADS, Panel, draw, table
 
 #: Head of a column -> metric.
 Columns = dict[str, str]
@@ -46,21 +45,11 @@ COLUMNS: dict[str, Columns] = {
         "99th percentile of votes": "replies.p99",
         "blocks that never get the votes of two thirds": "replies.never",
     },
-    "ethereum_block": _TIMES,
-    "waku": _TIMES,
-    "peerdas": _TIMES,
+    **dict.fromkeys(("ethereum_block", "waku", "peerdas"), _TIMES),
 }
 
 #: The kinds of `--withhold-kind` -> the experiment; in all systems but the meshes, they are equal.
 KINDS = {"payload": "withhold", "all": "withhold-all"}
-_MESHES = ("gossipsub", "plumtree")
-
-#: Scribe's delivery -> its world.
-DELIVERIES = {"best-effort": "withhold-world", "reliable": "withhold-reliable"}
-_WORLD = (
-    "world --config data/withhold.toml --systems scribe --nodes 2000 --groups 20 "
-    "--generator publications --rounds 10 --lookups 0"
-)
 
 
 def question_of(config: Path) -> str:
@@ -70,67 +59,31 @@ def question_of(config: Path) -> str:
     return first.partition("?")[0] + "?"
 
 
-def _answers(out: Path) -> list[str]:
-    """Return the table of each config: its answers by system."""
-    lines = []
-    for name, columns in COLUMNS.items():
-        run = Folder(out / name)
-        systems = run.systems(next(iter(columns.values())))
-        rows = ([label_of(system), *_cells(run, system, columns.values())] for system in systems)
-        lines += [*table(("system", *columns), rows), ""]
-    return lines
+def _withheld(out: Path) -> list[tuple[str, str, Folder, str]]:
+    """Return the systems of which some nodes forward nothing, or announce nothing, either."""
+    every = ((kind, Folder(out / name)) for kind, name in KINDS.items())
+    rows = [
+        (label_of(system), kind, run, system)
+        for kind, run in every
+        for system in run.systems("duplicates.mean")
+    ]
+    return sorted(rows, key=lambda row: row[0])
 
 
-def _withheld(out: Path) -> list[str]:
-    """Return what systems deliver if some nodes forward nothing, or announce nothing, either."""
-    rows = []
-    for kind, name in KINDS.items():
-        run = Folder(out / name)
-        for system in run.systems("duplicates.mean"):
-            cells = _cells(run, system, _WITHHELD.values())
-            rows.append([label_of(system), f"`{kind}`", *cells])
-    rows.sort(key=lambda row: row[0])
-    return table(("system", "`--withhold-kind`", *_WITHHELD), rows)
+def _answers(run: Folder, system: str, metrics: Iterable[str]) -> Iterator[str]:
+    """Yield the cells of some metrics of a system."""
+    for metric, value in zip(metrics, run.values(metrics, system), strict=True):
+        if value is None:  # duplicates: of trees and IP multicast
+            yield "0" if metric.startswith("duplicates") else "never"
+        elif metric.startswith(("reached", "within")):
+            yield f"{100 * value:.1f} %"
+        elif metric.startswith("duplicates"):
+            yield f"{value:.2f}"
+        else:
+            yield f"{value:,.0f}" if metric.endswith("never") else f"{value:,.0f} ms"
 
 
-def _delivered(out: Path) -> list[str]:
-    """Return what Scribe delivers in worlds in which some nodes forward nothing."""
-    rows = []
-    for delivery, name in DELIVERIES.items():
-        sums = Folder(out / name).told[["in_time", "late", "lost", "due"]].sum()
-        shares = (f"{100 * sums[what] / sums['due']:.1f} %" for what in ("in_time", "late", "lost"))
-        rows.append([f"`{delivery}`", *shares])
-    return table(("Scribe's `--delivery`", "in time", "late", "lost"), rows)
-
-
-def _cells(run: Folder, system: str, metrics: Iterable[str]) -> list[str]:
-    return [_cell(metric, run.value(metric, system)) for metric in metrics]
-
-
-def _cell(metric: str, value: float | None) -> str:
-    if value is None:
-        return "0" if metric.startswith("duplicates") else "never"  # of trees and IP multicast
-    if metric.startswith(("reached", "within")):
-        return f"{100 * value:.1f} %"
-    if metric.startswith("duplicates"):
-        return f"{value:.2f}"
-    return f"{value:,.0f}" if metric.endswith("never") else f"{value:,.0f} ms"
-
-
-QUESTIONS = Page(
-    {
-        **{name: f"run --config data/{name}.toml" for name in COLUMNS},
-        "withhold": "run --config data/withhold.toml",
-        "withhold-all": "run --config data/withhold.toml --withhold-kind all "
-        f"--systems {','.join(_MESHES)}",
-        **{name: f"{_WORLD} --delivery {delivery}" for delivery, name in DELIVERIES.items()},
-    },
-    {
-        "answers": ("stake_quorum/metrics.json", _answers),
-        "withheld": ("withhold-all/metrics.json", _withheld),
-        "delivered": ("withhold-reliable/tables/rounds", _delivered),
-    },
-)
+QUESTIONS = page_of("questions", globals())
 
 # --- parts
 
@@ -151,20 +104,20 @@ _SPLITSTREAM_MOST = 20_000
 
 #: Head of a column -> the metric, its divisor and its format.
 _OF_PARTS = {
-    "delay, median, ms": ("latency.p50", 1, "{:,.0f}"),
-    "delay, 99th percentile, ms": ("latency.p99", 1, "{:,.0f}"),
+    HEADS["latency.p50"]: ("latency.p50", 1, "{:,.0f}"),
+    HEADS["latency.p99"]: ("latency.p99", 1, "{:,.0f}"),
     "members reached, %": ("reached", 0.01, "{:.3g}"),
     "parts beyond": ("parts.beyond.mean", 1, "{:.1f}"),
     "KB beyond": ("parts.bytes_beyond.mean", 1000, "{:,.0f}"),
 }
 
 
-def _playing(form: str, nodes: int) -> list[str]:
-    return [one for one in _FORMS[form][1] if one != "splitstream" or nodes <= _SPLITSTREAM_MOST]
-
-
-def _folder(nodes: int | str, size: str, form: str) -> str:
-    return f"{nodes}-{size}-{list(_FORMS).index(form)}"
+def _runs(sizes: Iterable[int]) -> Iterator[tuple[str, int, str, str, list[str], str]]:
+    """Yield the folder of each run: nodes, size and form of publications, systems, options."""
+    for nodes, size, (number, form) in product(sizes, _SIZES, enumerate(_FORMS)):
+        options, every = _FORMS[form]
+        systems = [one for one in every if one != "splitstream" or nodes <= _SPLITSTREAM_MOST]
+        yield f"{nodes}-{size}-{number}", nodes, size, form, systems, options
 
 
 def found(out: Path) -> pd.DataFrame:
@@ -173,11 +126,9 @@ def found(out: Path) -> pd.DataFrame:
     rows = [
         {"nodes": nodes, "size": size, "form": form, "system": system}
         | {name: run.value(name, system) for name, *_ in _OF_PARTS.values()}
-        for nodes in known
-        for size in _SIZES
-        for form in _FORMS
-        if (run := Folder(out / _folder(nodes, size, form))).is_complete
-        for system in _playing(form, nodes)
+        for folder, nodes, size, form, systems, _ in _runs(known)
+        if (run := Folder(out / folder)).is_complete
+        for system in systems
     ]
     return pd.DataFrame(rows)
 
@@ -223,12 +174,9 @@ def _parts_figure(out: Path, folder: Path) -> None:
 
 PARTS = Page(
     {
-        _folder(nodes, size, form): f"run --config data/parts.toml --nodes {nodes} "
-        f"--group-size {nodes} --message-size {size} --engine tasks {options} "
-        f"--systems {','.join(_playing(form, int(nodes)))}"
-        for nodes in _NODES
-        for size in _SIZES
-        for form, (options, _) in _FORMS.items()
+        folder: f"run --config data/parts.toml --nodes {nodes} --group-size {nodes} "
+        f"--message-size {size} --engine tasks {options} --systems {','.join(systems)}"
+        for folder, nodes, size, _, systems, options in _runs(map(int, _NODES))
     },
     {"parts": ("*/metrics.json", _parts)},
     figures=_parts_figure,

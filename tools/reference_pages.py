@@ -7,11 +7,12 @@ has what they say of tables, columns, measures and fields.
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import pandas as pd
 
 from scribe_spark import schemas
 from scribe_spark.cli.program import PURPOSES, CommandLine
@@ -115,46 +116,45 @@ _BESIDE = ".scribe"
 _SAYS_LINKS = re.compile(r", over (?:the paper's link slots: core|all directed links, those).*$")
 
 
-def measures_of_runs(of_systems: bool) -> list[str]:
-    """Return the table of the measures of runs: those of each system, or the others."""
-    found = _run_measures(of_systems)
-    beside = {name for name, _ in found if name.endswith(_BESIDE)}
-    rows = []
-    for (name, text), of in found.items():
-        if name in beside:
-            continue
-        names = f"`{name}`"
-        if name + _BESIDE in beside:
-            names += f", `{name}{_BESIDE}`"
-            text += f" `{_BESIDE}`: in Scribe's trees."
-        cells = [" ".join(of["statistics"]), ", ".join(of["units"]), of["figure"], text]
-        rows.append([names, *cells])
-    return table(("measure", "statistics", "unit", "figure", "definition"), rows)
-
-
 #: A config with all questions, whose answers are metrics.
 _ASKED = RunConfig(
     deadline="800ms", weights="weights.csv", quorum="2/3", replies=True, publications=2
 )
 
 
-def _run_measures(of_systems: bool) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the measures of runs: (name, definition) -> statistics, units, figure."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    texts: dict[str, str] = {}
+def _together(rows: Iterable[tuple[str, ...]], *columns: str) -> pd.DataFrame:
+    """Return what rows say of each name, in their first column: each different text once."""
+    table = pd.DataFrame(rows, columns=["name", *columns])
+    return table.groupby("name", sort=False).agg(lambda some: [*filter(None, dict.fromkeys(some))])
+
+
+def _run_measures(of_systems: bool) -> pd.DataFrame:
+    """Return the statistics, the units, the figures and the definitions of measures of runs."""
+    rows = []
     for metric in (metric for measure in all_measures() for metric in measure.metrics_of(_ASKED)):
-        if (metric.systems is not None) != of_systems:
+        if (metric.systems is not None) == of_systems:
+            (name, statistic), text = _split(metric.name), metric.definition
+            if statistic:
+                text = _SAYS_LINKS.sub(".", _SAYS_STATISTIC.sub("", text))
+                text = text[0].upper() + text[1:]
+            name = f"SYSTEM.{name}" if of_systems else name
+            rows.append((name, statistic, metric.unit, metric.figure or "", _any_number(text)))
+    return _together(rows, "statistics", "units", "figures", "texts")
+
+
+def measures_of_runs(of_systems: bool) -> list[str]:
+    """Return the table of the measures of runs: those of each system, or the others."""
+    found, rows = _run_measures(of_systems), []
+    for name, of in found.iterrows():
+        if str(name).endswith(_BESIDE):
             continue
-        (name, statistic), text = _split(metric.name), metric.definition
-        if statistic:
-            text = _SAYS_LINKS.sub(".", _SAYS_STATISTIC.sub("", text))
-            text = text[0].upper() + text[1:]
-        name = f"SYSTEM.{name}" if of_systems else name
-        key = name, texts.setdefault(name, _any_number(text))
-        of = found.setdefault(key, {"statistics": {}, "units": {}, "figure": metric.figure or ""})
-        of["statistics"] |= {statistic: None} if statistic else {}
-        of["units"][metric.unit] = None
-    return found
+        names, text = f"`{name}`", of["texts"][0]
+        if f"{name}{_BESIDE}" in found.index:
+            names += f", `{name}{_BESIDE}`"
+            text += f" `{_BESIDE}`: in Scribe's trees."
+        figure = "".join(of["figures"][:1])
+        rows.append([names, " ".join(of["statistics"]), ", ".join(of["units"]), figure, text])
+    return table("measure | statistics | unit | figure | definition", rows)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -173,61 +173,41 @@ def _any_number(text: str) -> str:
     return re.sub(r"\.\d+$", ".N", text)
 
 
-_AS_OF_A_RUN = "As of a run."
 _ALSO = "These measures of a round are defined as those of a run:"
 
 
 def measures_of_rounds() -> list[str]:
     """Return the table of the measures of a world's rounds, and those that are as in a run."""
-    rows, as_of_runs = [], []
-    for name, of in round_measures().items():
-        text, statistics = meaning_of(name), " ".join(of["statistics"])
-        if text == _AS_OF_A_RUN:
-            of_runs = {statistic for (run, _), row in _run_measures(True).items() if run == name
-                       for statistic in row["statistics"]}  # fmt: skip
-            notes = [statistics] if of_runs != {*of["statistics"]} else []
-            notes += [f"of {_which(of)}"] if _which(of) else []
-            as_of_runs.append(f"`{name}`" + (f" ({'; '.join(notes)})" if notes else ""))
-        else:
-            rows.append([f"`{name}`", statistics, ", ".join(of["units"]), _which(of), text])
-    header = ("measure", "statistics", "unit", "systems", "definition")
-    return [*table(header, rows), "", f"{_ALSO} {', '.join(as_of_runs)}."]
+    rows, as_of_runs, of_runs = [], [], _run_measures(True)["statistics"]
+    living = {system.name for system in all_systems() if system.world} | {"scribe"}
+    for name, of in round_measures().iterrows():
+        short, which, statistics = str(name).removeprefix("SYSTEM."), "", " ".join(of["statistics"])
+        if set(of["systems"]) == living - {"scribe"}:
+            which = "all but scribe"
+        elif not living <= set(of["systems"]):
+            which = " ".join(of["systems"])
+        if short in MEASURES:
+            text = MEASURES[short]
+            rows.append([f"`{name}`", statistics, ", ".join(of["units"]), which, text])
+            continue
+        notes = [statistics] if {*of_runs[name]} != {*of["statistics"]} else []
+        notes += [f"of {which}"] if which else []
+        as_of_runs.append(f"`{name}`" + (f" ({'; '.join(notes)})" if notes else ""))
+    lines = table("measure | statistics | unit | systems | definition", rows)
+    return [*lines, "", f"{_ALSO} {', '.join(as_of_runs)}."]
 
 
-def round_measures() -> dict[str, dict[str, dict[str, None]]]:
-    """Return the measures of a world's rounds: name -> its statistics, units and systems."""
-    systems = [system.name for system in all_systems()]
-    found: dict[str, dict[str, dict[str, None]]] = {}
+def round_measures() -> pd.DataFrame:
+    """Return the statistics, the units and the systems of the measures of a world's rounds."""
+    systems, rows = [system.name for system in all_systems()], []
     for metric, unit in summary_units([(_ASKED.coverage, True)]).items():
         system, _, rest = measure_of(metric).partition(".")
-        name, statistic = _split(rest if system in systems else measure_of(metric))
+        system, rest = (system, rest) if system in systems else ("", measure_of(metric))
+        name, statistic = _split(rest)
         name = re.sub(r"\b(refused|messages)\..*", r"\1.KIND", name)
         name = re.sub(r"\bjoins\.(?!at_root$).*", "joins.CAUSE", name)
-        of = found.setdefault(
-            f"SYSTEM.{name}" if system in systems else name,
-            {"statistics": {}, "units": {}, "systems": {}},
-        )
-        of["statistics"] |= {statistic: None} if statistic else {}
-        of["units"][unit] = None
-        of["systems"] |= {system: None} if system in systems else {}
-    return found
-
-
-def meaning_of(name: str) -> str:
-    """Return the meaning of a measure of a world's rounds."""
-    if name.removeprefix("SYSTEM.") in MEASURES:
-        return MEASURES[name.removeprefix("SYSTEM.")]
-    if name in {of for of, _ in _run_measures(True)}:
-        return _AS_OF_A_RUN
-    raise KeyError(name)
-
-
-def _which(of: Mapping[str, Mapping[str, None]]) -> str:
-    """Return the systems of a measure; nothing for a measure of all that a world can have."""
-    living = {system.name for system in all_systems() if system.world} | {"scribe"}
-    if set(of["systems"]) == living - {"scribe"}:
-        return "all but scribe"
-    return "" if living <= set(of["systems"]) else " ".join(of["systems"])
+        rows.append((f"SYSTEM.{name}" if system else name, statistic, unit, system))
+    return _together(rows, "statistics", "units", "systems")
 
 
 # --- tables.md

@@ -4,39 +4,28 @@
 
 PAGE is a name of :data:`PAGES`.  Each experiment has a folder of its own in OUT; an experiment that
 is complete is not run again.  With ``--page`` nothing is run: the page is written from the folders
-that exist, and with ``--readme`` also its rows of README.md.  A page has its text, and marks around
-the parts that are written.
+that exist, and with ``--readme`` also its rows of README.md.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from scribe_spark.core.paths import replace_file
-from tools import groups_results, pastry_results, peers_living_results, peers_results
-from tools.pages import Lines, Page, run, with_part
+from tools.folders import Page, run
+from tools.groups_results import GROUPS
+from tools.pages import with_lines
+from tools.pastry_results import LIVING, RAD_UNDER_CHURN, REFERENCE_TREE
+from tools.peers_living_results import PEERS_LIVING
+from tools.peers_results import PEERS
 from tools.questions import PARTS, QUESTIONS
 
 PAGES: dict[str, Page] = {
-    "living": pastry_results.LIVING,
-    "rad-under-churn": pastry_results.RAD_UNDER_CHURN,
-    "reference-tree": pastry_results.REFERENCE_TREE,
-    "groups": groups_results.GROUPS,
-    "peers": peers_results.PEERS,
-    "peers-living": peers_living_results.PEERS_LIVING,
-    "questions": QUESTIONS,
-    "parts": PARTS,
+    **{"living": LIVING, "rad-under-churn": RAD_UNDER_CHURN, "reference-tree": REFERENCE_TREE},
+    **{"groups": GROUPS, "peers": PEERS, "peers-living": PEERS_LIVING},
+    **{"questions": QUESTIONS, "parts": PARTS},
 }
-
-
-def write(file: Path, out: Path, parts: Mapping[str, tuple[str, Lines]]) -> None:
-    """Write the parts of a page whose experiments are in OUT."""
-    text = file.read_text("utf-8")
-    for name, (needs, lines) in parts.items():
-        if any(out.glob(needs)):
-            text = with_part(text, name, lines(out))
-    replace_file(file, text.encode())
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -50,17 +39,21 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--readme", type=Path, help="with --page peers: write its rows here, too")
     given = parser.parse_args(arguments)
     page = PAGES[given.name]
-    for name in given.only or ():
-        if name not in page.experiments:
-            parser.error(f"invalid choice: {name!r} (choose from {', '.join(page.experiments)})")
+    if unknown := {*(given.only or ())} - page.experiments.keys():
+        choices = ", ".join(page.experiments)
+        parser.error(f"invalid choice: {min(unknown)!r} (choose from {choices})")
     if given.page is None:
         for name in given.only or page.experiments:
             (page.play or run)(given.out, name, page.command(name, given.size))
         return
     page.figures(given.out, given.page.parent)
-    write(given.page, given.out, page.parts)
-    if given.readme is not None:
-        write(given.readme, given.out, page.readme)
+    for file, parts in ((given.page, page.parts), (given.readme, page.readme)):
+        if file is not None:
+            text = file.read_text("utf-8")
+            for name, (needs, lines) in parts.items():
+                if any(given.out.glob(needs)):
+                    text = with_lines(text, name, lines(given.out))
+            replace_file(file, text.encode())
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ page that would change is named, and the exit code is 1.
 """
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,24 +21,30 @@ import pandas as pd
 
 from scribe_spark.core.paths import replace_file
 from scribe_spark.report.tables import OVERLAYS, met, published_numbers
-from tools.pages import number, table, with_lines
+from tools.pages import ROOT, number, table, with_lines
 from tools.reference_pages import reference
-
-ROOT = Path(__file__).resolve().parents[1]
 
 _FIGURE = "figure-07-delay-penalty.svg"
 
+_SETTING = """\
+This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) names the causes of the differences, as far as they are known; [measures_reference.md](measures_reference.md) defines the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
+
+_OVERLAYS = """\
+{count} published numbers depend on the routing tables, which are [perfect or made by arrivals](concepts.md#pastry). With perfect tables, {perfect} of the simulated numbers are within 10 % of the published numbers; with tables of arrivals, {arrivals} are."""
 
 #: Metrics of the network and the groups, which are equal in all experiments.
 _OF_ALL_EXPERIMENTS = ("topology.", "groups.", "links.")
 
+Rows = Sequence[Mapping[str, Any]]
 
-def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+
+def results(metrics: Rows) -> dict[str, list[str]]:
     """Return the parts of ``docs/results.md``: published numbers of the ``metrics.json`` of a paper."""
     most = max(len(row["seeds"]) for row in metrics)
-    beside = {("main", row.name) for row in published_numbers(metrics)}
-    rows = [
-        row
+    both = published_numbers(metrics)
+    beside = {("main", row.name) for row in both}
+    cells = [
+        [row["experiment"], f"`{row['name']}`", row["unit"], number(row["paper"]), *measured(row)]
         for row in metrics
         if row["paper"] is not None
         and row["value"] is not None
@@ -49,53 +53,40 @@ def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         and (row["experiment"] == "main" or not row["name"].startswith(_OF_ALL_EXPERIMENTS))
         and (row["value"] != row["paper"] or row["std"])
     ]
-    cells = (
-        [row["experiment"], f"`{row['name']}`", row["unit"], number(row["paper"]), *measured(row)]
-        for row in rows
-    )
-    header = ["experiment", "metric", "unit", "paper", "mean ± std", "difference"]
     topologies = f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most})"
-    parts = {"setting": [_SETTING.format(topologies=topologies)], "others": table(header, cells)}
-    overlays = _overlays(metrics)
-    return {**parts, "overlays": overlays} if overlays else parts
+    others = table("experiment | metric | unit | paper | mean ± std | difference", cells)
+    parts = {"setting": [_SETTING.format(topologies=topologies)], "others": others}
+    if both:  # the published numbers beside both overlays
+        rows = [
+            [f"`{row.name}`", row.paper, *(cell for one in OVERLAYS for cell in
+                                           (row.measured[one], str(row.differences[one] or "")))]
+            for row in both
+        ]  # fmt: skip
+        heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
+        words = _OVERLAYS.format(count=len(both), **met(both))
+        parts["overlays"] = [words, "", *table(["metric", "paper", *heads], rows)]
+    return parts
 
 
-_SETTING = """\
-This page compares the numbers that JSAC 2002 publishes in Section IV with simulated numbers. A simulated number is the mean over {topologies} ± the standard deviation between topologies. *Difference* is relative to the published number; [differences.md](differences.md) names the causes of the differences, as far as they are known; [measures_reference.md](measures_reference.md) defines the metrics. `make docs PAPER=out/paper` writes this page and [results.csv](results.csv), which has all metrics of all experiments."""
+def measured(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return mean ± std and difference of a metric."""
+    std = f" ± {number(row['std'])}" if row.get("std") is not None else ""
+    difference = "" if row.get("difference") is None else f"{row['difference']:+.1f} %"
+    return number(row["value"]) + std, difference
 
-_OVERLAYS = """\
-{count} published numbers depend on the routing tables, which are [perfect or made by arrivals](concepts.md#pastry). With perfect tables, {perfect} of the simulated numbers are within 10 % of the published numbers; with tables of arrivals, {arrivals} are."""
 
-
-def results_csv(metrics: Sequence[Mapping[str, Any]]) -> str:
+def results_csv(metrics: Rows) -> str:
     """Return ``docs/results.csv``: every metric of every experiment, over its topologies."""
-    lines = io.StringIO()
-    names = ["experiment", "metric", "unit", "paper", "least", "mean", "greatest", "std"]
-    written = csv.writer(lines, lineterminator="\n")
-    written.writerow(names)
-    for row in metrics:
+    rows = []
+    for row in (row for row in metrics if row["value"] is not None):
         seeds = row["seeds"].values() if isinstance(row["seeds"], Mapping) else row["seeds"]
         values = [value for value in seeds if value is not None]
-        if row["value"] is not None:
-            of_topologies = [min(values, default=None), row["value"], max(values, default=None)]
-            numbers = [row["paper"], *of_topologies, row.get("std")]
-            cells = ["" if value is None else f"{value:.9g}" for value in numbers]
-            written.writerow([row["experiment"], row["name"], row["unit"], *cells])
-    return lines.getvalue()
-
-
-def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the published numbers beside both overlays; nothing for runs over one overlay."""
-    numbers = published_numbers(metrics)
-    if not numbers:
-        return []
-    rows = []
-    for row in numbers:
-        pairs = ((row.measured[one], str(row.differences[one] or "")) for one in OVERLAYS)
-        rows.append([f"`{row.name}`", row.paper, *(cell for pair in pairs for cell in pair)])
-    heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
-    lines = table(["metric", "paper", *heads], rows)
-    return [_OVERLAYS.format(count=len(numbers), **met(numbers)), "", *lines]
+        ends = min(values, default=None), row["value"], max(values, default=None)
+        rows.append([row["experiment"], row["name"], row["unit"], row["paper"], *ends, row.get("std")])  # fmt: skip
+    numbers = ["paper", "least", "mean", "greatest", "std"]
+    every = pd.DataFrame(rows, columns=["experiment", "metric", "unit", *numbers])
+    every[numbers] = every[numbers].astype(float)
+    return every.to_csv(index=False, float_format="%.9g", lineterminator="\n")
 
 
 def example_lines(out: str) -> list[str]:
@@ -107,55 +98,40 @@ def example_lines(out: str) -> list[str]:
     return ["```", command, *lines, f"out/seed{seed}", "```"]
 
 
+_WORLD = "system | in time, round 2 | in time, round 3 | in time, round 4 | in time, round 5 | delay in the last round, median, ms | delay in the last round, 99th percentile, ms | duplicates per delivery, all rounds"
+
+
 def world_table(out: str) -> list[str]:
     """Return the cost of the failure of the world of docs/living.md for each system."""
-    folder = Path(out, "tables")
-    publications = pd.read_parquet(folder / "publications")
-    rounds = pd.read_parquet(folder / "rounds")
-    counts = ["due", "in_time", "first_copies", "duplicates"]
-    sums = publications.groupby(["system", "round"])[counts].sum()
-    # rounds whose publications are not due have no share
-    shares = (100 * sums["in_time"] / sums["due"]).unstack("system")
-    shown = range(2, 6)
+    publications, rounds = (pd.read_parquet(f"{out}/tables/{n}") for n in ("publications", "rounds"))  # fmt: skip
+    values = rounds.set_index(["round", "measure"])["value"]
     rows = []
-    for system in shares:
-        last = rounds[(rounds["system"] == system) & (rounds["round"] == shares.index.max())]
-        of = last.set_index("measure")["value"]
-        total = sums.loc[system].sum()
-        cells = [f"{shares.loc[each, system]:.1f} %" for each in shown]
-        cells += [number(of[f"{system}.latency.{name}"]) for name in ("p50", "p99")]
-        rows.append([system, *cells, number(total["duplicates"] / total["first_copies"])])
-    heads = [f"in time, round {each}" for each in shown]
-    last_round = "delay in the last round"
-    heads += [f"{last_round}, median, ms", f"{last_round}, 99th percentile, ms"]
-    heads += ["duplicates per delivery, all rounds"]
-    return table(["system", *heads], rows)
+    for system, of in publications.groupby("system"):
+        sums = of.groupby("round")[["due", "in_time", "first_copies", "duplicates"]].sum()
+        shares, total = 100 * sums["in_time"] / sums["due"], sums.sum()
+        delays = (values[sums.index.max(), f"{system}.latency.{name}"] for name in ("p50", "p99"))
+        numbers = [*delays, total["duplicates"] / total["first_copies"]]
+        rows.append([system, *(f"{shares[n]:.1f} %" for n in range(2, 6)), *map(number, numbers)])
+    return table(_WORLD, rows)
 
 
-def benchmarks(benches: Sequence[Mapping[str, Any]]) -> list[str]:
+_BENCHMARKS = "nodes | groups | engine | Spark master | run, s | calibration, s | run / calibration | memory (RSS), GiB | memory (PSS), GiB | disk, GiB"
+_BENCHMARK = "{nodes:,} | {groups:,} | {engine} | `{master}` | {seconds:.0f} | {calibration:.2f} | {calibrations:.1f}"
+
+
+def benchmarks(benches: Rows) -> list[str]:
     """Return the table of benchmarks in ``docs/performance.md``."""
-    header = "nodes | groups | engine | Spark master | run, s | calibration, s | run / calibration | memory (RSS), GiB | memory (PSS), GiB | disk, GiB"
     rows: list[list[str]] = []
     more: list[str] = []
     for bench in benches:
-        master = bench["config"]["master"]
         for size in bench["sizes"]:
-            cells = [f"{size['nodes']:,}", f"{size['groups']:,}", size["engine"], f"`{master}`"]
-            cells += [f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"]
-            cells.append(f"{size['calibrations']:.1f}")
+            cells = _BENCHMARK.format(**size, master=bench["config"]["master"]).split(" | ")
             peaks = ("peak_rss", "peak_pss", "peak_disk")
             rows.append(cells + [f"{size[peak] / 2**30:.1f}" for peak in peaks])
         if bench["growth_exponent"] is not None:
             sizes = [size["nodes"] for size in bench["sizes"]]
             more += ["", f"From {min(sizes):,} to {max(sizes):,} nodes, the time grows as the number of nodes to the power {bench['growth_exponent']:.2f}."]  # fmt: skip
-    return [*table(header, rows), *more]
-
-
-def measured(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return mean ± std and difference of a metric."""
-    std = f" ± {number(row['std'])}" if row.get("std") is not None else ""
-    difference = "" if row.get("difference") is None else f"{row['difference']:+.1f} %"
-    return number(row["value"]) + std, difference
+    return [*table(_BENCHMARKS, rows), *more]
 
 
 def pages(

@@ -1,6 +1,5 @@
 """Cells of a user's table: numbers exactly as they are written, and no type with a unit."""
 
-import datetime
 import decimal
 
 import numpy as np
@@ -91,31 +90,3 @@ PANDAS = {
 def test_columns_of_pandas(case):
     column, whole = PANDAS[case]
     assert converted(column_of(column), "int").to_pylist() == whole
-
-
-TIMES = pd.to_timedelta([2.5], unit="ms")
-
-#: Columns whose cells have a unit, or several parts.
-WITH_UNIT = {
-    "durations": pd.Series(TIMES),
-    "objects": pd.Series([datetime.timedelta(milliseconds=2.5)], dtype=object),
-    "durations of Arrow": pd.Series(TIMES, dtype=pd.ArrowDtype(pa.duration("us"))),
-    "times": pd.Series(pd.to_datetime(["2002-10-01"])),
-    "days": pd.Series([datetime.date(2002, 10, 1)], dtype=object),
-    "periods": pd.Series(pd.period_range("2002", periods=1)),
-    "complex numbers": pd.Series([1 + 2j]),
-    "truth values": pd.Series([True]),
-    "bytes": pd.Series([b"7"]),
-    "intervals": pd.Series(pd.interval_range(0, 1)),
-}
-
-
-@pytest.mark.parametrize("case", WITH_UNIT)
-@pytest.mark.parametrize("kind", ["int", "float", "str", "optional int"])
-def test_a_type_with_a_unit_has_no_kind(case, kind):
-    try:
-        type_ = column_of(WITH_UNIT[case]).type
-    except TypeError:  # a type that not even Arrow has
-        type_ = None
-    assert type_ is None or not has_kind(type_, kind)
-    assert (type_ is None) == (case == "complex numbers")
