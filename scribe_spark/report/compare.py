@@ -76,6 +76,11 @@ class Compared:
     values: tuple[float | None, ...]  # of each side
     in_place: tuple[str, ...] = ()  # the words of each side in place of a value; empty without any
 
+    @property
+    def others(self) -> range:
+        """The sides that are compared with the base, by index."""
+        return range(1, len(self.values))
+
     def difference(self, side: int) -> float | None:
         """Return a side's value minus that of the base; None without both."""
         base, value = self.values[0], self.values[side]
@@ -101,12 +106,17 @@ class Compared:
     @property
     def is_compared(self) -> bool:
         """True if the base and another side have a value."""
-        return any(self.difference(side) is not None for side in range(1, len(self.values)))
+        return any(self.difference(side) is not None for side in self.others)
 
     @property
     def most(self) -> float:
         """The greatest absolute difference from the base in per cent."""
-        return max(abs(self.percent(side) or 0.0) for side in range(1, len(self.values)))
+        return abs(self.percent(self.farthest) or 0.0)
+
+    @property
+    def farthest(self) -> int:
+        """The side with the greatest difference from the base."""
+        return max(self.others, key=lambda side: abs(self.percent(side) or 0.0))
 
 
 def compared_measures(sides: Sequence[Side]) -> list[Compared]:
@@ -259,8 +269,7 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
 
 def _card(row: Compared, names: Sequence[str]) -> page.Card:
     """Return the card of a measure: the base's value, and the side that differs most from it."""
-    side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
-    unit = f"{row.unit}, " if row.unit else ""
+    side, unit = row.farthest, f"{row.unit}, " if row.unit else ""
     return page.Card(
         measure_in_words(row.measure),
         row.shown(side),
@@ -282,31 +291,21 @@ def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.P
     heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
         heads += [name, page.Cell("Difference", look="number apart"), "%"]
-    return page.PageTable(heads, [_cells(row) for row in rows], label)
-
-
-def _cells(row: Compared) -> list[page.Cell]:
-    """Return the cells of a measure's row in the table."""
-    cells = [
-        page.Cell(measure_in_words(row.measure), code=row.measure),
-        page.Cell(row.shown(0), row.unit),
-    ]
-    for side in range(1, len(row.values)):
-        percent = row.percent(side)
-        off = " off" * (percent is not None and abs(percent) > NOTABLE)
-        cells += [
-            page.Cell(row.shown(side)),
-            page.Cell(_signed(row.difference(side)), look="number apart"),
-            page.Cell(_percent(percent), look=f"number{off}"),
-        ]
-    return cells
-
-
-def _signed(difference: float | None) -> str:
-    if difference is None:
-        return ABSENT
-    sign = "+" if difference > 0 else "\N{MINUS SIGN}" if difference < 0 else ""
-    return sign + as_text(abs(difference))
+    cells = []
+    for row in rows:
+        words = page.Cell(measure_in_words(row.measure), code=row.measure)
+        cells.append([words, page.Cell(row.shown(0), row.unit)])
+        for side in row.others:
+            percent, apart = row.percent(side), row.difference(side)
+            sign = "" if not apart else "+" if apart > 0 else "\N{MINUS SIGN}"
+            signed = ABSENT if apart is None else sign + as_text(abs(apart))
+            off = " off" * (percent is not None and abs(percent) > NOTABLE)
+            cells[-1] += [
+                page.Cell(row.shown(side)),
+                page.Cell(signed, look="number apart"),
+                page.Cell(_percent(percent), look=f"number{off}"),
+            ]
+    return page.PageTable(heads, cells, label)
 
 
 # --- figures over each other: a measure, a title, and a panel (None if all sides are equal)
@@ -338,31 +337,18 @@ def _looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
     """Yield the panel of each system's distribution of each measure that at least one side has."""
-    read = {name: _histograms(side.distributions) for name, side in sides.items()}
-    keys = dict.fromkeys(key for histograms in read.values() for key in histograms)
-    for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
-        for system in (system for system, of in keys if of == measure):
-            found = {
-                name: of[system, measure] for name, of in read.items() if (system, measure) in of
-            }
+    every = {name: of.distributions for name, of in sides.items() if of.distributions is not None}
+    for measure, (heading, *of_axis) in _DISTRIBUTIONS.items():
+        found: dict[str, dict[str, Histogram]] = {}
+        for name, rows in every.items():
+            rows = rows[(rows["measure"] == measure) & rows["value"].notna()]
+            for system, of in rows[rows["system"] != ALL_SYSTEMS].groupby("system", sort=False):
+                found.setdefault(str(system), {})[name] = histogram_of_rows(of)
+        for system, named in found.items():
             title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
-            distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in found.values()}
-            panel = None
-            if len(found) > 1 and len(distinct) > 1:
-                panel = _shares(file, title, found, _looks(sides), axis, things, tail)
-            yield measure, title, panel
-
-
-def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
-    """Return the histograms of a side's distributions, by system and measure."""
-    if distributions is None:
-        return {}
-    shown = distributions[distributions["measure"].isin(_DISTRIBUTIONS)]
-    shown = shown[(shown["system"] != ALL_SYSTEMS) & (shown["value"].notna())]
-    return {
-        (str(system), str(measure)): histogram_of_rows(of)
-        for (system, measure), of in shown.groupby(["system", "measure"], sort=False)
-    }
+            distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in named.values()}
+            drawn = file, title, named, _looks(sides), *of_axis
+            yield measure, title, _shares(*drawn) if len(distinct) > 1 else None
 
 
 def _shares(

@@ -235,7 +235,7 @@ def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
     """Return a section with the values of each metric on each topology, if there are several."""
     by_experiment: dict[str, list[Mapping[str, Any]]] = {}
     for metric in metrics:
-        if page.as_mapping(metric.get("seeds")):
+        if metric.get("seeds"):
             by_experiment.setdefault(experiment_of(metric), []).append(metric)
     parts: list[page.PagePart | str] = [
         "Each table has one column for each topology, named by the seed of that topology."
@@ -285,7 +285,7 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
     if bounds is None or not is_number(value):
         return ""
     low, high = bounds
-    seeds = [v for v in page.as_mapping(metric.get("seeds")).values() if is_number(v)]
+    seeds = [v for v in metric.get("seeds", {}).values() if is_number(v)]
     outside = sum(not low <= v <= high for v in seeds)
     if not seeds:
         return "" if low <= value <= high else "outside"

@@ -15,7 +15,7 @@ from scribe_spark.report.charts import draw
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
 from scribe_spark.report.run import by_size, draw_by_size
 from scribe_spark.report.style import label_of, marked_style, system_styles
-from scribe_spark.report.world import RoundPanel, _lines, _panel, group_panels, system_panels
+from scribe_spark.report.world import RoundPanel, _panel, group_panels, system_panels
 from scribe_spark.rounds.declaration import MESH, System
 from scribe_spark.systems.registry import all_systems, register_system, unregister_system
 
@@ -144,7 +144,7 @@ def draw_rounds(panel: RoundPanel) -> None:
     """A panel of a world, in which all measures are there."""
     names = [*panel.measures, "nodes.live"]
     table = pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(names)})
-    draw(_panel(panel, _lines(panel, table, 1.0), table, {}))
+    draw(_panel(panel, table, 1.0, {}))
 
 
 def test_systems_side_by_side_in_worlds(figures):
