@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -74,11 +75,10 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
     clocks = {str(row.get("name")): str(row.get("clock") or "") for row in rows}
     cards: list[Card] = []
     for system in _systems(values):
-        numbers = {measure: values.get(f"{system}.{measure}") for measure in _OF_RUNS}
         answers = answers_in_words(values, system)
         words = _OF_RUNS | answers
-        for measure, (_, unit) in answers.items():
-            numbers[measure] = _answer(values[f"{system}.{measure}"], unit)
+        numbers = {measure: values.get(f"{system}.{measure}") for measure in words}
+        numbers |= {name: _answer(numbers[name], unit) for name, (_, unit) in answers.items()}
         if links := clocks.get(f"{system}.{_LATENCY}", "").partition(": ")[2]:
             meaning, unit = words[_LATENCY]
             words[_LATENCY] = f"{meaning}: {links}", unit
@@ -303,8 +303,7 @@ _OF_FAILURES = (
 
 #: The metrics of latencies, without those of duplicates, which are in the table of all numbers.
 _LATENCIES = re.compile(
-    r"(?P<system>\w+)\."
-    r"(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+|(multicasts\.)?reached)"
+    r"\w+\.((latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+|(multicasts\.)?reached)"
 )
 
 #: The costs of a failure, and their heads in the table.
@@ -342,31 +341,20 @@ def latencies(
 
     `of` is the origin of the numbers; `has_table` is True for a link to the table.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    reached: dict[str, Any] = {}
-    for metric in metrics:
-        match = _LATENCIES.fullmatch(str(metric.get("name")))
-        if match is None:
-            continue
-        what, experiment = match["what"], experiment_of(metric)
-        label = label_of(match["system"])
-        label = f"{experiment}. {label}" if experiment else label
-        if what.endswith("reached"):
-            reached[label] = metric.get("value")
-            continue
-        unit = "hops" if what.startswith(("latency_hops", "hops_to")) else "ms"
-        plain = what.replace("latency_hops", "latency").replace("hops_to", "time_to")
-        found.setdefault((label, unit), {})[plain] = metric.get("value")
-    columns = [name for name in LATENCIES.values() if name != "reached"]
-    rows = [
-        (
-            page.Cell(label, "" if unit == "ms" else f"in {unit}"),
-            share_in_percent(share) if is_number(share := reached.get(label)) else ABSENT,
-            *(as_text(values.get(name)) for name in columns),
-        )
-        for (label, unit), values in found.items()
-        if is_number(values.get("latency.p50")) or (unit == "ms" and reached.get(label) == 0)
-    ]
+    values = {(experiment_of(one), str(one.get("name"))): one.get("value") for one in metrics}
+    systems = dict.fromkeys((of, name.partition(".")[0]) for of, name in values)
+    rows = []
+    for (experiment, system), unit in product(systems, ("ms", "hops")):
+        names = list(LATENCIES.values())
+        if unit == "hops":
+            in_hops = (name.replace("latency.", "latency_hops.") for name in names)
+            names = [name.replace("time_to", "hops_to") for name in in_hops]
+        reached, *numbers = (values.get((experiment, f"{system}.{name}")) for name in names)
+        if any(map(is_number, numbers)) or (unit == "ms" and reached == 0):
+            label = ". ".join(filter(None, (experiment, label_of(system))))
+            share = share_in_percent(reached) if is_number(reached) else ABSENT
+            of = page.Cell(label, "" if unit == "ms" else f"in {unit}")
+            rows.append((of, share, *map(as_text, numbers)))
     words = _WORDS + (_TABLE if has_table else Markup())
     parts: page.PageParts = [words, page.PageTable(("System", *LATENCIES), rows)]
     return [page.PageSection("latencies", f"Latencies{of}", parts, contents)] if rows else []
@@ -385,9 +373,12 @@ def latencies_of_last_round(
     if some.empty:
         return []
     last = some.iloc[-1].dropna()
-    order = in_order(str(name).partition(".")[0] for name in last.index)
-    names = sorted(last.index, key=lambda name: order.index(str(name).partition(".")[0]))
-    rows = [{"name": name, "value": float(last[name])} for name in names]
+    rows = [
+        {"name": name.replace(".multicasts.", "."), "value": float(value)}
+        for system in in_order(name.partition(".")[0] for name in last.index)
+        for name, value in last.items()
+        if name.startswith(f"{system}.")
+    ]
     of = f" in round {some.index[-1]}, the last one with multicasts{links}"
     return latencies(rows, of, has_table, contents)
 
