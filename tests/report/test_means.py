@@ -33,17 +33,6 @@ def test_the_average_standard_deviation_of_curves(curves, cumulative, expected):
     assert found == (None if expected is None else pytest.approx(expected))
 
 
-def test_a_cumulative_curve_against_a_fine_grid():
-    draws = np.random.default_rng(5)
-    samples = [np.sort(draws.gamma(3, 0.2, 40)) for _ in range(4)]
-    ends = np.sort(np.concatenate(samples))[[0, -1]]
-    grid = np.linspace(*ends, 200_001)[:-1]
-    heights = [np.searchsorted(sample, grid, side="right") for sample in samples]
-    expected = np.std(heights, axis=0, ddof=1).mean()
-    found = average_deviation([Histogram.of(sample) for sample in samples], cumulative=True)
-    assert found == pytest.approx(expected, rel=1e-3)
-
-
 def test_numbers():
     rows = [
         [{"name": "a", "value": 2, "paper": 4, "figure": "7"}, {"name": "b", "value": None}],
