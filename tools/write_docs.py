@@ -38,7 +38,7 @@ _OF_ALL_EXPERIMENTS = ("topology.", "groups.", "links.")
 def results(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the parts of ``docs/results.md``: published numbers of the ``metrics.json`` of a paper."""
     most = max(len(row["seeds"]) for row in metrics)
-    beside = {("main", row.name) for row in published_numbers(metrics)}
+    beside = {("main", row.measure) for row in published_numbers(metrics)}
     rows = [
         row
         for row in metrics
@@ -91,8 +91,8 @@ def _overlays(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     rows = []
     for row in numbers:
-        pairs = ((row.measured[one], str(row.differences[one] or "")) for one in OVERLAYS)
-        rows.append([f"`{row.name}`", row.paper, *(cell for pair in pairs for cell in pair)])
+        pairs = ((row.shown(side), str(row.apart(side) or "")) for side in row.others)
+        rows.append([f"`{row.measure}`", row.shown(0), *(cell for pair in pairs for cell in pair)])
     heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
     lines = table(["metric", "paper", *heads], rows)
     return [_OVERLAYS.format(count=len(numbers), **met(numbers)), "", *lines]

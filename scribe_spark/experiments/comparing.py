@@ -41,7 +41,8 @@ from scribe_spark.experiments.manifest import (
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
+from scribe_spark.report.compare import Side, compared_measures, render_compare
+from scribe_spark.report.comparison import Compared
 from scribe_spark.report.style import as_text
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units

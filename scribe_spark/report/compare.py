@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
-from scribe_spark.report.comparison import NOTABLE, Difference, is_headline
+from scribe_spark.report.comparison import NOTABLE, Compared, difference_cell, is_headline
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
 from scribe_spark.report.style import (
     ABSENT,
@@ -64,59 +63,6 @@ class Side:
     def in_place(self) -> dict[str, str]:
         """Words that stand for missing values of a world: measure -> words."""
         return {} if self.rounds is None else words_in_place(self.rounds)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One measure of all sides."""
-
-    measure: str
-    unit: str
-    headline: bool  # True for one of the `comparison.is_headline`
-    values: tuple[float | None, ...]  # of each side
-    in_place: tuple[str, ...] = ()  # the words of each side in place of a value; empty without any
-
-    @property
-    def others(self) -> range:
-        """The sides that are compared with the base, by index."""
-        return range(1, len(self.values))
-
-    def difference(self, side: int) -> float | None:
-        """Return a side's value minus that of the base; None without both."""
-        base, value = self.values[0], self.values[side]
-        return None if base is None or value is None else value - base
-
-    def percent(self, side: int) -> float | None:
-        """Return the difference in per cent of the base; infinite if the base is 0."""
-        difference, base = self.difference(side), self.values[0]
-        if not difference:  # None, or 0
-            return difference
-        return 100 * difference / abs(base) if base else math.copysign(math.inf, difference)
-
-    def shown(self, side: int) -> str:
-        """Return a side's value as text, or the words in its place."""
-        words = self.in_place[side] if self.in_place else ""
-        return words or as_text(self.values[side])
-
-    @property
-    def is_shown(self) -> bool:
-        """True if a side has a value, or words in its place."""
-        return any(self.in_place) or any(value is not None for value in self.values)
-
-    @property
-    def is_compared(self) -> bool:
-        """True if the base and another side have a value."""
-        return any(self.difference(side) is not None for side in self.others)
-
-    @property
-    def most(self) -> float:
-        """The greatest absolute difference from the base in per cent."""
-        return abs(self.percent(self.farthest) or 0.0)
-
-    @property
-    def farthest(self) -> int:
-        """The side with the greatest difference from the base."""
-        return max(self.others, key=lambda side: abs(self.percent(side) or 0.0))
 
 
 def compared_measures(sides: Sequence[Side]) -> list[Compared]:
@@ -274,16 +220,9 @@ def _card(row: Compared, names: Sequence[str]) -> page.Card:
         measure_in_words(row.measure),
         row.shown(side),
         f"{unit}in {names[side]}; {row.shown(0)} in {names[0]}",
-        difference=_percent(row.percent(side)),
+        difference=str(row.apart(side) or ABSENT),
         is_notable=row.most > NOTABLE,
     )
-
-
-def _percent(percent: float | None) -> str:
-    """Return a difference in per cent with its sign, as text."""
-    if percent is None:
-        return ABSENT
-    return str(Difference(percent)) if math.isfinite(percent) else "from 0"
 
 
 def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
@@ -296,15 +235,11 @@ def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.P
         words = page.Cell(measure_in_words(row.measure), code=row.measure)
         cells.append([words, page.Cell(row.shown(0), row.unit)])
         for side in row.others:
-            percent, apart = row.percent(side), row.difference(side)
+            apart = row.difference(side)
             sign = "" if not apart else "+" if apart > 0 else "\N{MINUS SIGN}"
             signed = ABSENT if apart is None else sign + as_text(abs(apart))
-            off = " off" * (percent is not None and abs(percent) > NOTABLE)
-            cells[-1] += [
-                page.Cell(row.shown(side)),
-                page.Cell(signed, look="number apart"),
-                page.Cell(_percent(percent), look=f"number{off}"),
-            ]
+            found = page.Cell(signed, look="number apart"), difference_cell(row.apart(side))
+            cells[-1] += [page.Cell(row.shown(side)), *found]
     return page.PageTable(heads, cells, label)
 
 

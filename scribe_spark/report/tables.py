@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -20,13 +20,7 @@ from scribe_spark.measures.incomplete import (
     words_in_place,
 )
 from scribe_spark.report import page
-from scribe_spark.report.comparison import (
-    NOTABLE,
-    Difference,
-    difference,
-    difference_cell,
-    experiment_of,
-)
+from scribe_spark.report.comparison import NOTABLE, Compared, difference_cell, experiment_of
 from scribe_spark.report.page import Card
 from scribe_spark.report.style import (
     ABSENT,
@@ -448,59 +442,38 @@ def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
 # --- perfect tables and tables of arrivals
 
 
-@dataclass(frozen=True)
-class ComparedNumber:
-    """A published number and, for each overlay, the measured value and its difference."""
-
-    name: str
-    what: str
-    paper: str
-    measured: dict[str, str]
-    differences: dict[str, Difference | None]
-
-    @property
-    def met_by(self) -> list[str]:
-        """The overlays for which the measured value has no notable difference."""
-        return [o for o, d in self.differences.items() if d is not None and not d.notable]
-
-    @property
-    def verdict(self) -> str:
-        """The overlays that meet the published number in words, for example ``arrivals only``."""
-        met = self.met_by
-        if len(met) == len(OVERLAYS):
-            return "both"
-        return f"{met[0]} only" if met else "neither"
-
-
-def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[ComparedNumber]:
+def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[Compared]:
     """Return the published numbers of ``make paper`` that can be compared, in the paper's order.
 
-    There are none without runs over both overlays. Numbers to which parameters of the network were
-    fitted, and numbers of the network alone, do not depend on the overlay and are left out, as are
-    numbers that are 0 in the paper.
+    The base is the paper, and the other sides are :data:`OVERLAYS`.  There are no numbers without
+    runs over both overlays.  Numbers to which parameters of the network were fitted, and numbers of
+    the network alone, do not depend on the overlay and are left out, as are numbers that are 0 in
+    the paper.
     """
-    by_overlay: dict[str, dict[str, Mapping[str, Any]]] = {overlay: {} for overlay in OVERLAYS}
-    for metric in metrics:
-        for overlay, experiment in OVERLAYS.items():
-            if metric.get("experiment") == experiment:
-                by_overlay[overlay][str(metric.get("name"))] = metric
-    if not all(by_overlay.values()):
+    rows = list(metrics)
+    values = {(row.get("experiment"), row.get("name")): row.get("value") for row in rows}
+    if not {*OVERLAYS.values()} <= {experiment for experiment, _ in values}:
         return []
     found = []
-    for name, metric in by_overlay["perfect"].items():
-        paper = metric.get("paper")
-        if is_number(paper) and paper and not metric.get("fitted") and name.startswith("scribe"):
-            values = {o: of.get(name, {}).get("value") for o, of in by_overlay.items()}
-            measured = {overlay: as_text(value) for overlay, value in values.items()}
-            apart = {overlay: difference(value, paper) for overlay, value in values.items()}
-            found.append(ComparedNumber(name, readable(name), as_text(paper), measured, apart))
+    for row in rows:
+        paper, name = row.get("paper"), str(row.get("name"))
+        is_compared = row.get("experiment") == OVERLAYS["perfect"] and name.startswith("scribe")
+        if is_compared and is_number(paper) and paper and not row.get("fitted"):
+            measured = (values.get((experiment, name)) for experiment in OVERLAYS.values())
+            found.append(Compared(name, "", True, (paper, *measured)))
     return found
 
 
-def met(numbers: Iterable[ComparedNumber]) -> dict[str, int]:
+def met_by(number: Compared) -> list[str]:
+    """Return the overlays for which a published number has no notable difference."""
+    apart = zip(OVERLAYS, map(number.apart, number.others), strict=True)
+    return [overlay for overlay, one in apart if one is not None and not one.notable]
+
+
+def met(numbers: Iterable[Compared]) -> dict[str, int]:
     """Return, for each overlay, how many published numbers have no notable difference."""
-    listed = list(numbers)
-    return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}
+    overlays = [overlay for number in numbers for overlay in met_by(number)]
+    return {overlay: overlays.count(overlay) for overlay in OVERLAYS}
 
 
 def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
@@ -512,19 +485,14 @@ def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection
     ]
     words = f"Of {len(numbers)} published numbers that depend on the overlay, {', '.join(told)}."
     heads = [head for overlay in OVERLAYS for head in (overlay.capitalize(), "Difference")]
-    rows = [
-        (
-            page.Cell(number.what, code=number.name),
-            number.paper,
-            *(
-                cell
-                for overlay, apart in number.differences.items()
-                for cell in (number.measured[overlay], difference_cell(apart))
-            ),
-            page.Cell(number.verdict, look=""),
-        )
-        for number in numbers
-    ]
+    rows = []
+    for number in numbers:
+        cells = [page.Cell(readable(number.measure), code=number.measure), number.shown(0)]
+        for side in number.others:
+            cells += [number.shown(side), difference_cell(number.apart(side))]
+        some = met_by(number)
+        verdict = f"{some[0]} only" if len(some) == 1 else "both" if some else "neither"
+        rows.append([*cells, page.Cell(verdict, look="")])
     table = page.PageTable(("Measure", "Paper", *heads, page.Cell("Met by", look="")), rows)
     title, parts = "Perfect tables, and tables of arrivals", [page.Text(words), table]
     return [page.PageSection("overlays", title, parts, "")] if numbers else []
