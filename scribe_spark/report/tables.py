@@ -347,8 +347,8 @@ def latencies(
         if any(map(is_number, numbers)) or (unit == "ms" and reached == 0):
             label = ". ".join(filter(None, (experiment, label_of(system))))
             share = share_in_percent(reached) if is_number(reached) else ABSENT
-            of = page.Cell(label, "" if unit == "ms" else f"in {unit}")
-            rows.append((of, share, *map(as_text, numbers)))
+            head = page.Cell(label, "" if unit == "ms" else f"in {unit}")
+            rows.append((head, share, *map(as_text, numbers)))
     words = _WORDS + (_TABLE if has_table else Markup())
     parts: page.PageParts = [words, page.PageTable(("System", *LATENCIES), rows)]
     return [page.PageSection("latencies", f"Latencies{of}", parts, contents)] if rows else []
