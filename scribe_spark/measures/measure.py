@@ -186,9 +186,9 @@ class Distribution:
 
     measure: str  # the value of the column ``measure`` in the table ``distributions``
     figure: str  # or section of the JSAC paper that shows the distribution
-    #: ``values(run)`` returns ``system, value (DOUBLE)``, a row for each thing, as a Spark DataFrame
-    #: or `Batches`; or counted values ``system, value, count`` as a pandas DataFrame; or None if the
-    #: run has no such values.
+    #: ``values(run)`` returns ``system, value (DOUBLE)``, a row for each thing, as a Spark
+    #: DataFrame or `Batches`; or counted values ``system, value, count`` as a pandas DataFrame; or
+    #: None if the run has no such values.
     values: Callable[[RunTables], DataFrame | Batches | pd.DataFrame | None]
 
 
