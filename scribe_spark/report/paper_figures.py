@@ -339,7 +339,7 @@ def _of_kind(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Qu
     )
     shown = (line for line, curve in zip(every, curves, strict=True) if not curve.series.inset_only)
     x, y = x if spec.log_x else _from_zero(panel.x), _from_zero(panel.y)
-    return replace(panel, lines=[*shown], x=x, y=y, inset=inset, table=every)
+    return replace(panel, lines=[*shown], x=x, y=y, marks=None, inset=inset, table=every)
 
 
 def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:
