@@ -101,6 +101,7 @@ def test_random_publications_equal_an_event_queue(seed):
 
 BACK = {node: 10_000 * node for node in range(9)}
 
+
 def test_never_is_counted_and_not_dropped():
     """Of three publications, one has its quorum, one never; nobody of the third has a weight."""
     asked, some = asked_of(True), [(1, 1, 100), (1, 2, 200), (2, 1, 900), (3, 5, 1)]
