@@ -336,7 +336,8 @@ def latencies(
     `of` is the origin of the numbers; `has_table` is True for a link to the table.
     """
     values = {(experiment_of(one), str(one.get("name"))): one.get("value") for one in metrics}
-    systems = dict.fromkeys((of, name.partition(".")[0]) for of, name in values)
+    named = ((of, name) for of, name in values if _LATENCIES.fullmatch(name))
+    systems = dict.fromkeys((of, name.partition(".")[0]) for of, name in named)
     rows = []
     for (experiment, system), unit in product(systems, ("ms", "hops")):
         names = list(LATENCIES.values())
