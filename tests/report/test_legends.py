@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from scribe_spark.report.charts import draw
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
 from scribe_spark.report.run import by_size, draw_by_size
-from scribe_spark.report.style import label_of, system_styles
+from scribe_spark.report.style import label_of, marked_style, system_styles
 from scribe_spark.report.world import _panel, group_panels, system_panels
 from scribe_spark.rounds.declaration import MESH, System
 from scribe_spark.systems.registry import all_systems, register_system, unregister_system
@@ -123,6 +123,16 @@ def test_figures_of_runs(figures, systems):
     labels |= {f"{label}, {measure}" for label in labels for measure in ("RAD", "RMD")}
     wanted = {label.replace(" ", "") for label in labels}
     assert {label.replace(" ", "") for label in told} <= wanted
+
+
+def test_styles_of_lines_differ():
+    def distinct(looks) -> int:
+        return len({tuple(map(str, look.values())) for look in looks})
+
+    assert distinct(map(marked_style, range(360))) == 360
+    many = [f"system_{number}" for number in range(100)]
+    styles = system_styles(many)
+    assert distinct(styles.values()) == len(styles) > 100
 
 
 def test_systems_side_by_side_in_worlds(figures, systems):

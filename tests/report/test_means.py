@@ -19,6 +19,8 @@ from scribe_spark.report.comparison import (
         # x of a cumulative curve runs evenly: with at most x 1 and 0 from 1 to 2; 1 and 2 from 2 to
         # 4; two values that differ by 1 have the sample standard deviation sqrt(1 / 2)
         ([{1: 1, 4: 2}, {2: 2}], True, 0.5**0.5),
+        # 1 and 0 from 1 to 2; 1 and 3 from 2 to 4
+        ([{1: 1, 4: 2}, {2: 3}], True, (0.5**0.5 + 2 * 2**0.5) / 3),
         *(([{0: 4, 7: 1}] * 3, cumulative, 0) for cumulative in (False, True)),
         # one value; a topology without a value counts 0
         *(([{2: 4}, {2: 6}], cumulative, 2**0.5) for cumulative in (False, True)),
