@@ -273,7 +273,7 @@ def _looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
     """Yield the panel of each system's distribution of each measure that at least one side has."""
     every = {name: of.distributions for name, of in sides.items() if of.distributions is not None}
-    for measure, (heading, *of_axis) in _DISTRIBUTIONS.items():
+    for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
         found: dict[str, dict[str, Histogram]] = {}
         for name, rows in every.items():
             rows = rows[(rows["measure"] == measure) & rows["value"].notna()]
@@ -282,8 +282,10 @@ def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, 
         for system, named in found.items():
             title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
             distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in named.values()}
-            drawn = file, title, named, _looks(sides), *of_axis
-            yield measure, title, _shares(*drawn) if len(distinct) > 1 else None
+            panel = None
+            if len(distinct) > 1:
+                panel = _shares(file, title, named, _looks(sides), axis, things, tail)
+            yield measure, title, panel
 
 
 def _shares(

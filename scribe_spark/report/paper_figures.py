@@ -319,9 +319,9 @@ def _of_kind(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Qu
             return np.r_[0.0, data.values, right], np.r_[0.0, data.at_most, data.total]
 
         lines = _lines(spec, curves, Histogram.count_at_most, points)
-        axes = {"x": replace(panel.x, low=0, high=right), "y": _from_zero(panel.y)}
+        x, y = replace(panel.x, low=0, high=right), _from_zero(panel.y)
         heading = _heading(spec, "at most ")
-        return replace(panel, kind="large steps", lines=lines, heading=heading, **axes)
+        return replace(panel, kind="large steps", lines=lines, x=x, y=y, heading=heading)
     every = _lines(spec, curves, Histogram.count_of, zeros_in_gaps)
     x, y = (replace(axis, scale="decades") for axis in (panel.x, panel.y))
     if spec.kind == "ranks":
