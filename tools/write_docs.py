@@ -42,7 +42,7 @@ def results(metrics: Rows) -> dict[str, list[str]]:
     """Return the parts of ``docs/results.md``: published numbers of the ``metrics.json`` of a paper."""
     most = max(len(row["seeds"]) for row in metrics)
     both = published_numbers(metrics)
-    beside = {("main", row.name) for row in both}
+    beside = {("main", row.measure) for row in both}
     cells = [
         [row["experiment"], f"`{row['name']}`", row["unit"], number(row["paper"]), *measured(row)]
         for row in metrics
@@ -57,11 +57,10 @@ def results(metrics: Rows) -> dict[str, list[str]]:
     others = table("experiment | metric | unit | paper | mean ± std | difference", cells)
     parts = {"setting": [_SETTING.format(topologies=topologies)], "others": others}
     if both:  # the published numbers beside both overlays
-        rows = [
-            [f"`{row.name}`", row.paper, *(cell for one in OVERLAYS for cell in
-                                           (row.measured[one], str(row.differences[one] or "")))]
-            for row in both
-        ]  # fmt: skip
+        rows = []
+        for row in both:
+            pairs = ((row.shown(side), str(row.apart(side) or "")) for side in row.others)
+            rows.append([f"`{row.measure}`", row.shown(0), *(cell for two in pairs for cell in two)])
         heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
         words = _OVERLAYS.format(count=len(both), **met(both))
         parts["overlays"] = [words, "", *table(["metric", "paper", *heads], rows)]

@@ -41,7 +41,8 @@ from scribe_spark.experiments.manifest import (
 from scribe_spark.experiments.plan import Plan
 from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.report.compare import Compared, Side, compared_measures, render_compare
+from scribe_spark.report.compare import Side, compared_measures, render_compare
+from scribe_spark.report.comparison import Compared
 from scribe_spark.report.style import as_text
 from scribe_spark.systems.registry import systems_of_run
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
@@ -115,8 +116,8 @@ class Comparison:
         worst = max(rows, key=lambda row: row.most, default=None)
         if worst is None or worst.most == 0:
             return f"{len(rows)} headline measures, all of them equal"
-        at = max(range(1, len(self.sides)), key=lambda side: abs(worst.percent(side) or 0))
-        return f"{len(rows)} headline measures; greatest difference: {self._told(worst, at)}"
+        apart = self._told(worst, worst.farthest)
+        return f"{len(rows)} headline measures; greatest difference: {apart}"
 
     def check(self, limits: Limits) -> None:
         """Refuse, by a RunError, differences beyond limits."""
@@ -124,7 +125,7 @@ class Comparison:
             (abs(percent), row, side)
             for row in self.rows
             if (limit := limits.limit_of(row)) is not None
-            for side in range(1, len(self.sides))
+            for side in row.others
             if (percent := row.percent(side)) is not None
             and abs(percent) > limit * (1 + _ROUNDING) + _ROUNDING
         ]

@@ -325,17 +325,14 @@ def _or_tree(
     return histogram
 
 
-STATE = measure.Measure(
+_ENTRIES = "entries that a node stores for all groups, over all nodes (in trees: children)"
+
+STATE = distributions.measure_of(
     "state",
-    distributions=(
-        measure.Distribution(
-            "state", _SECTION, lambda run: _by_node(run, "system_state", "node", "entries")
-        ),
-    ),
-    metrics=distributions.histogram_metrics(
-        *("state", _SECTION),
-        "entries that a node stores for all groups, over all nodes (in trees: children)",
-        *(measure.keeps_children, distributions.statistics("entries", "mean", "max")),
+    distributions.counted(
+        *("state", _SECTION, _ENTRIES, measure.keeps_children),
+        distributions.statistics("entries", "mean", "max"),
+        lambda run: _by_node(run, "system_state", "node", "entries"),
         _or_tree("state", "children_entries", lambda system: system.family != MESH),
     ),
 )
@@ -384,29 +381,17 @@ _JOINING = "control messages that a node receives while members join, over all n
 _ON_LINKS = "control packets on a directed link, while members join"
 _ALL = "Packets of control messages on all links together, while members join."
 
-CONTROL = measure.Measure(
+CONTROL = distributions.measure_of(
     "control",
-    distributions=(
-        measure.Distribution(
-            "join_messages", _SECTION, lambda run: _by_node(run, "control", "receiver", "messages")
-        ),
-        measure.Distribution(
-            "control_stress", _SECTION, distributions.column_of("control_stress", "packets")
-        ),
+    distributions.counted(
+        *("join_messages", _SECTION, _JOINING, _sends_control),
+        distributions.statistics("messages", "mean", "max"),
+        lambda run: _by_node(run, "control", "receiver", "messages"),
+        _or_tree("join_messages", "children_entries", _joins_by_edges),
     ),
-    metrics=(
-        *distributions.histogram_metrics(
-            *("join_messages", _SECTION, _JOINING, _sends_control),
-            distributions.statistics("messages", "mean", "max"),
-            _or_tree("join_messages", "children_entries", _joins_by_edges),
-        ),
-        *distributions.histogram_metrics(
-            *("control_stress", _SECTION, _ON_LINKS, _sends_control),
-            *(stress.PACKET_NUMBERS, _CONTROL_STRESS),
-        ),
-        measure.Metric(
-            *("control_packets", "packets", _SECTION, _ALL),
-            *(stress.sum_of(_CONTROL_STRESS), _sends_control),
-        ),
+    distributions.counted(
+        *("control_stress", _SECTION, _ON_LINKS, _sends_control, stress.PACKET_NUMBERS),
+        *(distributions.column_of("control_stress", "packets"), _CONTROL_STRESS),
     ),
+    stress.sum_of(("control_packets", "packets", _SECTION, _ALL), _CONTROL_STRESS, _sends_control),
 )

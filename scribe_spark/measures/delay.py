@@ -24,8 +24,10 @@ from scribe_spark.engine.exchange import count_in_buckets
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import (
+    Counted,
     column_of,
-    histogram_metrics,
+    counted,
+    measure_of,
     spread,
     statistics,
 )
@@ -208,37 +210,26 @@ def _collect(run: measure.RunTables) -> dict[str, dict[str, float]]:
     return group_penalties(deliveries, largest, forwarding, run.buckets)
 
 
-def _metrics() -> Iterator[measure.Metric]:
+def _parts() -> Iterator[Counted | tuple[measure.Metric, ...]]:
+    """Yield the distributions and the metrics of the measure."""
     numbers, forwards = statistics("x", "median", "max"), measure.forwards
     of = (("rad", "mean delay of its members"), ("rmd", "greatest delay of a member"))
     for name, delay in of:
         ratio = f"({delay} / that by IP multicast)"
         what = f"{name.upper()} of a group {ratio}, over the groups"
-        yield from histogram_metrics(name, "7", what, forwards, numbers)
+        values = column_of("group_delay", name, forwards)
+        yield counted(name, "7", what, forwards, numbers, values)
         what = f"{name.upper()} of the largest group {ratio}: the median is of small groups."
-        yield from measure.collected_metrics(
-            "delay", "7", {f"{name}.largest": ("x", what)}, forwards
-        )
+        largest = {f"{name}.largest": ("x", what)}
+        yield measure.collected_metrics("delay", "7", largest, forwards)
     what = "RDP (delay / delay by IP multicast) over the members of the largest group."
     rdp = {"rdp.mean": ("x", f"Mean {what}"), "rdp.median": ("x", f"Median {what}")}
     for name, bound in RDP_BOUNDS.items():
         rdp[f"rdp.{name}"] = ("of members", f"Share below {bound} of the {what}")
-    yield from measure.collected_metrics("delay", "IV.B", rdp, forwards)
+    yield measure.collected_metrics("delay", "IV.B", rdp, forwards)
     what = "number of hops from the root to a member, over all members of all groups"
-    yield from histogram_metrics("depth", "III", what, forwards, statistics("hops", "mean", "max"))
+    values = column_of("deliveries", "hops", forwards)
+    yield counted("depth", "III", what, forwards, statistics("hops", "mean", "max"), values)
 
 
-DELAY = measure.Measure(
-    "delay",
-    collect=_collect,
-    early=True,
-    distributions=tuple(
-        measure.Distribution(name, figure, column_of(table, column, measure.forwards))
-        for name, figure, table, column in (
-            ("rad", "7", "group_delay", "rad"),
-            ("rmd", "7", "group_delay", "rmd"),
-            ("depth", "III", "deliveries", "hops"),
-        )
-    ),
-    metrics=tuple(_metrics()),
-)
+DELAY = measure_of("delay", *_parts(), collect=_collect, early=True)

@@ -6,7 +6,8 @@ Spark counts them, and the driver makes figures and metrics from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,21 @@ import pyarrow.compute as pc
 from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.engine.exchange import send
 from scribe_spark.engine.packing import Columns
-from scribe_spark.measures.measure import Found, Measure, Metric, RunTables, Size, Value
+from scribe_spark.measures.measure import (
+    Distribution,
+    Found,
+    Measure,
+    Metric,
+    RunTables,
+    Size,
+    Value,
+)
 from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.schemas import ROWS
 from scribe_spark.systems.registry import System
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: The columns of counted values.
 COUNTED = "system string, measure string, value double, count bigint"
@@ -99,20 +111,20 @@ def distributions(
     system)`` returns the figure that shows a system's measure in this run.
     """
     figures: dict[str, str] = {}
-    in_spark, counted = [], []
+    in_spark, tables = [], []
     for measure in measures:
         for distribution in measure.distributions:
             values = distribution.values(run)
             name, figures[distribution.measure] = distribution.measure, distribution.figure
             if isinstance(values, pd.DataFrame):
-                counted.append(values.assign(measure=name))
+                tables.append(values.assign(measure=name))
             elif values is not None:
                 in_spark.append(Batches.of(values).then(count_values_of(name), COUNTED))
     if in_spark:  # all of them in one job
         every = Batches.union(in_spark).to_arrow().to_pandas()
         keys = ["system", "measure", "value"]
-        counted.append(every.groupby(keys, as_index=False, sort=False, dropna=False).sum())
-    found = pd.concat([table for table in counted if len(table)] or counted[:1])
+        tables.append(every.groupby(keys, as_index=False, sort=False, dropna=False).sum())
+    found = pd.concat([table for table in tables if len(table)] or tables[:1])
     found["figure"] = [
         figure_of(figures[measure], measure, system)
         for measure, system in zip(found["measure"], found["system"], strict=True)
@@ -173,24 +185,40 @@ def number_of(histogram: Histograms, number: Callable[[Histogram, Size], float |
     return value
 
 
-def histogram_metrics(
+class Counted(NamedTuple):
+    """A distribution, and the metrics ``MEASURE.NUMBER`` of its histogram."""
+
+    distribution: Distribution
+    metrics: tuple[Metric, ...]
+
+
+def counted(
     measure: str,
     figure: str,
     what: str,
     systems: Callable[[System], bool],
     numbers: Mapping[str, Statistic],
+    values: Callable[[RunTables], DataFrame | Batches | pd.DataFrame | None],
     histogram: Histograms | None = None,
-) -> tuple[Metric, ...]:
-    """Return the metrics ``MEASURE.NUMBER`` of a distribution, or of another `histogram`."""
-    values = histogram or histogram_of(measure)
-    return tuple(
+) -> Counted:
+    """Return a distribution of `values` with its metrics, or with those of another `histogram`.
+
+    ``values(run)`` and the other arguments are those of `Distribution` and `Metric`; `numbers` has
+    the statistics by name, and `what` stands in their definitions.
+    """
+    read = histogram or histogram_of(measure)
+    metrics = (
         Metric(
-            f"{measure}.{name}",
-            number.unit,
-            figure,
-            number.definition.format(what=what),
-            number_of(values, number.of),
-            systems,
+            *(f"{measure}.{name}", number.unit, figure, number.definition.format(what=what)),
+            *(number_of(read, number.of), systems),
         )
         for name, number in numbers.items()
     )
+    return Counted(Distribution(measure, figure, values), tuple(metrics))
+
+
+def measure_of(name: str, *parts: Counted | Iterable[Metric], **more: Any) -> Measure:
+    """Return a measure of distributions and further metrics, with `more` fields."""
+    of = [part.metrics if isinstance(part, Counted) else part for part in parts]
+    found = tuple(part.distribution for part in parts if isinstance(part, Counted))
+    return Measure(name, tuple(chain.from_iterable(of)), found, **more)

@@ -108,23 +108,20 @@ _JOINS: dict[str, tuple[str, str, str, Callable[[System], bool]]] = {
     ),
 }
 
-JOINING = measure.Measure(
+JOINING = distributions.measure_of(
     "joining",
+    [
+        measure.Metric(
+            *(name, unit, "IV.E", text, measure.collected("joining", name), systems, note)
+        )
+        for name, (unit, text, note, systems) in _JOINS.items()
+    ],
+    distributions.counted(
+        *("join_stress", "IV.E", "packets on a directed link, when every member joins"),
+        *(sends_more_joins, stress.PACKET_NUMBERS, _packets),
+    ),
     collect=_collect_joins,
     early=True,
-    distributions=(measure.Distribution("join_stress", "IV.E", _packets),),
-    metrics=(
-        *(
-            measure.Metric(
-                *(name, unit, "IV.E", text, measure.collected("joining", name), systems, note)
-            )
-            for name, (unit, text, note, systems) in _JOINS.items()
-        ),
-        *distributions.histogram_metrics(
-            *("join_stress", "IV.E", "packets on a directed link, when every member joins"),
-            *(sends_more_joins, stress.PACKET_NUMBERS),
-        ),
-    ),
 )
 
 

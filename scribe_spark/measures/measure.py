@@ -58,41 +58,20 @@ class Size:
 
 @dataclass(frozen=True)
 class RunTables:
-    """The saved tables of a run with its size and systems; measures read them.
+    """The saved tables of a run with its size and systems; measures read them."""
 
-    Attributes
-    ----------
-    tables : SavedTables
-        Tables by name (see `schemas`), which kernels and the driver read without Spark's SQL where
-        that is possible.  ``extra_joins`` and ``overloaded`` exist only in runs with variants;
-        ``copies``, ``system_state`` and ``control`` only with systems that report them.
-    systems : tuple of System
-        The multicast systems of the run.
-    nodes : int
-        N, the number of nodes.
-    b : int
-        Pastry's digits are base 2**b.
-    underlay : Underlay
-        Routes between routers.
-    seed : int
-        The seed of random draws in measures.
-    config : RunConfig, optional
-        The config of the run, which may affect systems.
-    buckets : int
-        The number of buckets in which kernels count.
-    asked : Asked, optional
-        The questions about coverage.
-    """
-
+    #: `SavedTables`, by name (see `schemas`), which kernels and the driver read without Spark's SQL
+    #: where that is possible.  ``extra_joins`` and ``overloaded`` exist only in runs with variants;
+    #: ``copies``, ``system_state`` and ``control`` only with systems that report them.
     tables: Any
-    systems: tuple[System, ...]
-    nodes: int
-    b: int
-    underlay: Underlay | None = None
-    seed: int = 0
-    config: RunConfig | None = None
-    buckets: int = 1
-    asked: Asked | None = None
+    systems: tuple[System, ...]  # of multicast
+    nodes: int  # N
+    b: int  # Pastry's digits are base 2**b
+    underlay: Underlay | None = None  # routes between routers
+    seed: int = 0  # of random draws in measures
+    config: RunConfig | None = None  # may affect systems
+    buckets: int = 1  # in which kernels count
+    asked: Asked | None = None  # the questions about coverage
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
@@ -120,22 +99,13 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Found:
-    """The histograms and collected results from which metrics are computed, on the driver.
-
-    Attributes
-    ----------
-    size : Size
-    b : int
-        Pastry's digits are base 2**b; 0 in a round, whose measures do not need it.
-    histograms : mapping
-        (system, measure) -> Histogram; missing if there are no values.
-    collected : mapping of str to Any
-        The name of a measure -> the result of its ``collect``.
-    """
+    """The histograms and collected results from which metrics are computed, on the driver."""
 
     size: Size
-    b: int = 0
+    b: int = 0  # Pastry's digits are base 2**b; 0 in a round, whose measures do not need it
+    #: (system, measure) -> its histogram; missing if there are no values.
     histograms: Mapping[tuple[str, str], Histogram] = field(default_factory=dict)
+    #: The name of a measure -> the result of its ``collect``.
     collected: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -212,22 +182,13 @@ def metric_values(metrics: Iterable[Metric], found: Found, system: str) -> dict[
 
 @dataclass(frozen=True)
 class Distribution:
-    """The numbers of groups, nodes, members or links with each value, for each of some systems.
+    """The numbers of groups, nodes, members or links with each value, for each of some systems."""
 
-    Attributes
-    ----------
-    measure : str
-        The value of the column ``measure`` in the table ``distributions``.
-    figure : str
-        The figure or section of the JSAC paper that shows the distribution.
-    values : callable
-        ``values(run)`` returns ``system, value (DOUBLE)``, a row for each thing, as a Spark
-        DataFrame or `Batches`; or counted values ``system, value, count`` as a pandas DataFrame; or
-        None if the run has no such values.
-    """
-
-    measure: str
-    figure: str
+    measure: str  # the value of the column ``measure`` in the table ``distributions``
+    figure: str  # or section of the JSAC paper that shows the distribution
+    #: ``values(run)`` returns ``system, value (DOUBLE)``, a row for each thing, as a Spark
+    #: DataFrame or `Batches`; or counted values ``system, value, count`` as a pandas DataFrame; or
+    #: None if the run has no such values.
     values: Callable[[RunTables], DataFrame | Batches | pd.DataFrame | None]
 
 

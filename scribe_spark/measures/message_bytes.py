@@ -23,7 +23,7 @@ from scribe_spark import schemas
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.exchange import add_rows, play_lazily
 from scribe_spark.measures import distributions
-from scribe_spark.measures.measure import Distribution, Measure, RunTables, every_system
+from scribe_spark.measures.measure import RunTables, every_system
 from scribe_spark.measures.stress import NEIGHBOURS, rows_of_counts, spread_nodes
 from scribe_spark.multicast import PAYLOAD
 from scribe_spark.runtime.batches import Batches
@@ -173,30 +173,22 @@ _OF_CORE = {
 }
 _CORE_BYTES = "payload bytes of a directed core link, over all of them"
 
-#: The metrics of bytes of nodes, of runs and of rounds.
-NODE_BYTE_METRICS = tuple(
-    metric
-    for name, what in _OF_NODES.values()
-    for metric in distributions.histogram_metrics(
-        *(name, _SECTION, f"{what}, over all nodes", every_system),
-        distributions.statistics("B", "mean", "p95", "max"),
-    )
+_NUMBERS = distributions.statistics("B", "mean", "p95", "max")
+
+BYTES = distributions.measure_of(
+    "bytes",
+    *(
+        distributions.counted(
+            *(name, _SECTION, f"{what}, over all nodes", every_system, _NUMBERS),
+            distributions.column_of("bytes", column),
+        )
+        for column, (name, what) in _OF_NODES.items()
+    ),
+    distributions.counted(
+        "core_bytes", _SECTION, _CORE_BYTES, every_system, _OF_CORE, _on_core_links
+    ),
+    used_when=lambda config: config.bandwidth.has_sizes,
 )
 
-BYTES = Measure(
-    "bytes",
-    used_when=lambda config: config.bandwidth.has_sizes,
-    distributions=(
-        *(
-            Distribution(name, _SECTION, distributions.column_of("bytes", column))
-            for column, name in NODE_BYTES.items()
-        ),
-        Distribution("core_bytes", _SECTION, _on_core_links),
-    ),
-    metrics=(
-        *NODE_BYTE_METRICS,
-        *distributions.histogram_metrics(
-            *("core_bytes", _SECTION, _CORE_BYTES, every_system, _OF_CORE)
-        ),
-    ),
-)
+#: The metrics of bytes of nodes, of runs and of rounds.
+NODE_BYTE_METRICS = tuple(one for one in BYTES.metrics if not one.name.startswith("core_bytes"))

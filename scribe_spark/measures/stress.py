@@ -30,8 +30,9 @@ from scribe_spark.measures.distributions import (
     Histograms,
     Statistic,
     column_of,
-    histogram_metrics,
+    counted,
     histogram_of,
+    measure_of,
     number_of,
     statistics,
 )
@@ -64,16 +65,11 @@ _OF_NODES = {
 }
 _NUMBERS = statistics("per node", "mean", "median", "max")
 
-NODE_STRESS = measure.Measure(
+NODE_STRESS = measure_of(
     "node_stress",
-    distributions=tuple(
-        measure.Distribution(name, figure, column_of("node_stress", name))
-        for name, (figure, _) in _OF_NODES.items()
-    ),
-    metrics=tuple(
-        metric
+    *(
+        counted(name, *of, measure.keeps_children, _NUMBERS, column_of("node_stress", name))
         for name, of in _OF_NODES.items()
-        for metric in histogram_metrics(name, *of, measure.keeps_children, _NUMBERS)
     ),
 )
 
@@ -229,23 +225,22 @@ _NETWORK: dict[str, tuple[str, measure.Value]] = {
 }
 
 
-def sum_of(histogram: Histograms) -> measure.Value:
-    """Return the function of a metric: the sum of the values of a histogram."""
-    return number_of(histogram, lambda values, _: values.sum)
+def sum_of(
+    named: tuple[str, str, str, str], histogram: Histograms, systems: Callable[..., bool]
+) -> list[measure.Metric]:
+    """Return the metric of the sum of a histogram; `named` has its first fields."""
+    return [measure.Metric(*named, number_of(histogram, lambda values, _: values.sum), systems)]
 
 
-LINK_STRESS = measure.Measure(
+LINK_STRESS = measure_of(
     "link_stress",
-    used_when=lambda config: not config.topology.is_pairs,
-    distributions=(measure.Distribution("link_stress", "10", column_of("link_stress", "packets")),),
-    metrics=(
-        *histogram_metrics("link_stress", "10", _PACKETS, measure.every_system, PACKET_NUMBERS),
-        measure.Metric(
-            *("messages", "packets", "10", _ALL),
-            *(sum_of(histogram_of("link_stress")), measure.every_system),
-        ),
-        *(measure.Metric(name, "directed links", "10", *of) for name, of in _NETWORK.items()),
+    counted(
+        *("link_stress", "10", _PACKETS, measure.every_system, PACKET_NUMBERS),
+        column_of("link_stress", "packets"),
     ),
+    sum_of(("messages", "packets", "10", _ALL), histogram_of("link_stress"), measure.every_system),
+    [measure.Metric(name, "directed links", "10", *of) for name, of in _NETWORK.items()],
+    used_when=lambda config: not config.topology.is_pairs,
 )
 
 
@@ -288,10 +283,10 @@ def count_stress(
     `copies` has :data:`EDGE_COLUMNS`, and optionally ``packets``.
     """
     kernel, bounds = underlay.kernel, np.arange(buckets + 1)
-    counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), on_spark.ROWS)
+    sent = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, bounds), on_spark.ROWS)
     if nodes is not None:
-        counted = Batches.union([counted, spread_nodes(nodes, buckets, [_NODES])])
-    return exchange.play_lazily(_CountStress(kernel, bounds, tuple(systems)), counted, supersteps=2)
+        sent = Batches.union([sent, spread_nodes(nodes, buckets, [_NODES])])
+    return exchange.play_lazily(_CountStress(kernel, bounds, tuple(systems)), sent, supersteps=2)
 
 
 def node_stress(counted: Batches) -> Batches:

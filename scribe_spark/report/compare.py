@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from scribe_spark.core.histogram import Histogram, histogram_of_rows
 from scribe_spark.measures.incomplete import incomplete_rounds, words_in_place
 from scribe_spark.report import page
 from scribe_spark.report.charts import Axis, Panel, draw, rounds_panel, share_line
-from scribe_spark.report.comparison import NOTABLE, Difference, is_headline
+from scribe_spark.report.comparison import NOTABLE, Compared, difference_cell, is_headline
 from scribe_spark.report.paper_figures import ALL_SYSTEMS
 from scribe_spark.report.style import (
     ABSENT,
@@ -64,49 +63,6 @@ class Side:
     def in_place(self) -> dict[str, str]:
         """Words that stand for missing values of a world: measure -> words."""
         return {} if self.rounds is None else words_in_place(self.rounds)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One measure of all sides."""
-
-    measure: str
-    unit: str
-    headline: bool  # True for one of the `comparison.is_headline`
-    values: tuple[float | None, ...]  # of each side
-    in_place: tuple[str, ...] = ()  # the words of each side in place of a value; empty without any
-
-    def difference(self, side: int) -> float | None:
-        """Return a side's value minus that of the base; None without both."""
-        base, value = self.values[0], self.values[side]
-        return None if base is None or value is None else value - base
-
-    def percent(self, side: int) -> float | None:
-        """Return the difference in per cent of the base; infinite if the base is 0."""
-        difference, base = self.difference(side), self.values[0]
-        if not difference:  # None, or 0
-            return difference
-        return 100 * difference / abs(base) if base else math.copysign(math.inf, difference)
-
-    def shown(self, side: int) -> str:
-        """Return a side's value as text, or the words in its place."""
-        words = self.in_place[side] if self.in_place else ""
-        return words or as_text(self.values[side])
-
-    @property
-    def is_shown(self) -> bool:
-        """True if a side has a value, or words in its place."""
-        return any(self.in_place) or any(value is not None for value in self.values)
-
-    @property
-    def is_compared(self) -> bool:
-        """True if the base and another side have a value."""
-        return any(self.difference(side) is not None for side in range(1, len(self.values)))
-
-    @property
-    def most(self) -> float:
-        """The greatest absolute difference from the base in per cent."""
-        return max(abs(self.percent(side) or 0.0) for side in range(1, len(self.values)))
 
 
 def compared_measures(sides: Sequence[Side]) -> list[Compared]:
@@ -259,22 +215,14 @@ def _incomplete(rows: Sequence[Compared], names: Sequence[str]) -> Iterator[str]
 
 def _card(row: Compared, names: Sequence[str]) -> page.Card:
     """Return the card of a measure: the base's value, and the side that differs most from it."""
-    side = max(range(1, len(row.values)), key=lambda at: abs(row.percent(at) or 0))
-    unit = f"{row.unit}, " if row.unit else ""
+    side, unit = row.farthest, f"{row.unit}, " if row.unit else ""
     return page.Card(
         measure_in_words(row.measure),
         row.shown(side),
         f"{unit}in {names[side]}; {row.shown(0)} in {names[0]}",
-        difference=_percent(row.percent(side)),
+        difference=str(row.apart(side) or ABSENT),
         is_notable=row.most > NOTABLE,
     )
-
-
-def _percent(percent: float | None) -> str:
-    """Return a difference in per cent with its sign, as text."""
-    if percent is None:
-        return ABSENT
-    return str(Difference(percent)) if math.isfinite(percent) else "from 0"
 
 
 def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.PageTable:
@@ -282,31 +230,17 @@ def _table(rows: Sequence[Compared], names: Sequence[str], label: str) -> page.P
     heads: list[str | page.Cell] = ["Measure", names[0]]
     for name in names[1:]:
         heads += [name, page.Cell("Difference", look="number apart"), "%"]
-    return page.PageTable(heads, [_cells(row) for row in rows], label)
-
-
-def _cells(row: Compared) -> list[page.Cell]:
-    """Return the cells of a measure's row in the table."""
-    cells = [
-        page.Cell(measure_in_words(row.measure), code=row.measure),
-        page.Cell(row.shown(0), row.unit),
-    ]
-    for side in range(1, len(row.values)):
-        percent = row.percent(side)
-        off = " off" * (percent is not None and abs(percent) > NOTABLE)
-        cells += [
-            page.Cell(row.shown(side)),
-            page.Cell(_signed(row.difference(side)), look="number apart"),
-            page.Cell(_percent(percent), look=f"number{off}"),
-        ]
-    return cells
-
-
-def _signed(difference: float | None) -> str:
-    if difference is None:
-        return ABSENT
-    sign = "+" if difference > 0 else "\N{MINUS SIGN}" if difference < 0 else ""
-    return sign + as_text(abs(difference))
+    cells = []
+    for row in rows:
+        words = page.Cell(measure_in_words(row.measure), code=row.measure)
+        cells.append([words, page.Cell(row.shown(0), row.unit)])
+        for side in row.others:
+            apart = row.difference(side)
+            sign = "" if not apart else "+" if apart > 0 else "\N{MINUS SIGN}"
+            signed = ABSENT if apart is None else sign + as_text(abs(apart))
+            found = page.Cell(signed, look="number apart"), difference_cell(row.apart(side))
+            cells[-1] += [page.Cell(row.shown(side)), *found]
+    return page.PageTable(heads, cells, label)
 
 
 # --- figures over each other: a measure, a title, and a panel (None if all sides are equal)
@@ -338,31 +272,20 @@ def _looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 def _distribution_panels(sides: Mapping[str, Side]) -> Iterator[tuple[str, str, Panel | None]]:
     """Yield the panel of each system's distribution of each measure that at least one side has."""
-    read = {name: _histograms(side.distributions) for name, side in sides.items()}
-    keys = dict.fromkeys(key for histograms in read.values() for key in histograms)
+    every = {name: of.distributions for name, of in sides.items() if of.distributions is not None}
     for measure, (heading, axis, things, tail) in _DISTRIBUTIONS.items():
-        for system in (system for system, of in keys if of == measure):
-            found = {
-                name: of[system, measure] for name, of in read.items() if (system, measure) in of
-            }
+        found: dict[str, dict[str, Histogram]] = {}
+        for name, rows in every.items():
+            rows = rows[(rows["measure"] == measure) & rows["value"].notna()]
+            for system, of in rows[rows["system"] != ALL_SYSTEMS].groupby("system", sort=False):
+                found.setdefault(str(system), {})[name] = histogram_of_rows(of)
+        for system, named in found.items():
             title, file = f"{heading}: {label_of(system)}", f"{measure}-{system}".replace("_", "-")
-            distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in found.values()}
+            distinct = {(of.values.tobytes(), of.counts.tobytes()) for of in named.values()}
             panel = None
-            if len(found) > 1 and len(distinct) > 1:
-                panel = _shares(file, title, found, _looks(sides), axis, things, tail)
+            if len(distinct) > 1:
+                panel = _shares(file, title, named, _looks(sides), axis, things, tail)
             yield measure, title, panel
-
-
-def _histograms(distributions: pd.DataFrame | None) -> dict[tuple[str, str], Histogram]:
-    """Return the histograms of a side's distributions, by system and measure."""
-    if distributions is None:
-        return {}
-    shown = distributions[distributions["measure"].isin(_DISTRIBUTIONS)]
-    shown = shown[(shown["system"] != ALL_SYSTEMS) & (shown["value"].notna())]
-    return {
-        (str(system), str(measure)): histogram_of_rows(of)
-        for (system, measure), of in shown.groupby(["system", "measure"], sort=False)
-    }
 
 
 def _shares(

@@ -98,8 +98,71 @@ class Difference:
         return f"over {NOTABLE:g}{PERCENT} {'above' if self.percent > 0 else 'below'}"
 
     def __str__(self) -> str:
+        if math.isinf(self.percent):
+            return "from 0"
         shown = f"{self.percent:+,.1f}".replace("-", "\N{MINUS SIGN}")
         return ("0" if shown[1:] == "0.0" else shown) + PERCENT
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One measure of all sides: the values of runs or worlds, or a published one and measured ones.
+
+    The first side is the base.
+    """
+
+    measure: str
+    unit: str
+    headline: bool  # True for one of the :func:`is_headline`
+    values: tuple[float | None, ...]  # of each side
+    in_place: tuple[str, ...] = ()  # the words of each side in place of a value; empty without any
+
+    @property
+    def others(self) -> range:
+        """The sides that are compared with the base, by index."""
+        return range(1, len(self.values))
+
+    def difference(self, side: int) -> float | None:
+        """Return a side's value minus that of the base; None without both."""
+        base, value = self.values[0], self.values[side]
+        return None if base is None or value is None else value - base
+
+    def percent(self, side: int) -> float | None:
+        """Return the difference in per cent of the base; infinite if the base is 0."""
+        difference, base = self.difference(side), self.values[0]
+        if not difference:  # None, or 0
+            return difference
+        return 100 * difference / abs(base) if base else math.copysign(math.inf, difference)
+
+    def apart(self, side: int) -> Difference | None:
+        """Return the difference in per cent, which can be written; None without both values."""
+        percent = self.percent(side)
+        return None if percent is None else Difference(percent)
+
+    def shown(self, side: int) -> str:
+        """Return a side's value as text, or the words in its place."""
+        words = self.in_place[side] if self.in_place else ""
+        return words or as_text(self.values[side])
+
+    @property
+    def is_shown(self) -> bool:
+        """True if a side has a value, or words in its place."""
+        return any(self.in_place) or any(value is not None for value in self.values)
+
+    @property
+    def is_compared(self) -> bool:
+        """True if the base and another side have a value."""
+        return any(self.difference(side) is not None for side in self.others)
+
+    @property
+    def most(self) -> float:
+        """The greatest absolute difference from the base in per cent."""
+        return abs(self.percent(self.farthest) or 0.0)
+
+    @property
+    def farthest(self) -> int:
+        """The side with the greatest difference from the base."""
+        return max(self.others, key=lambda side: abs(self.percent(side) or 0.0))
 
 
 def sections(
@@ -235,7 +298,7 @@ def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
     """Return a section with the values of each metric on each topology, if there are several."""
     by_experiment: dict[str, list[Mapping[str, Any]]] = {}
     for metric in metrics:
-        if page.as_mapping(metric.get("seeds")):
+        if metric.get("seeds"):
             by_experiment.setdefault(experiment_of(metric), []).append(metric)
     parts: list[page.PagePart | str] = [
         "Each table has one column for each topology, named by the seed of that topology."
@@ -285,7 +348,7 @@ def check_verdict(metric: Mapping[str, Any]) -> str:
     if bounds is None or not is_number(value):
         return ""
     low, high = bounds
-    seeds = [v for v in page.as_mapping(metric.get("seeds")).values() if is_number(v)]
+    seeds = [v for v in metric.get("seeds", {}).values() if is_number(v)]
     outside = sum(not low <= v <= high for v in seeds)
     if not seeds:
         return "" if low <= value <= high else "outside"

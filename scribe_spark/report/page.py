@@ -255,8 +255,8 @@ def section_of(measure: str) -> str:
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the main facts of a run, name and value, for the head of its page."""
     config = redacted(config_of(manifest))
-    times = (phase.get("seconds") for phase in _phases(manifest))
-    took = [float(seconds) for seconds in times if is_number(seconds)]
+    times = (phase.get("seconds") for phase in manifest.get("phases", ()))
+    took = [seconds for seconds in times if is_number(seconds)]
     found = [
         ("Topology", config.get("topology")),
         ("Nodes", config.get("nodes")),
@@ -271,7 +271,7 @@ def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def config_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a manifest: the user's, and those that follow from them."""
-    return {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
+    return {**(manifest.get("config") or {}), **(manifest.get("resolved") or {})}
 
 
 def settings(manifest: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
@@ -296,13 +296,10 @@ def provenance(manifest: Mapping[str, Any], phases: bool = False) -> PageSection
         [(k, v) for k, v, is_set in shown if is_set == one] for one in (True, False)
     )
     rows = [
-        (
-            as_text(phase.get("name")),
-            f"{seconds:,.1f}" if is_number(seconds := phase.get("seconds")) else ABSENT,
-            as_text(phase.get("rows")),
-        )
-        for phase in (_phases(manifest) if phases else ())
-    ]
+        (phase["name"], f"{took:,.1f}" if is_number(took := phase.get("seconds")) else ABSENT,
+         as_text(phase.get("rows")))
+        for phase in (manifest.get("phases", ()) if phases else ())
+    ]  # fmt: skip
     parts: list[PagePart | str] = []
     if shown:
         parts += [_SETTINGS, NamedValues(by_user, bold=True)]
@@ -322,21 +319,10 @@ _SETTINGS = (
 )
 
 
-def _phases(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    entries = manifest.get("phases")
-    some = entries if isinstance(entries, list | tuple) else ()
-    return [entry for entry in some if isinstance(entry, Mapping)]
-
-
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def _flat(nested: Any, prefix: str = "") -> dict[str, Any]:
+def _flat(nested: Mapping[str, Any] | None, prefix: str = "") -> dict[str, Any]:
     """Return a mapping without inner mappings; names of nested keys are joined by dots."""
     flat: dict[str, Any] = {}
-    for key, value in as_mapping(nested).items():
+    for key, value in (nested or {}).items():
         inner = isinstance(value, Mapping)
         flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
     return flat

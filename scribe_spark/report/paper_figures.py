@@ -24,14 +24,7 @@ import pandas as pd
 from scribe_spark.core.arrays import index_sorted
 from scribe_spark.core.histogram import Histogram
 from scribe_spark.measures.published import main_figures
-from scribe_spark.report.charts import (
-    Axis,
-    Line,
-    Panel,
-    draw,
-    equal_curves,
-    exactly,
-)
+from scribe_spark.report.charts import Axis, Line, Panel, draw, equal_curves
 from scribe_spark.report.style import DASHED, as_text, label_of, short_tick, system_styles
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.systems.registry import UNICAST, all_systems
@@ -297,11 +290,8 @@ def draw_figure(
         if known.keys() >= {*mark.metrics}
     ]
     groups = equal_curves([(curve.data.values, curve.data.counts) for curve in curves])
-    equal = "; ".join(
-        " = ".join(curves[number].series.label for number in group)
-        for group in groups
-        if len(group) > 1
-    )
+    labels = ([curves[number].series.label for number in group] for group in groups)
+    equal = "; ".join(" = ".join(group) for group in labels if len(group) > 1)
     told = spec.caption, note, f"Equal curves: {equal}." if equal else ""
     title = f"Figure {spec.number}. {spec.title}"
     panel = Panel(
@@ -310,7 +300,7 @@ def draw_figure(
         caption=" ".join(filter(None, told)),
         tables=("distributions",),
     )
-    return draw(_KINDS[spec.kind](panel, spec, curves, quoted) if curves else panel)
+    return draw(_of_kind(panel, spec, curves, quoted) if curves else panel)
 
 
 def _no_data(axes: Axes) -> None:
@@ -318,41 +308,28 @@ def _no_data(axes: Axes) -> None:
     axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
 
 
-def _ranks(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> Panel:
-    lines = _lines(
-        spec,
-        curves,
-        lambda data, x: exactly(data.values, data.counts)(x),
-        lambda data: (data.values, data.counts),
-    )
+def _of_kind(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> Panel:
+    """Return the panel with the lines, the axes and the marks of its kind of figures."""
+    panel = replace(panel, heading=_heading(spec), marks=partial(_marks, quoted))
+    if spec.kind == "cumulative":
+        ends = [value for value, *_ in quoted] + [curve.data.values[-1] for curve in curves]
+        right = max(ends) * 1.05 or 1.0
+
+        def points(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
+            return np.r_[0.0, data.values, right], np.r_[0.0, data.at_most, data.total]
+
+        lines = _lines(spec, curves, Histogram.count_at_most, points)
+        x, y = replace(panel.x, low=0, high=right), _from_zero(panel.y)
+        heading = _heading(spec, "at most ")
+        return replace(panel, kind="large steps", lines=lines, x=x, y=y, heading=heading)
+    every = _lines(spec, curves, Histogram.count_of, zeros_in_gaps)
     x, y = (replace(axis, scale="decades") for axis in (panel.x, panel.y))
-    marks, heading = partial(_marks, quoted), _heading(spec)
-    return replace(panel, lines=lines, x=x, y=y, marks=marks, heading=heading)
+    if spec.kind == "ranks":
+        return replace(panel, lines=every, x=x, y=y)
 
-
-def _cumulative(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> Panel:
-    ends = [value for value, *_ in quoted] + [curve.data.values[-1] for curve in curves]
-    right = max(ends) * 1.05 or 1.0
-
-    def points(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
-        return np.r_[0.0, data.values, right], np.r_[0.0, data.at_most, data.total]
-
-    return replace(
-        panel,
-        kind="large steps",
-        lines=_lines(spec, curves, Histogram.count_at_most, points),
-        x=replace(panel.x, low=0, high=right),
-        y=_from_zero(panel.y),
-        marks=partial(_marks, quoted),
-        heading=_heading(spec, "at most "),
-    )
-
-
-def _counts(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> Panel:
     def tail(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
         return data.values[data.values > 0], data.at_least[data.values > 0]
 
-    every = _lines(spec, curves, Histogram.count_of, zeros_in_gaps)
     inset = Panel(
         *(spec.name, f"{spec.y} with at least x", "inset"),
         _lines(spec, curves, Histogram.count_at_least, tail),
@@ -360,20 +337,9 @@ def _counts(panel: Panel, spec: FigureSpec, curves: Sequence[Curve], quoted: Quo
         heading=_heading(spec, "at least "),
         marks=partial(_marks, quoted, size=6.3),
     )
-    return replace(
-        panel,
-        lines=[
-            line for line, curve in zip(every, curves, strict=True) if not curve.series.inset_only
-        ],
-        x=replace(panel.x, scale="decades") if spec.log_x else _from_zero(panel.x),
-        y=_from_zero(panel.y),
-        heading=_heading(spec),
-        inset=inset,
-        table=every,
-    )
-
-
-_KINDS = {"ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
+    shown = (line for line, curve in zip(every, curves, strict=True) if not curve.series.inset_only)
+    x, y = x if spec.log_x else _from_zero(panel.x), _from_zero(panel.y)
+    return replace(panel, lines=[*shown], x=x, y=y, marks=None, inset=inset, table=every)
 
 
 def _heading(spec: FigureSpec, bound: str = "") -> Callable[[float], str]:

@@ -105,7 +105,7 @@ def render(
         ]
     several = topologies(metrics)
     compared = sections(without_tables_of_their_own(metrics))
-    links = links_in_words(page.as_mapping(manifest.get("resolved")))
+    links = links_in_words(manifest.get("resolved", {}))
     has_latency_table = tables is None or "latency" in tables
     found = [_with_trees(one, trees) for one in page.measure_sections(figures)]
     at = next((n for n, one in enumerate(found, start=1) if one.name == page.TIME), len(found))

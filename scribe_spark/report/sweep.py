@@ -113,7 +113,7 @@ def render_sweep(
     facts.append(("Points", f"{len(points):,}"))
     costs = [cost for cost in swept.of("cost.seconds") if cost is not None]
     facts += [("Computed in", as_duration(sum(costs)))] if costs else []
-    typed = {part: _typed(manifest.get(part)) for part in ("config", "resolved")}
+    typed = {part: _typed(manifest.get(part, {})) for part in ("config", "resolved")}
     return page.make_page(
         f"Sweep over {axis}",
         [
@@ -230,11 +230,11 @@ def _named(end: tuple[float, str], there: Sequence[tuple[float, str]]) -> tuple[
     return value, f"{label} and {others:,} more" if others else label
 
 
-def _typed(settings: Any) -> dict[str, Any]:
+def _typed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as a user would write them; a swept one has all its values."""
     return {
         name: ", ".join(map(_word, value)) if isinstance(value, list) else value
-        for name, value in page.as_mapping(settings).items()
+        for name, value in settings.items()
         if name != "sweep"
     }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -19,13 +20,7 @@ from scribe_spark.measures.incomplete import (
     words_in_place,
 )
 from scribe_spark.report import page
-from scribe_spark.report.comparison import (
-    NOTABLE,
-    Difference,
-    difference,
-    difference_cell,
-    experiment_of,
-)
+from scribe_spark.report.comparison import NOTABLE, Compared, difference_cell, experiment_of
 from scribe_spark.report.page import Card
 from scribe_spark.report.style import (
     ABSENT,
@@ -74,11 +69,10 @@ def run_cards(metrics: Iterable[Mapping[str, Any]]) -> list[Card]:
     clocks = {str(row.get("name")): str(row.get("clock") or "") for row in rows}
     cards: list[Card] = []
     for system in _systems(values):
-        numbers = {measure: values.get(f"{system}.{measure}") for measure in _OF_RUNS}
         answers = answers_in_words(values, system)
         words = _OF_RUNS | answers
-        for measure, (_, unit) in answers.items():
-            numbers[measure] = _answer(values[f"{system}.{measure}"], unit)
+        numbers = {measure: values.get(f"{system}.{measure}") for measure in words}
+        numbers |= {name: _answer(numbers[name], unit) for name, (_, unit) in answers.items()}
         if links := clocks.get(f"{system}.{_LATENCY}", "").partition(": ")[2]:
             meaning, unit = words[_LATENCY]
             words[_LATENCY] = f"{meaning}: {links}", unit
@@ -303,8 +297,7 @@ _OF_FAILURES = (
 
 #: The metrics of latencies, without those of duplicates, which are in the table of all numbers.
 _LATENCIES = re.compile(
-    r"(?P<system>\w+)\."
-    r"(?P<what>(latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+|(multicasts\.)?reached)"
+    r"\w+\.((latency|latency_hops)\.\w+|(time_to|hops_to)_\d+\.\w+|(multicasts\.)?reached)"
 )
 
 #: The costs of a failure, and their heads in the table.
@@ -342,31 +335,21 @@ def latencies(
 
     `of` is the origin of the numbers; `has_table` is True for a link to the table.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    reached: dict[str, Any] = {}
-    for metric in metrics:
-        match = _LATENCIES.fullmatch(str(metric.get("name")))
-        if match is None:
-            continue
-        what, experiment = match["what"], experiment_of(metric)
-        label = label_of(match["system"])
-        label = f"{experiment}. {label}" if experiment else label
-        if what.endswith("reached"):
-            reached[label] = metric.get("value")
-            continue
-        unit = "hops" if what.startswith(("latency_hops", "hops_to")) else "ms"
-        plain = what.replace("latency_hops", "latency").replace("hops_to", "time_to")
-        found.setdefault((label, unit), {})[plain] = metric.get("value")
-    columns = [name for name in LATENCIES.values() if name != "reached"]
-    rows = [
-        (
-            page.Cell(label, "" if unit == "ms" else f"in {unit}"),
-            share_in_percent(share) if is_number(share := reached.get(label)) else ABSENT,
-            *(as_text(values.get(name)) for name in columns),
-        )
-        for (label, unit), values in found.items()
-        if is_number(values.get("latency.p50")) or (unit == "ms" and reached.get(label) == 0)
-    ]
+    values = {(experiment_of(one), str(one.get("name"))): one.get("value") for one in metrics}
+    named = ((of, name) for of, name in values if _LATENCIES.fullmatch(name))
+    systems = dict.fromkeys((of, name.partition(".")[0]) for of, name in named)
+    rows = []
+    for (experiment, system), unit in product(systems, ("ms", "hops")):
+        names = list(LATENCIES.values())
+        if unit == "hops":
+            in_hops = (name.replace("latency.", "latency_hops.") for name in names)
+            names = [name.replace("time_to", "hops_to") for name in in_hops]
+        reached, *numbers = (values.get((experiment, f"{system}.{name}")) for name in names)
+        if any(map(is_number, numbers)) or (unit == "ms" and reached == 0):
+            label = ". ".join(filter(None, (experiment, label_of(system))))
+            share = share_in_percent(reached) if is_number(reached) else ABSENT
+            head = page.Cell(label, "" if unit == "ms" else f"in {unit}")
+            rows.append((head, share, *map(as_text, numbers)))
     words = _WORDS + (_TABLE if has_table else Markup())
     parts: page.PageParts = [words, page.PageTable(("System", *LATENCIES), rows)]
     return [page.PageSection("latencies", f"Latencies{of}", parts, contents)] if rows else []
@@ -385,9 +368,12 @@ def latencies_of_last_round(
     if some.empty:
         return []
     last = some.iloc[-1].dropna()
-    order = in_order(str(name).partition(".")[0] for name in last.index)
-    names = sorted(last.index, key=lambda name: order.index(str(name).partition(".")[0]))
-    rows = [{"name": name, "value": float(last[name])} for name in names]
+    rows = [
+        {"name": name.replace(".multicasts.", "."), "value": float(value)}
+        for system in in_order(name.partition(".")[0] for name in last.index)
+        for name, value in last.items()
+        if name.startswith(f"{system}.")
+    ]
     of = f" in round {some.index[-1]}, the last one with multicasts{links}"
     return latencies(rows, of, has_table, contents)
 
@@ -457,59 +443,38 @@ def failures(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
 # --- perfect tables and tables of arrivals
 
 
-@dataclass(frozen=True)
-class ComparedNumber:
-    """A published number and, for each overlay, the measured value and its difference."""
-
-    name: str
-    what: str
-    paper: str
-    measured: dict[str, str]
-    differences: dict[str, Difference | None]
-
-    @property
-    def met_by(self) -> list[str]:
-        """The overlays for which the measured value has no notable difference."""
-        return [o for o, d in self.differences.items() if d is not None and not d.notable]
-
-    @property
-    def verdict(self) -> str:
-        """The overlays that meet the published number in words, for example ``arrivals only``."""
-        met = self.met_by
-        if len(met) == len(OVERLAYS):
-            return "both"
-        return f"{met[0]} only" if met else "neither"
-
-
-def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[ComparedNumber]:
+def published_numbers(metrics: Iterable[Mapping[str, Any]]) -> list[Compared]:
     """Return the published numbers of ``make paper`` that can be compared, in the paper's order.
 
-    There are none without runs over both overlays. Numbers to which parameters of the network were
-    fitted, and numbers of the network alone, do not depend on the overlay and are left out, as are
-    numbers that are 0 in the paper.
+    The base is the paper, and the other sides are :data:`OVERLAYS`.  There are no numbers without
+    runs over both overlays.  Numbers to which parameters of the network were fitted, and numbers of
+    the network alone, do not depend on the overlay and are left out, as are numbers that are 0 in
+    the paper.
     """
-    by_overlay: dict[str, dict[str, Mapping[str, Any]]] = {overlay: {} for overlay in OVERLAYS}
-    for metric in metrics:
-        for overlay, experiment in OVERLAYS.items():
-            if metric.get("experiment") == experiment:
-                by_overlay[overlay][str(metric.get("name"))] = metric
-    if not all(by_overlay.values()):
+    rows = list(metrics)
+    values = {(row.get("experiment"), row.get("name")): row.get("value") for row in rows}
+    if not {*OVERLAYS.values()} <= {experiment for experiment, _ in values}:
         return []
     found = []
-    for name, metric in by_overlay["perfect"].items():
-        paper = metric.get("paper")
-        if is_number(paper) and paper and not metric.get("fitted") and name.startswith("scribe"):
-            values = {o: of.get(name, {}).get("value") for o, of in by_overlay.items()}
-            measured = {overlay: as_text(value) for overlay, value in values.items()}
-            apart = {overlay: difference(value, paper) for overlay, value in values.items()}
-            found.append(ComparedNumber(name, readable(name), as_text(paper), measured, apart))
+    for row in rows:
+        paper, name = row.get("paper"), str(row.get("name"))
+        is_compared = row.get("experiment") == OVERLAYS["perfect"] and name.startswith("scribe")
+        if is_compared and is_number(paper) and paper and not row.get("fitted"):
+            measured = (values.get((experiment, name)) for experiment in OVERLAYS.values())
+            found.append(Compared(name, "", True, (paper, *measured)))
     return found
 
 
-def met(numbers: Iterable[ComparedNumber]) -> dict[str, int]:
+def met_by(number: Compared) -> list[str]:
+    """Return the overlays for which a published number has no notable difference."""
+    apart = zip(OVERLAYS, map(number.apart, number.others), strict=True)
+    return [overlay for overlay, one in apart if one is not None and not one.notable]
+
+
+def met(numbers: Iterable[Compared]) -> dict[str, int]:
     """Return, for each overlay, how many published numbers have no notable difference."""
-    listed = list(numbers)
-    return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}
+    overlays = [overlay for number in numbers for overlay in met_by(number)]
+    return {overlay: overlays.count(overlay) for overlay in OVERLAYS}
 
 
 def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection]:
@@ -521,19 +486,14 @@ def both_overlays(metrics: Iterable[Mapping[str, Any]]) -> list[page.PageSection
     ]
     words = f"Of {len(numbers)} published numbers that depend on the overlay, {', '.join(told)}."
     heads = [head for overlay in OVERLAYS for head in (overlay.capitalize(), "Difference")]
-    rows = [
-        (
-            page.Cell(number.what, code=number.name),
-            number.paper,
-            *(
-                cell
-                for overlay, apart in number.differences.items()
-                for cell in (number.measured[overlay], difference_cell(apart))
-            ),
-            page.Cell(number.verdict, look=""),
-        )
-        for number in numbers
-    ]
+    rows = []
+    for number in numbers:
+        cells = [page.Cell(readable(number.measure), code=number.measure), number.shown(0)]
+        for side in number.others:
+            cells += [number.shown(side), difference_cell(number.apart(side))]
+        some = met_by(number)
+        verdict = f"{some[0]} only" if len(some) == 1 else "both" if some else "neither"
+        rows.append([*cells, page.Cell(verdict, look="")])
     table = page.PageTable(("Measure", "Paper", *heads, page.Cell("Met by", look="")), rows)
     title, parts = "Perfect tables, and tables of arrivals", [page.Text(words), table]
     return [page.PageSection("overlays", title, parts, "")] if numbers else []

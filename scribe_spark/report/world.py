@@ -146,7 +146,7 @@ def render_world(
     """
     from scribe_spark.worlds.summary import measures_by_round  # imported here, as it imports Spark
 
-    length, table = page.as_mapping(manifest.get("round")), measures_by_round(rounds)
+    length, table = manifest.get("round", {}), measures_by_round(rounds)
     seconds = float(length.get("seconds", NOMINAL_SECONDS))
     sections, shown = _over_rounds(table, seconds)
     known = [*page.facts(manifest), ("Rounds", as_text(len(table)))]
@@ -199,7 +199,7 @@ def _last_round(
     coverage = list(draw_coverage(latency, set()))
     if coverage:
         yield page.PageSection("time", title, [page.Figures(coverage)], contents)
-    links = links_in_words(page.as_mapping(manifest.get("resolved")))
+    links = links_in_words(manifest.get("resolved", {}))
     listed = "" if coverage else contents
     tables = latencies_of_last_round(table, links, bool(coverage), listed)
     yield from tables
@@ -224,39 +224,16 @@ def _over_rounds(
         ("Nodes and lookups", [*panels_of("nodes"), _most_frequent(table)]),
         ("The reference tree", panels_of("tree")),
     ):
-        found = [(one, lines) for one in panels if (lines := _lines(one, table, seconds))]
+        made = [(one, _panel(one, table, seconds, in_place)) for one in panels]
+        found = [(one, panel) for one, panel in made if panel is not None]
         shown += [one for one, _ in found if one.name != _MOST_FREQUENT and not one.across]
         # lines that do not change come last
-        found.sort(key=lambda one: all(line.nunique() <= 1 for line in one[1].values()))
-        drawn = [draw(_panel(panel, lines, table, in_place)) for panel, lines in found]
+        found.sort(key=lambda one: all(len({*line.at(line.x)}) <= 1 for line in one[1].lines))
+        drawn = [draw(panel) for _, panel in found]
         if drawn:
             name, parts = f"section-{len(sections) + 1}", page.unfolded(drawn, page.MOST_OPEN)
             sections.append(page.PageSection(name, title, parts, count=len(drawn)))
     return sections, shown
-
-
-def _lines(panel: RoundPanel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
-    """Return the lines of a figure: label -> values by round, or by what `across` names."""
-    if panel.across:
-        found = {label: _distribution(table, name) for name, label in panel.measures.items()}
-        return {label: counts for label, counts in found.items() if len(counts)}
-    there = {label: name for name, label in panel.measures.items() if name in table}
-    if not panel.every_round:
-        lines = {label: with_gaps(table, name) for label, name in there.items()}
-        return {label: line for label, line in lines.items() if line.notna().any()}
-    lines = {label: table[name] for label, name in there.items()}
-    if panel.name != _MOST_FREQUENT:
-        return lines
-    nodes = table["nodes.live"] * seconds
-    return {label: line.fillna(0) / nodes for label, line in lines.items()}
-
-
-def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
-    """Return counts over all rounds, by the number at the end of the measures' names."""
-    from scribe_spark.worlds.summary import totals_by_number  # imported here, as it imports Spark
-
-    counts = totals_by_number(table, measure)
-    return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
 
 
 def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
@@ -269,13 +246,26 @@ def with_gaps(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def _panel(
-    panel: RoundPanel,
-    lines: Mapping[str, pd.Series],
-    table: pd.DataFrame,
-    in_place: Mapping[str, str],
-) -> Panel:
-    """Return the panel of the lines that :func:`_lines` has found."""
+    panel: RoundPanel, table: pd.DataFrame, seconds: float, in_place: Mapping[str, str]
+) -> Panel | None:
+    """Return the panel of the lines that have values, by round or by what `across` names."""
+    from scribe_spark.worlds.summary import totals_by_number  # imported here, as it imports Spark
+
     measures, styles = panel.measures.items(), system_styles(panel.systems.values())
+    lines = dict[str, pd.Series]()
+    for name, label in measures:
+        if panel.across:
+            if counts := totals_by_number(table, name):
+                lines[label] = pd.Series(counts).reindex(range(max(counts) + 1), fill_value=0.0)
+        elif name in table:
+            lines[label] = table[name] if panel.every_round else with_gaps(table, name)
+    if panel.name == _MOST_FREQUENT:
+        nodes = table["nodes.live"] * seconds
+        lines = {label: line.fillna(0) / nodes for label, line in lines.items()}
+    if not panel.every_round:
+        lines = {label: line for label, line in lines.items() if line.notna().any()}
+    if not lines:
+        return None
     found = rounds_panel(
         *(f"round-{panel.name}", panel.title, lines),
         panel.unit.partition(", ")[0],  # short enough for the axis

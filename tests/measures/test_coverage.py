@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from oracle.coverage import Questions, coverage_measures, queue_of
+from oracle.coverage import Questions, coverage_measures
 
 from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.config.coverage import CoverageConfig
@@ -29,7 +29,6 @@ from scribe_spark.measures.within import (
     Asked,
     Weights,
     check_weights,
-    queued,
     whole_weights,
 )
 from scribe_spark.systems.registry import systems_of_run
@@ -100,29 +99,7 @@ def test_random_publications_equal_an_event_queue(seed):
     assert found == pytest.approx(coverage_measures(starts, members, reached, questions), rel=1e-12)
 
 
-#: Four nodes in a chain: they have the publication after 10, 20, 30 and 40 ms.
-CHAIN = [(1, node, 10_000 * node) for node in (3, 1, 4, 2)]
 BACK = {node: 10_000 * node for node in range(9)}
-
-#: Quorum, weights by node, time of an answer on the downlink -> metrics; all by hand.
-BY_HAND = [
-    ("2/3", None, 0, {"within_25ms": 0.5, "quorum.max": 30.0, "replies.max": 60.0}),
-    ("1/2", None, 5_000, {"quorum.max": 20.0, "replies.max": 45.0}),
-    ("2/3", {1: 1, 2: 1, 3: 1, 4: 7}, 0, {"within_25ms.weight": 0.2, "quorum.max": 40.0}),
-    ("0.3", {1: 1, 2: 1, 3: 1, 4: 7}, 0, {"quorum.max": 30.0, "replies.max": 60.0}),
-    ("1", {1: 5, 2: 0, 3: 0, 4: 0}, 0, {"quorum.max": 10.0, "within_25ms.weight.min": 1.0}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("quorum", "weight", "takes", "wanted"), BY_HAND)
-def test_a_chain_of_four_by_hand(quorum, weight, takes, wanted):
-    config = CoverageConfig(
-        deadline=("25ms",), quorum=quorum, replies=True, weights="w" if weight else None
-    )
-    asked = Asked(config, False, Weights("", Fraction(1)) if weight else None, replies=object())
-    found = metrics_of(asked, rows_of(asked, CHAIN, {1: {1, 2, 3, 4}}, weight, BACK, {1: takes}))
-    assert {name: found[name] for name in wanted} == pytest.approx(wanted)
-    assert found["quorum.never"] == 0
 
 
 def test_never_is_counted_and_not_dropped():
@@ -156,18 +133,6 @@ def test_several_publications_of_a_group_are_also_one_group():
     values = metric_values(coverage_metrics(asked.config, True), found, "it")
     ends = ("", ".min", ".median", ".groups.min", ".groups.median")
     assert [values[f"within_1ms{end}"] for end in ends] == [0.5, 0, 1, 1 / 3, 1 / 3]
-
-
-def test_a_downlink_takes_one_answer_after_another():
-    rng = random.Random(3)
-    for _ in range(50):
-        links = [sorted(rng.randrange(60) for _ in range(rng.randrange(9))) for _ in range(4)]
-        takes = [rng.choice((0, 1, 7, 30)) for _ in links]
-        wanted = [at for link, of in zip(links, takes, strict=True) for at in queue_of(link, of)]
-        begin = np.cumsum([0, *map(len, links)])
-        of = np.repeat(np.arange(4), [*map(len, links)])
-        arrival = np.array([at for link in links for at in link], dtype=np.int64)
-        assert queued(arrival, begin[of], np.array(takes)[of]).tolist() == wanted
 
 
 def test_weights_are_whole_numbers_of_a_unit():

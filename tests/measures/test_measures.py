@@ -226,20 +226,6 @@ def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected
     check_rdp(found["scribe"], values)
 
 
-def test_rdp_by_hand(spark):
-    """Below, at and above the bounds; other groups and systems do not count."""
-    by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
-    rows = [("scribe", 1, node, 2, delay) for node, delay in by_scribe.items()]
-    rows += [(system, 1, node, 1, 10.0) for system in SYSTEMS[1:] for node in by_scribe]
-    rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
-    table = spark.createDataFrame(rows, schemas.DELIVERIES)
-    found = group_penalties(table, 1, ["scribe"], 2)
-    numbers = {"mean": 3.55, "median": 2.25, "below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
-    rdp = {f"rdp.{name}": value for name, value in numbers.items()}
-    assert found == {"scribe": {"rad.largest": 3.55, "rmd.largest": 10, **rdp}}
-    assert group_penalties(table, -1, SYSTEMS) == {}
-
-
 @pytest.mark.parametrize(("buckets", "scheduled"), [(1, False), (2, True)])
 def test_delays_are_compared_for_the_members_that_a_system_reaches(spark, buckets, scheduled):
     """Bayeux reaches two of four members: (20 + 60) / (10 + 30), not 40 / mean(10, 20, 30, 40)."""

@@ -37,9 +37,7 @@ from scribe_spark.measures.metrics import (
     unregister_measure,
 )
 from scribe_spark.measures.overlay import pair_members
-from scribe_spark.measures.parts import NodeParts, latencies_by_part
 from scribe_spark.measures.published import PublishedNumber
-from scribe_spark.rounds.player import Counted, Counts
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems.registry import systems_of_run
 
@@ -234,19 +232,6 @@ def test_publications_and_all_deliveries(seed: int) -> None:
         times = [oracle.coverage(found[group], expected[group])[f"t{x}"] for group in groups]
         for name, value in oracle.over_publications(times).items():
             assert over.get(f"{x}.{name}") == (None if value is None else value / 1000)
-
-
-def test_latencies_of_parts_are_counted_in_whole_ms() -> None:
-    """A latency counts at the next whole number."""
-    parts = (NodeParts("region", ("west", "east"), np.zeros_like),)
-    counts = Counts()
-    for part, us, count in ((0, 4_200, 3), (0, 5_000, 2), (0, 5_001, 4), (1, 0, 1)):
-        counts.add(f"delay_ms of region {part}", np.full(count, us))
-    counts.add("hops of region 0", np.full(9, 2))
-    found = latencies_by_part({"can": Counted(counts.columns())}, parts).to_pylist()
-    assert [(one["part"], one["value"], one["count"]) for one in found] == [
-        *(("east", 0.0, 1), ("west", 5.0, 5), ("west", 6.0, 4))
-    ]
 
 
 @pytest.mark.parametrize("buckets", [1, 3])

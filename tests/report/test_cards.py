@@ -10,6 +10,7 @@ from scribe_spark.report import world
 from scribe_spark.report.svg import PageFigure
 from scribe_spark.report.tables import run_cards, verdict, world_cards
 from scribe_spark.report.world import render_world, world_notes
+from scribe_spark.worlds.summary import system_of
 
 
 def metrics(values: dict[str, float | None], **more: str) -> list[dict[str, object]]:
@@ -78,36 +79,37 @@ def test_a_card_begins_with_the_members_that_are_not_reached(reached, note):
 
 #: Four rounds: of 100 deliveries that are due 90 are in time, 4 late, 6 lost; the publications of
 #: rounds 2 and 3 are not due, and 5 and 0 of their deliveries are open.
+ROUNDS = """
+nodes.live 50 40 40 40
+lookups.right 1 0.5 1 0.5
+lookups.hops 2 3 2 3
+scribe.publications.expected 60 40 40 40
+scribe.publications.due 60 40 0 0
+scribe.publications.in_time 60 30 35 40
+scribe.publications.late 0 4 0 0
+scribe.publications.lost 0 6 - -
+scribe.publications.open 0 0 5 0
+scribe.publications.first_copies 90 30 35 45
+scribe.publications.duplicates 0 50 20 30
+scribe.multicasts 1 1 1 1
+scribe.multicasts.reached 1 0.75 1 1
+scribe.rad.median 1.5 1.1 1.2 -
+scribe.time_to_99.median 7 - 8 9
+link_stress.payload.max - 7 - 5
+scribe.control 2 4 2 4
+can.publications.expected 60 40 40 40
+can.publications.due 60 40 0 0
+can.publications.in_time 60 40 40 40
+can.publications.late 0 0 0 0
+can.publications.lost 0 0 - -
+can.publications.open 0 0 0 0
+"""
 ROUNDS = pd.DataFrame(
     [
-        (number, system, measure, values[number])
-        for number in range(4)
-        for system, measure, values in (
-            ("pastry", "nodes.live", (50, 40, 40, 40)),
-            ("pastry", "lookups.right", (1.0, 0.5, 1.0, 0.5)),
-            ("pastry", "lookups.hops", (2.0, 3.0, 2.0, 3.0)),
-            ("scribe", "scribe.publications.expected", (60, 40, 40, 40)),
-            ("scribe", "scribe.publications.due", (60, 40, 0, 0)),
-            ("scribe", "scribe.publications.in_time", (60, 30, 35, 40)),
-            ("scribe", "scribe.publications.late", (0, 4, 0, 0)),
-            ("scribe", "scribe.publications.lost", (0, 6, None, None)),
-            ("scribe", "scribe.publications.open", (0, 0, 5, 0)),
-            ("scribe", "scribe.publications.first_copies", (90, 30, 35, 45)),
-            ("scribe", "scribe.publications.duplicates", (0, 50, 20, 30)),
-            ("scribe", "scribe.multicasts", (1, 1, 1, 1)),
-            ("scribe", "scribe.multicasts.reached", (1.0, 0.75, 1.0, 1.0)),
-            ("scribe", "scribe.rad.median", (1.5, 1.1, 1.2, None)),
-            ("scribe", "scribe.time_to_99.median", (7.0, None, 8.0, 9.0)),
-            ("scribe", "link_stress.payload.max", (None, 7.0, None, 5.0)),
-            ("scribe", "scribe.control", (2.0, 4.0, 2.0, 4.0)),
-            ("can", "can.publications.expected", (60, 40, 40, 40)),
-            ("can", "can.publications.due", (60, 40, 0, 0)),
-            ("can", "can.publications.in_time", (60, 40, 40, 40)),
-            ("can", "can.publications.late", (0, 0, 0, 0)),
-            ("can", "can.publications.lost", (0, 0, None, None)),
-            ("can", "can.publications.open", (0, 0, 0, 0)),
-        )
-        if values[number] is not None
+        (number, system_of(name), name, float(value))
+        for name, *values in map(str.split, ROUNDS.strip().splitlines())
+        for number, value in enumerate(values)
+        if value != "-"
     ],
     columns=["round", "system", "measure", "value"],
 )

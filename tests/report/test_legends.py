@@ -15,7 +15,7 @@ from scribe_spark.report.charts import draw
 from scribe_spark.report.paper_figures import FIGURES, draw_figure, page_systems
 from scribe_spark.report.run import by_size, draw_by_size
 from scribe_spark.report.style import label_of, marked_style, system_styles
-from scribe_spark.report.world import RoundPanel, _lines, _panel, group_panels, system_panels
+from scribe_spark.report.world import _panel, group_panels, system_panels
 from scribe_spark.rounds.declaration import MESH, System
 from scribe_spark.systems.registry import all_systems, register_system, unregister_system
 
@@ -28,7 +28,6 @@ LABELS = {
     "wide": "W" * 80,
     "last": "Last & least <mesh>",
 }
-UNKNOWN = "of_somebody_else"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,12 +53,10 @@ def figures(monkeypatch) -> list[Figure]:
     return found
 
 
-def names(count: int) -> list[str]:
-    """Some systems: the package's, the user's, the one that nobody knows."""
-    return [*[system.name for system in all_systems()], UNKNOWN][:count]
-
-
-EVERY = len(all_systems()) + len(LABELS) + 1
+@pytest.fixture
+def systems() -> list[str]:
+    """The package's systems, the user's, and one that nobody knows."""
+    return [*(system.name for system in all_systems()), "of_somebody_else"]
 
 
 def distributions(systems: list[str]) -> pd.DataFrame:
@@ -78,12 +75,11 @@ def distributions(systems: list[str]) -> pd.DataFrame:
 
 def look(line: Line2D) -> tuple[str, str, str]:
     """How a line looks: colour, dashes, marker."""
-    return str(line.get_color()), str(line.get_linestyle()) + str(line._dash_pattern), str(
-        line.get_marker()
-    )  # fmt: skip
+    dashes = str(line.get_linestyle()) + str(line._dash_pattern)
+    return str(line.get_color()), dashes, str(line.get_marker())
 
 
-def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
+def check(figure: Figure) -> dict[str, str]:
     """Label -> colour of a figure's legend."""
     (legend,) = figure.legends
     box, whole = legend.get_window_extent(), figure.bbox
@@ -98,7 +94,7 @@ def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
     looks = [look(line) for line in legend.legend_handles]
     assert len(looks) > 1
     assert len({*looks}) == len(looks), "two entries look alike"
-    for axes in figure.axes if axes_lines else []:
+    for axes in figure.axes:
         for one in (axes, *axes.child_axes):
             drawn = [look(line) for line in one.lines if len(line.get_xdata()) > 2]
             assert len({*drawn}) == len(drawn), "two lines look alike"
@@ -107,9 +103,8 @@ def check(figure: Figure, axes_lines: bool = True) -> dict[str, str]:
     return dict(zip(labels, (colour for colour, *_ in looks), strict=True))
 
 
-def test_figures_of_runs(figures):
+def test_figures_of_runs(figures, systems):
     """Of all systems; a system has one colour and one spelling in all figures."""
-    systems = names(EVERY)
     table = distributions(systems)
     for spec in FIGURES[1:5:3]:
         assert draw_figure(spec, table).words != "No data."
@@ -140,21 +135,15 @@ def test_styles_of_lines_differ():
     assert distinct(styles.values()) == len(styles) > 100
 
 
-def draw_rounds(panel: RoundPanel) -> None:
-    """A panel of a world, in which all measures are there."""
-    names = [*panel.measures, "nodes.live"]
-    table = pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(names)})
-    draw(_panel(panel, _lines(panel, table, 1.0), table, {}))
-
-
-def test_systems_side_by_side_in_worlds(figures):
+def test_systems_side_by_side_in_worlds(figures, systems):
     """As many as live, in the colours that they have in runs."""
-    systems = names(EVERY)
     panels = system_panels([f"{name}.control" for name in systems])
     links = [panel for panel in group_panels() if panel.systems]
     assert len(links) == 2
     for panel in (panels[0], links[-1]):
-        draw_rounds(panel)
+        names = [*panel.measures, "nodes.live"]
+        table = pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(names)})
+        draw(_panel(panel, table, 1.0, {}))
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
     for figure in figures:

@@ -12,6 +12,7 @@ from scribe_spark.report.run import render
 from scribe_spark.report.style import ABSENT
 from scribe_spark.report.tables import (
     LATENCIES,
+    both_overlays,
     failures,
     latencies,
     latencies_by_part,
@@ -22,6 +23,8 @@ from scribe_spark.report.tables import (
 )
 
 from . import sample
+
+MINUS = "\N{MINUS SIGN}"
 
 
 def rows_of(sections: list[PageSection], heads: bool = False) -> list[list[str]]:
@@ -162,15 +165,16 @@ def test_a_row_for_each_depth_that_has_failures():
 
 def test_the_overlay_that_meets_a_number():
     found = published_numbers(sample.BOTH_OVERLAYS)
-    assert [(n.name, n.verdict) for n in found] == [
+    assert met(found) == {"perfect": 1, "arrivals": 3}
+    rows = rows_of(both_overlays(sample.BOTH_OVERLAYS))
+    assert [(row[0].split()[-1], row[-1]) for row in rows] == [
         ("scribe.rad.median", "arrivals only"),
         ("scribe.children_tables.mean", "both"),
         ("scribe.rad.max", "neither"),
         ("scribe.messages", "arrivals only"),
     ]
-    assert met(found) == {"perfect": 1, "arrivals": 3}
-    assert found[0].paper == "1.68"
-    assert found[0].measured == {"perfect": "1.47", "arrivals": "1.62"}
-    assert found[3].differences["perfect"] is None
+    assert rows[3][1:4] == ["2,489,824", ABSENT, ABSENT]
+    assert rows[0][1:6] == ["1.68", "1.47", f"{MINUS}12.5\xa0%", "1.62", f"{MINUS}3.6\xa0%"]
     # one overlay is not compared
-    assert published_numbers(sample.BOTH_OVERLAYS[:7]) == published_numbers([]) == []
+    main = [row for row in sample.BOTH_OVERLAYS if row["experiment"] == "main"]
+    assert published_numbers(main) == published_numbers([]) == []
