@@ -15,7 +15,7 @@ from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
 from scribe_spark.systems.splitstream.channels import Channels
-from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.systems.splitstream.protocol import Hops
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream.played import Rules, play, random_case
 
@@ -64,7 +64,7 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
         else nullcontext()
     )
     with expected:
-        Forest(begun, 4, {})
+        Hops(begun, 4, {})
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

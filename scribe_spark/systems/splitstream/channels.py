@@ -50,12 +50,11 @@ def ids_of(rules: SplitStreamConfig, group: Keys) -> Keys:
 
 @dataclass
 class ChannelNodes(GroupNodes):
-    """The nodes of channels.
+    """The nodes of channels; parents and ancestors are positions, NONE: none.
 
     ``died`` is the period of a silent death, ``root`` (n, width) is True for the ids whose root the
     node is, ``spare_parent`` the parent in the spare group's tree, ``parent`` (n, S) and
-    ``ancestors`` (n, S, w; from the parent upwards) are those in each stripe's tree: positions;
-    NONE: none.
+    ``ancestors`` (n, S, w; from the parent upwards) are those in each stripe's tree.
     """
 
     member: np.ndarray = field(default_factory=arrays.flags)
@@ -73,35 +72,25 @@ class ChannelNodes(GroupNodes):
         trees, root = np.empty((0, rules.stripes, 1), dtype=np.int32), (0, width_of(rules))
         return cls(root=np.empty(root, dtype=bool), parent=trees[:, :, 0], ancestors=trees)
 
-    def to_state(self, size: int) -> dict[str, np.ndarray]:
-        """Return the table of the state; lists of ancestors are as wide as the longest one."""
-        width = (self.ancestors >= 0).sum(axis=2).max(initial=1)
-        return {**super().to_state(size), "ancestors": self.ancestors[:, :, :width]}
-
     def above(self, size: int) -> np.ndarray:
         """Return the rows of the parents in each stripe's tree, or NONE: (n, S)."""
         keys = self.key[:, None] // size * size + self.parent
         found = arrays.find_sorted(self.key, keys.ravel()).reshape(keys.shape)
         return np.where(self.parent < 0, arrays.NONE, found)
 
+    def children(self, size: int) -> np.ndarray:
+        """Return the numbers of children in each stripe's tree: (n, S)."""
+        above = self.above(size)
+        pair = above * above.shape[1] + np.arange(above.shape[1])
+        return np.bincount(pair[above >= 0], minlength=above.size).reshape(above.shape)
+
 
 class Channels:
     """The channels of a builder in a period, after the events: rule L1.
 
-    Nodes that do not live have left, unless they failed silently in the period.
-
-    Attributes
-    ----------
-    nodes : ChannelNodes
-        The nodes, members or roots; also dead ones whose death is not noticed.
-    group : ndarray of int64, shape (c,)
-        The groups with members, ascending.
-    wave : ndarray of int64, shape (n,)
-        The wave of a newcomer; NONE: the node is in the channel.
-    played : ndarray of int64
-        Those of these groups whose channels are not at rest, ascending.
-    sent : Sent
-        The messages of the period.
+    Nodes that do not live have left, unless they failed silently in the period.  ``nodes`` also has
+    dead ones whose death is not noticed; ``wave`` has the waves of newcomers, NONE for others.
+    ``group`` are the groups with members, ascending, ``played`` those that are not at rest.
     """
 
     def __init__(
@@ -114,35 +103,34 @@ class Channels:
         # 1. the dead, and the members
         node, was_dead = nodes.key % self.size, nodes.died >= 0
         lives = alive[node]
-        nodes.died = np.where(lives | was_dead, nodes.died, number)
         left = ~lives & ~was_dead & (arrays.find_sorted(period.died, node) < 0)
-        noticed = np.where(lives, was_dead, number - nodes.died >= NOTICE)  # dead or back
+        noticed = was_dead & (lives | (number - nodes.died >= NOTICE))  # dead or back
+        nodes.died = np.where(lives | was_dead, nodes.died, number)
         stays = nodes.member & ~left & ~noticed & (arrays.find_sorted(quits, nodes.key) < 0)
         nodes.member = stays | (arrays.find_sorted(joins, nodes.key) >= 0)
         # 2. the roots
         self.group = arrays.distinct(np.r_[nodes.key[nodes.member], joins] // self.size)
-        holders, live = self.group[:0], np.flatnonzero(alive)
+        holders, live, width = self.group[:0], np.flatnonzero(alive), width_of(rules)
         if len(live):
             ids = ids_of(rules, period.keys(self.group))
             holders = next_hop.roots(period.network.ring, live, ids)
-            holders += np.repeat(self.group * self.size, width_of(rules))
+            holders += np.repeat(self.group * self.size, width)
         roots = arrays.distinct(holders)
-        # 3. who goes
+        # 3. who goes, and who comes
         useless = lives & ~was_dead & ~nodes.member & (arrays.find_sorted(roots, nodes.key) < 0)
         gone = left | noticed | useless
         moved = nodes.key[gone] // self.size
         if len(moved):
             self._remove(gone, left | useless)
-        # 4. who comes
         new = arrays.distinct(np.r_[joins, roots])
         new = new[~nodes.has(new)]
         nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), arrays.NONE)
         nodes.insert(new, member=arrays.find_sorted(joins, new) >= 0, root=False, **nothing)
         self.wave = np.full(len(nodes), arrays.NONE)
-        self.wave[nodes.find(new)] = self._waves(new, arrays.find_sorted(roots, new) >= 0)
-        # 5. new roots leave their parents; who has to ask for a parent
+        self.wave[nodes.find(new)] = self._waves(new, roots)
+        # 4. new roots leave their parents; who has to ask for a parent
         had, nodes.root = nodes.root, np.zeros_like(nodes.root)
-        nodes.root[nodes.find(holders), np.arange(len(holders)) % width_of(rules)] = True
+        nodes.root[nodes.find(holders), np.arange(len(holders)) % width] = True
         is_new, group, node = nodes.root & ~had, *arrays.divided(nodes.key, self.size)
         leaves = is_new[:, : rules.stripes] & (nodes.parent >= 0)
         row, parent = np.nonzero(leaves)[0], nodes.parent[leaves]
@@ -153,7 +141,7 @@ class Channels:
         self.played = np.intersect1d(self.group, moved)
 
     def _remove(self, gone: np.ndarray, told: np.ndarray) -> None:
-        """Remove the nodes that `gone` marks; their children lose their parents."""
+        """Remove nodes, some of which tell it; their children lose their parents."""
         nodes, size, above = self.nodes, self.size, self.nodes.above(self.size)
         row, stripe = np.nonzero(above >= 0)
         up, (group, node) = above[row, stripe], arrays.divided(nodes.key, size)
@@ -167,18 +155,18 @@ class Channels:
         nodes.parent = np.where((above >= 0) & gone[above], arrays.NONE, nodes.parent)
         nodes.keep(~gone)
 
-    def _waves(self, new: np.ndarray, is_root: np.ndarray) -> np.ndarray:
-        """Return the wave of each newcomer (a key); roots are in the first: L10."""
-        group, node = arrays.divided(new, self.size)
-        order = np.lexsort((node, self.period.draw("splitstream wave", group, node), group))
-        order = order[~is_root[order]]
-        group, wave = group[order], np.zeros(len(new), dtype=np.int64)
-        lengths = np.diff(arrays.run_starts(group), append=len(group))
-        wave[order] = arrays.index_in_run(group) * self.rules.waves // np.repeat(lengths, lengths)
+    def _waves(self, new: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """Return the waves of newcomers (keys, ascending); roots are in the first: rule L10."""
+        wave, some = np.zeros(len(new), dtype=np.int64), arrays.find_sorted(roots, new) < 0
+        group, node = arrays.divided(new[some], self.size)
+        order = np.lexsort((self.period.draw("splitstream wave", group, node), group))
+        group = group[order]
+        nth = arrays.index_in_run(group) * self.rules.waves // np.bincount(group)[group]
+        wave[np.flatnonzero(some)[order]] = nth
         return wave
 
     def measured(self, before: Columns) -> dict[str, np.ndarray]:
-        """Return the table :data:`MEASURED` at the end of the period: sums over each channel.
+        """Return the table `MEASURED` at the end of the period: sums over each channel.
 
         They are live nodes, those interior in at most one stripe, and the pairs (node, stripe) in
         which they are interior; stripes; pairs without a parent; pairs that no publication reaches,
@@ -187,25 +175,23 @@ class Channels:
         """
         nodes, number, stripes = self.nodes, self.period.number, self.rules.stripes
         group, node = arrays.divided(nodes.key, self.size)
-        of, lives = arrays.find_sorted(self.group, group), self.period.alive[node]
-        of[of < 0] = len(self.group)  # dead nodes, not noticed yet, of groups without members
-        is_root, has = nodes.root[:, :stripes], nodes.parent >= 0
-        pair = np.arange(is_root.size).reshape(is_root.shape)
-        up = nodes.above(self.size) * stripes + pair % stripes
-        inner = np.zeros_like(has)
-        inner.ravel()[up[has]] = True
+        lives, is_root, has = self.period.alive[node], nodes.root[:, :stripes], nodes.parent >= 0
+        inner = (nodes.children(self.size) > 0).sum(axis=1)
         # a node without a way to the root is its own parent here, a circle
-        up = np.where(is_root, arrays.NONE, np.where(has & lives[:, None], up, pair))
-        lost = (arrays.depths(up.ravel(), circles=True) < 0).reshape(is_root.shape) & lives[:, None]
+        pair = np.arange(is_root.size).reshape(is_root.shape)
+        up = np.where(has & lives[:, None], nodes.above(self.size) * stripes + pair % stripes, pair)
+        depth = arrays.depths(np.where(is_root, arrays.NONE, up).ravel(), circles=True)
+        lost = (depth.reshape(is_root.shape) < 0) & lives[:, None]
         of_nodes = {
             "members": lives,
-            "at_most_one": lives & (inner.sum(axis=1) <= 1),
-            "interior": inner.sum(axis=1) * lives,
+            "at_most_one": lives & (inner <= 1),
+            "interior": inner * lives,
             "open": (~has & ~is_root).sum(axis=1) * lives,
             "lost": lost.sum(axis=1),
             "hit": lost.any(axis=1),
         }
-        count = len(self.group) + 1
+        # dead nodes, not noticed yet, of groups without members are added up behind the groups
+        of, count = arrays.find_sorted(self.group, group), len(self.group) + 1
         found = {name: arrays.sums_at(of, one, count)[:-1] for name, one in of_nodes.items()}
         row = arrays.find_sorted(before.get("group", of[:0]), self.group)
         since, lacks = np.append(before.get("since", of[:0]), arrays.NONE)[row], found["lost"] > 0
@@ -213,5 +199,5 @@ class Channels:
         found |= {"converging": lacks.astype(np.int64), "converged": whole.astype(np.int64)}
         found["trees"] = np.full_like(found["lost"], stripes)
         found["took"] = np.where(whole, number - since, 0)
-        found["since"] = np.where(lacks, np.where(since < 0, number, since), arrays.NONE)
-        return {"group": self.group, **found}
+        since = np.where(lacks, np.where(since >= 0, since, number), arrays.NONE)
+        return {"group": self.group, "since": since, **found}

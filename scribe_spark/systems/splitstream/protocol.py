@@ -5,33 +5,36 @@ then refused requests go on, then nodes that wait ask.  Requests at one node are
 the other: a *turn* has one request of each node.
 
 The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
-(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
+(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3): a full node pushes
+a child down, which finds a member of the spare group, a node with room.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from scribe_spark.core import arrays
-from scribe_spark.core.draws import order_of_draws
+from scribe_spark.core import arrays, draws, errors
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.engine import Columns
-from scribe_spark.systems.splitstream import CONTROL, COUNTED, FREEPASTRY, SPARE
-from scribe_spark.systems.splitstream.channels import Channels
-from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.pastry.routes import Routes
+from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE, SPARE_PLACES
+from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, ids_of, width_of
+
+#: Room of a node without a bound.
+ENDLESS = 2**40
 
 #: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
-#: list is empty; as an anycast.
-BY_ROUTE, FROM_LIST, FINAL, SEEKING = range(4)
+#: list is empty; as an anycast.  A request that waits is still at the subscriber.
+BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(5)
 
-#: After so many FAILs, a node asks again more slowly, and then no more in the period (settled).
-QUICK_TRIES, TRIES = 5, 30
-
-#: Hops until a node asks again after a FAIL.
-SOON, LATER = 1, 5
+#: Hops until a node asks again after a FAIL; after so many FAILs, it asks more slowly, and then no
+#: more in the period (settled).
+SOON, LATER, QUICK_TRIES, TRIES = 1, 5, 5, 30
 
 #: The number of hops of a period in which nodes ask (settled).
 MOST_HOPS = 3000
@@ -39,8 +42,8 @@ MOST_HOPS = 3000
 #: The number of nodes that a refused request is thought to add to its list, to bound the memory.
 _NEIGHBOURS = 2**8
 
-#: Whom a pair asks that waits, instead of a row: by Pastry's route, or by anycast.
-_ROOTWARDS, _ANYBODY = -1, -2
+#: The kinds of replies, in the order in which a node hears them.
+_REPLIES = "leave", "ack", "drop", "path", "fail"
 
 
 @dataclass(frozen=True)
@@ -58,150 +61,244 @@ class Requests(arrays.Rows):
 
 @dataclass(frozen=True)
 class Replies(arrays.Rows):
-    """Messages that are no requests: kind (in `CONTROL`), and pairs of receiver and sender.
+    """Messages that are no requests: from a node `at` to a pair; a LEAVE goes the other way."""
 
-    ``next`` is the sibling that a DROP names, a row, or NONE.
+    kind: np.ndarray  # an index in `_REPLIES`
+    pair: np.ndarray
+    at: np.ndarray
+    next: np.ndarray  # the sibling that a DROP names, a row, or NONE
+
+
+class Hops:
+    """The trees of the channels that are played, and the hops that change them.
+
+    Nodes are rows, ascending by (group, position); a *pair* is a node and a stripe, ``row * S +
+    stripe``.  ``here`` marks live nodes whose `wave` has come.  By pair, ``parent`` has the
+    node that it knows as its parent, ``holder`` the pair that has it as a child: they differ while
+    a message is under way.  ``ancestors`` (positions) are as last heard; the last column is free.
+
+    The tree of the spare group consists of Pastry's routes from its members to its id, as Scribe's
+    trees do: ``above`` has the next node of the channel (a row) on these routes, ``inside`` marks
+    the nodes in the tree, and ``spare_parent`` has their parents there (positions).
     """
-
-    kind: np.ndarray
-    to: np.ndarray
-    by: np.ndarray
-    next: np.ndarray
-
-
-class Turn:
-    """One request at each of some full nodes, and the nodes' children (pairs).
-
-    ``row`` has the request of each child, ``who`` and ``of`` its node and stripe; ``children`` the
-    numbers of children by request and stripe; ``own`` is True for the stripes that the node is
-    there for: those rooted there, and the primary one.
-    """
-
-    def __init__(self, forest: Forest, asks: Requests, row: np.ndarray, child: np.ndarray) -> None:
-        self.asks, self.row, width = asks, row, forest.stripes
-        self.newcomer, self.stripe = arrays.divided(asks.pair, width)
-        self.who, self.of = arrays.divided(child, width)
-        cell = np.bincount(row * width + self.of, minlength=len(asks) * width)
-        self.children = cell.reshape(-1, width)
-        self.mine = np.arange(len(asks)), self.stripe
-        self.rooted = forest.root.reshape(-1, width)[asks.at]
-        self.own = self.rooted | (np.arange(width) == forest.primary[asks.at][:, None])
-
-
-class FreePastry(Forest):
-    """Plays the hops of a period, which change the forest, with the policy of FreePastry: rule L6.
-
-    ``counts`` has the numbers of orphans, anycasts, cycles and hops, over all channels.
-    """
-
-    #: True if full nodes push children down, which find nodes with spare capacity by anycast.
-    spare: ClassVar[bool] = False
 
     def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
-        super().__init__(begun, b, routes)
-        self._requests, self._replies = list[Requests](), [Replies(*[arrays.whole_numbers()] * 4)]
-        #: by pair: the hop in which it asks, or NONE, and whom: a row, or one of the values above
-        self._due, self._whom = np.full((2, len(self.parent)), arrays.NONE)
+        rules, period, nodes = begun.rules, begun.period, begun.nodes
+        self.begun, self.period, self.b, self.hop = begun, period, b, 0
+        self.spare, self.stripes = rules.policy == SPARE, rules.stripes
+        mine = arrays.find_sorted(begun.played, nodes.key // begun.size) >= 0
+        self._resting, self.nodes, self.wave = nodes.take(~mine), nodes.take(mine), begun.wave[mine]
+        nodes, count = self.nodes, len(self.nodes)
+        self.group, self.node = arrays.divided(nodes.key, begun.size)
+        self.of, ring = arrays.find_sorted(begun.played, self.group), period.network.ring
+        self._ids, self._width = ids_of(rules, period.keys(begun.played)), width_of(rules)
+        self._routes = Routes(routes, begun.size, self._width)
+        self.bound = np.full(count, rules.bound or ENDLESS)
+        if period.network.capacity is not None:
+            self.bound = period.network.capacity[self.node]
+            self._refuse_few_places()
+        bits = np.uint64(64 - self.stripes.bit_length() + 1)
+        self.primary = (ring.hi[self.node] >> bits).astype(np.int64)
+        self.root = nodes.root[:, : self.stripes].ravel()
+        self.spare_root = nodes.root[:, self.stripes :].any(axis=1)
+        above = nodes.above(begun.size)
+        pair = above * self.stripes + np.arange(self.stripes)
+        self.parent, self.holder = above.ravel(), np.where(above < 0, NONE, pair).ravel()
+        lists = nodes.ancestors.reshape(len(self.parent), nodes.ancestors.shape[2])
+        self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
+        self.spare_parent, self.above = nodes.spare_parent.copy(), np.full(count, NONE)
+        self.inside, self.here = np.zeros((2, count), dtype=bool)
+        self._requests, self._replies = list[Requests](), [Replies(*[self.group[:0]] * 4)]
         self._fails = np.zeros(len(self.parent), dtype=np.int64)
         self._last_hop = np.zeros(len(begun.played), dtype=np.int64)
-        self.counts = dict.fromkeys(COUNTED, 0)
+
+    def _refuse_few_places(self) -> None:
+        """Refuse limits of nodes with which not all members of a large channel would be placed."""
+        nodes, least = np.bincount(self.of), self.stripes + SPARE_PLACES
+        mean = (np.bincount(self.of, weights=self.bound) / nodes)[nodes > MOST_TIGHT]
+        if (mean < least).any():
+            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
+            few = f"{remedy}; not all would be placed"
+            raise errors.InputError("mean of capacities", float(mean.min()), few)
+
+    # --- nodes, messages and draws
+
+    def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
+        """Count messages of a kind between rows."""
+        self.begun.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
+
+    def number(self, row: np.ndarray) -> np.ndarray:
+        """Return the numbers of the nodes in `row`; numbers are keys of random draws."""
+        return self.period.network.ring.node[self.node[row]]
+
+    def draw(
+        self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
+    ) -> np.ndarray:
+        """Return draws in this hop, keyed by ``pair[index]`` (node and stripe) and by `number`."""
+        who, stripe = arrays.divided(pair, self.stripes)
+        when = self.period.group_number[self.group[who]], self.period.number, self.hop
+        key = *when, stripe, self.number(who)
+        found = draws.bits_np(self.period.network.seed, f"splitstream {purpose}", *key)
+        return draws.more_bits(found[index], number)
+
+    def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
+        """Return how many first digits nodeIds of rows share with the ids of stripes."""
+        ring, at = self.period.network.ring, self.node[row]
+        key = self._ids.take(self.of[row] * self._width + stripe)
+        return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.b)
+
+    def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Return the pairs of the nodes `at` (rows) and the stripes of `pair`."""
+        return at * self.stripes + pair % self.stripes
+
+    def detach(self, pair: np.ndarray) -> None:
+        """Let pairs forget their parents, which may still have them as children."""
+        self.parent[pair], self.ancestors[pair] = NONE, NONE
 
     # --- hops and waves
 
-    def play(self) -> None:
-        """Play hops until nothing moves."""
+    def play(self) -> ChannelNodes:
+        """Play hops until nothing moves; return the nodes of all channels of the builder."""
         # pairs without a parent forget their former ancestors
         had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
         self.detach(had)
-        self.tell_paths(had[self.alive[had // self.stripes]])
-        self.enter(self.wave <= 0, 0)
-        self.ask()
+        self.enter(self.wave <= 0)
+        self.tell_paths(had[self.here[had // self.stripes]])
+        self.answer()
         while self._goes_on():
-            self.hop += 1
             self.tell_paths(self.hear())
-            self.go_on(self.answer())
-            self.ask()
-        self.counts["hops"] = int(self._last_hop.sum())
-
-    def enter(self, rows: np.ndarray, due: int) -> None:
-        """Let nodes (a mask) enter the channels; their pairs without a parent ask in hop `due`."""
-        self.entered |= rows
-        lacks = (self.parent < 0) & ~self.root & np.repeat(rows & self.alive, self.stripes)
-        self._due[lacks], self._whom[lacks] = due, _ROOTWARDS
+            self.answer()
+        self.period.counts["hops"] += int(self._last_hop.sum())
+        shape = len(self.nodes), self.stripes
+        parent = np.where(self.holder < 0, NONE, self.node[self.holder // self.stripes])
+        self.nodes.parent = parent.reshape(shape).astype(np.int32)
+        self.nodes.ancestors = self.ancestors.reshape(*shape, self.ancestors.shape[1])
+        self.nodes.spare_parent = self.spare_parent
+        every = ChannelNodes.join(self._resting, self.nodes)
+        width = (every.ancestors >= 0).sum(axis=2).max(initial=1)
+        every.ancestors = every.ancestors[:, :, :width]
+        return every.take(np.argsort(every.key, kind="stable"))
 
     def _goes_on(self) -> bool:
-        """Return True if a channel still moves; let the next wave enter channels at rest: L10."""
-        moving = [np.flatnonzero(self._due >= 0), *(one.pair for one in self._requests)]
-        moving += [one.to for one in self._replies]
+        """Begin a hop if a channel still moves; let the next wave enter channels at rest: L10."""
+        self.hop += 1
+        moving = [one.pair for one in self._requests] + [one.pair for one in self._replies]
         busy = np.zeros(len(self._last_hop), dtype=bool)
         busy[self.of[np.concatenate(moving) // self.stripes]] = True
-        self._last_hop[busy] = self.hop + 1
-        outside = np.flatnonzero(~self.entered & ~busy[self.of])
-        if len(outside):
-            first = outside[arrays.least_of(self.of[outside], self.wave[outside])]
-            wave = np.full(len(busy), arrays.NONE)
-            wave[self.of[first]] = self.wave[first]
-            self.enter(~self.entered & (self.wave == wave[self.of]), self.hop + 1)
-        return bool(len(outside) or busy.any())
+        self._last_hop[busy] = self.hop
+        waits = np.flatnonzero((self.wave >= 0) & ~busy[self.of])
+        if len(waits):
+            wave = np.full(len(busy), np.iinfo(np.int64).max)
+            np.minimum.at(wave, self.of[waits], self.wave[waits])
+            self.enter(self.wave == wave[self.of])
+        return bool(len(waits) or busy.any())
+
+    def enter(self, rows: np.ndarray) -> None:
+        """Let nodes (a mask) enter the channels; their pairs without a parent ask in this hop."""
+        self.wave[rows] = NONE
+        self.here = self.period.alive[self.node] & (self.wave < 0)
+        lacks = (self.parent < 0) & ~self.root & np.repeat(rows & self.here, self.stripes)
+        self._wait(np.flatnonzero(lacks), 0)
+        if self.spare:
+            some = np.flatnonzero(self.here & ~self.spare_root)
+            spare_id, anybody = np.full(len(some), self.stripes), some < 0
+            self.above[some] = self._entries(some, spare_id, some, anybody)[0]
+
+    # --- what nodes send
+
+    def _entries(
+        self, start: np.ndarray, stripe: np.ndarray, who: np.ndarray, to_root: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the first other nodes (rows) in the channel on routes; see `Routes.follow`.
+
+        These are not `who` and, where `to_root` is True, they are the roots of the stripes.
+        """
+        group = self.group[start]
+
+        def meets(index: np.ndarray, node: np.ndarray) -> np.ndarray:
+            found = self.nodes.find(group[index] * self.begun.size + node)
+            fits = (found >= 0) & self.here[found] & (found != start[index]) & (found != who[index])
+            fits &= ~to_root[index] | self.root[self.asked(stripe[index], found)]
+            return np.where(fits, found, NONE)
+
+        return self._routes.follow(group, self.node[start], stripe, meets)
+
+    def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
+        """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
+        who, stripe = arrays.divided(pair, self.stripes)
+        to_root = (self._fails[pair] > 0) & self.spare
+        entry, hops, (row, *ends) = self._entries(start, stripe, who, to_root)
+        some, lost = entry >= 0, (entry < 0) & (start != who)
+        found = some[row]
+        self.begun.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
+        self._ask(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
+        self._reply("fail", pair[lost], start[lost])
+
+    def _ask(self, how: Any, pair: np.ndarray, at: np.ndarray, by: np.ndarray, hops: Any) -> None:
+        """Let requests with empty lists reach the nodes `at` after some hops."""
+        due, ways = (np.broadcast_to(one, len(pair)) for one in (self.hop + hops, how))
+        nothing = Lists.empty(len(pair))
+        self._requests.append(Requests(pair, at, by, due, ways, nothing, nothing))
+
+    def _wait(self, pair: np.ndarray, hops: Any) -> None:
+        """Let pairs ask for a parent by Pastry's route, after some hops."""
+        who = pair // self.stripes
+        self._ask(WAITING, pair, who, who, hops)
+
+    def _reply(
+        self, kind: str, pair: np.ndarray, at: np.ndarray, next: np.ndarray | int = NONE
+    ) -> None:
+        """Let nodes `at` reply to pairs; a LEAVE goes the other way."""
+        ends = at, pair // self.stripes
+        self.note(kind, *(ends[::-1] if kind == "leave" else ends))
+        columns = np.broadcast_arrays(_REPLIES.index(kind), pair, at, next)
+        self._replies.append(Replies(*columns))
+
+    def tell_paths(self, changed: np.ndarray) -> None:
+        """Let pairs, whose ancestors have changed, tell their children the new lists."""
+        of, child = arrays.children_in(self.holder, changed)
+        self._reply("path", child, changed[of] // self.stripes)
 
     # --- 1. replies and paths
-
-    def _send(
-        self, kind: str, to: np.ndarray, by: np.ndarray, next: np.ndarray | int = arrays.NONE
-    ) -> None:
-        """Send replies of a kind to pairs, from the pairs `by` of the same stripes."""
-        self.note(kind, by // self.stripes, to // self.stripes)
-        self._replies.append(Replies(*np.broadcast_arrays(CONTROL.index(kind), to, by, next)))
-
-    def _reply(self, kind: str, asks: Requests) -> None:
-        """Let nodes reply to the requests that are at them."""
-        self._send(kind, asks.pair, self.asked(asks.pair, asks.at))
 
     def hear(self) -> np.ndarray:
         """Handle the replies of the hop before; return pairs whose ancestors have changed: L3."""
         came = Replies.join(*self._replies)
         self._replies = [came.take(slice(0))]
-        hears = (came.kind == CONTROL.index("leave")) | self.alive[came.to // self.stripes]
-        leaves, acks, drops, paths, fails = (
-            came.take(hears & (came.kind == CONTROL.index(kind)))
-            for kind in ("leave", "ack", "drop", "path", "fail")
-        )
-        self.let_go(leaves.by[self.holder[leaves.by] == leaves.to])
-        told, changed = (
-            np.c_[self.node[one.by // self.stripes], self.ancestors[one.by, :-1]]
-            for one in (acks, paths)
-        )
-        heard = arrays.distinct(np.r_[acks.to, drops.to, paths.to])
+        came = came.take((came.kind == 0) | self.here[came.pair // self.stripes])
+        leaves, acks, drops, paths, fails = (came.take(came.kind == kind) for kind in range(5))
+        is_child = self.holder[leaves.pair] == self.asked(leaves.pair, leaves.at)
+        self.holder[leaves.pair[is_child]] = NONE
+        told = Replies.join(acks, paths)
+        lists = np.c_[self.node[told.at], self.ancestors[self.asked(told.pair, told.at), :-1]]
+        heard = arrays.distinct(np.r_[told.pair, drops.pair])
         before = self.ancestors[heard]
-        self.parent[acks.to], self.ancestors[acks.to], self._fails[acks.to] = acks.by, told, 0
-        self.on_drop(drops)
-        from_parent = self.parent[paths.to] == paths.by
-        self.ancestors[paths.to[from_parent]] = changed[from_parent]
+        self.parent[acks.pair], self._fails[acks.pair] = acks.at, 0
+        self._hear_drops(drops)
+        by_parent = self.parent[told.pair] == told.at
+        self.ancestors[told.pair[by_parent]] = lists[by_parent]
         self._leave_rings(heard)
-        self.on_fail(fails)
+        # after a FAIL a node asks again, after longer and longer: rule L9
+        self._fails[fails.pair] += 1
+        again = fails.pair[self._fails[fails.pair] <= TRIES]
+        self._wait(again, np.where(self._fails[again] <= QUICK_TRIES, SOON, LATER))
         heard = heard[(before != self.ancestors[heard]).any(axis=1)]
         if (self.ancestors[heard, -1] >= 0).any():  # keep the last column free
-            self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=arrays.NONE)
+            self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
         return heard
 
-    def on_drop(self, drops: Replies) -> None:
+    def _hear_drops(self, drops: Replies) -> None:
         """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
         # one that has left the sender, as the least node of a ring, asks already
         asks = arrays.distinct(np.concatenate([one.pair for one in self._requests]))
-        lost = (self.parent[drops.to] < 0) & (arrays.find_sorted(asks, drops.to) < 0)
-        drops = drops.take(lost | (self.parent[drops.to] == drops.by))
-        self.detach(drops.to)
-        self.counts["orphans"] += len(drops)
-        without = _ANYBODY if self.spare else _ROOTWARDS
-        self._due[drops.to] = self.hop
-        self._whom[drops.to] = np.where(drops.next < 0, without, drops.next)
-
-    def on_fail(self, fails: Replies) -> None:
-        """Let nodes whose requests found nobody ask again, after longer and longer: rule L9."""
-        self._fails[fails.to] += 1
-        pair = fails.to[self._fails[fails.to] <= TRIES]
-        self._due[pair] = self.hop + np.where(self._fails[pair] <= QUICK_TRIES, SOON, LATER)
-        self._whom[pair] = _ROOTWARDS
+        lost = (self.parent[drops.pair] < 0) & (arrays.find_sorted(asks, drops.pair) < 0)
+        drops = drops.take(lost | (self.parent[drops.pair] == drops.at))
+        self.detach(drops.pair)
+        self.period.counts["orphans"] += len(drops)
+        direct, who = (drops.next >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
+        to, how = np.where(direct, drops.next, who), SEEKING if self.spare else WAITING
+        self._ask(np.where(direct, FROM_LIST, how), drops.pair, to, who, direct)
+        self.note("subscribe", who[direct], to[direct])
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
         """Cut lists of ancestors to rings; the least node of a ring leaves its parent: L3."""
@@ -210,295 +307,192 @@ class FreePastry(Forest):
         pairs, found = pairs[some], found[some]
         own, lists = self.node[pairs // self.stripes], self.ancestors[pairs]
         ring = np.arange(lists.shape[1]) <= found.argmax(axis=1)[:, None]
-        self.ancestors[pairs] = np.where(ring, lists, arrays.NONE)
+        self.ancestors[pairs] = np.where(ring, lists, NONE)
         pairs = pairs[np.where(ring, lists, np.iinfo(np.int32).max).min(axis=1) == own]
-        self._send("leave", self.parent[pairs], pairs)
+        self._reply("leave", pairs, self.parent[pairs])
         self.detach(pairs)
-        self.counts["cycles"] += len(pairs)
-        self._due[pairs], self._whom[pairs] = self.hop, _ROOTWARDS
-
-    def tell_paths(self, changed: np.ndarray) -> None:
-        """Let pairs, whose ancestors have changed, tell their children the new lists."""
-        of, child = self.children_of(changed)
-        self._send("path", self.asked(changed[of], child), changed[of])
+        self.period.counts["cycles"] += len(pairs)
+        self._wait(pairs, 0)
 
     # --- 2. requests
 
-    def answer(self) -> Requests:
-        """Answer the requests that arrive; return refused ones that go on: L4, L6 and L7."""
+    def answer(self) -> None:
+        """Answer the requests that arrive; refused ones go on: rules L4 to L8."""
         every = Requests.join(*self._requests)
         self._requests = [every.take(every.due > self.hop)]
         came = every.take((every.due == self.hop) & (self.hop < MOST_HOPS))
-        who, stripe = np.divmod(came.pair, self.stripes)
+        who, stripe = arrays.divided(came.pair, self.stripes)
         came = came.take(np.lexsort((who, stripe, came.how == SEEKING, came.at)))
-        mine, seeks = self.asked(came.pair, came.at), came.how == SEEKING
-        own = self.node[came.pair // self.stripes, None]
-        is_below = (self.ancestors[mine] == own).any(axis=1)
-        # 1. a node takes the first ones, as long as it has room
-        able, accepted = ~is_below & self.adopts(came), np.zeros(len(came), dtype=bool)
-        at = came.at[able]
-        accepted[able] = arrays.index_in_run(at) < (self.bound - self.degree)[at]
-        self.hold(came.pair[accepted], mine[accepted])
-        self._reply("ack", came.take(accepted))
-        # 2. a full node answers as the policy says; one below the subscriber refuses
-        refused = self._replace_children(came.take(able & ~seeks & ~accepted))
-        below = came.take(is_below & ~seeks)
-        by_route = below.how == BY_ROUTE
-        self._route(below.pair[by_route], below.at[by_route])
-        refused = Requests.join(refused, below.take(~by_route))
-        ends = (refused.how == FINAL) | self.spare
-        self._reply("drop" if self.spare else "fail", refused.take(ends))
-        return Requests.join(refused.take(~ends), came.take(seeks & ~accepted))
+        mine, who, seeks = (
+            self.asked(came.pair, came.at),
+            came.pair // self.stripes,
+            came.how == SEEKING,
+        )
+        is_below = (self.ancestors[mine] == self.node[who, None]).any(axis=1)
+        self.period.counts["anycasts"] += int(np.count_nonzero(seeks & (came.at == came.sender)))
+        # 1. nodes that wait ask; a request on its way to the root passes those below the subscriber
+        on_way = (came.how == WAITING) | (is_below & (came.how == BY_ROUTE))
+        self._route(came.pair[on_way], came.at[on_way])
+        # 2. a node takes the first ones, as long as it has room; it takes an orphan if it is
+        # attached, and in the tree of the spare group
+        attached = self.root[mine] | (self.parent[mine] >= 0)
+        able = ~seeks | (self.inside[came.at] & (came.at != who) & attached)
+        able &= ~is_below & ~on_way
+        at, accepted = came.at[able], np.zeros(len(came), dtype=bool)
+        accepted[able] = arrays.index_in_run(at) < self.room()[at]
+        self.holder[came.pair[accepted]] = mine[accepted]
+        self._reply("ack", came.pair[accepted], came.at[accepted])
+        # 3. a full node answers as the policy says; one below the subscriber refuses
+        full, refused = able & ~seeks & ~accepted, ~able & ~on_way | (seeks & ~accepted)
+        refused[full] = self._make_room(came.take(full))
+        ends = refused & ~seeks & (self.spare | (came.how == FINAL))
+        self._reply("drop" if self.spare else "fail", came.pair[ends], came.at[ends])
+        self.go_on(came.take(refused & ~ends))
+        if self.spare:
+            self._change_spare_tree()
 
-    def _replace_children(self, asks: Requests) -> Requests:
-        """Let newcomers take the places of children at full nodes; return what goes on."""
+    def room(self) -> np.ndarray:
+        """Return how many more children nodes take over all stripes."""
+        parents = self.holder[self.holder >= 0] // self.stripes
+        return self.bound - np.bincount(parents, minlength=len(self.bound))
+
+    def _make_room(self, asks: Requests) -> np.ndarray:
+        """Let newcomers take the places of children at full nodes; return a mask of the refused."""
         full = arrays.distinct(asks.at)
         of, child = arrays.children_in(self.holder // self.stripes, full)
         offsets = arrays.offsets_of(np.bincount(of, minlength=len(full)))
-        placed, lost = np.zeros(len(asks), dtype=bool), asks.pair.copy()
+        lost = np.full(len(asks), NONE)  # the newcomer itself, if it is pushed down
         for some in arrays.turns(asks.at):
             turn, at = asks.take(some), np.searchsorted(full, asks.at[some])
             row, place = arrays.expand(offsets[at], offsets[at + 1])
-            chosen = self.choose(Turn(self, turn, row, child[place]))
-            placed[some] = takes = chosen >= 0
-            lost[some] = np.where(takes, np.append(child[place], arrays.NONE)[chosen], turn.pair)
+            pairs = np.r_[child[place], turn.pair]
+            chosen = self.choose(turn, np.r_[row, np.arange(len(turn))], pairs)
+            lost[some] = np.append(pairs, NONE)[chosen]
+            takes = (chosen >= 0) & (chosen < len(place))
             child[place[chosen[takes]]] = turn.pair[takes]
-        newcomers = asks.take(placed)
-        self.hold(newcomers.pair, self.asked(newcomers.pair, newcomers.at))
-        self.let_go(lost[placed])
-        self._reply("ack", newcomers)
-        drops = placed | self.spare  # which pushes newcomers down that are not placed
-        pair, at = lost[drops], self.asked(lost[drops], asks.at[drops])
-        self._send("drop", pair, at, self.sibling(pair, at))
-        return asks.take(~drops)
+        new = asks.take((lost >= 0) & (lost != asks.pair))
+        self.holder[new.pair] = self.asked(new.pair, new.at)
+        self._reply("ack", new.pair, new.at)
+        pair, at = lost[lost >= 0], asks.at[lost >= 0]
+        self.holder[pair] = NONE
+        self._reply("drop", pair, at, self.sibling(pair, at) if self.spare else NONE)
+        return lost < 0
+
+    def choose(self, asks: Requests, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
+        """Return which of the pairs leaves each full node (an index in `pair`), or NONE: L6, L7.
+
+        The pairs are the nodes' children, `row` the index of the request, and last the newcomers.
+        """
+        (newcomer, stripe), (who, of) = (
+            arrays.divided(one, self.stripes) for one in (asks.pair, pair)
+        )
+        each, every = np.arange(len(asks)), np.arange(self.stripes)
+        children = np.bincount(row * self.stripes + of, minlength=len(asks) * self.stripes)
+        children, mine = children.reshape(-1, self.stripes), (each, stripe)
+        rooted, final = self.root.reshape(-1, self.stripes)[asks.at], asks.how == FINAL
+        own = rooted | (every == self.primary[asks.at, None])
+        # 1. the stripe whose child leaves; by_match: in this stripe, the match of ids decides
+        if self.spare:
+            # the first one from this one on that is not the node's own, or its largest own one
+            worth = np.where(own, np.where(children > 1, children, 0), ENDLESS * (children > 0))
+            cyclic = (stripe[:, None] + every) % self.stripes
+            gives = cyclic[each, np.take_along_axis(worth, cyclic, 1).argmax(axis=1)]
+            gives[~own[mine] | (worth[each, gives] == 0)] = NONE
+            by_match, chosen = gives == self.primary[asks.at], len(row) - len(asks) + each
+        else:
+            takes = np.where(final, rooted[mine], own[mine])
+            by_match, chosen = takes & ~final & (children[mine] > 1), np.full(len(asks), NONE)
+            others = np.where((takes & ~by_match)[:, None], children, 0)
+            others[mine] = 0
+            gives = np.where(others.max(axis=1) > 1, others.argmax(axis=1), NONE)
+            index, other = np.nonzero((others > 0) & ~own)
+            first = arrays.least_of(index, self.draw("stripe", asks.pair, index, other))
+            gives[index[first]] = other[first]
+            gives[by_match] = stripe[by_match]
+        # 2. its child: a random one, of those that match less than the newcomer, or the worst match
+        some = np.flatnonzero(of == gives[row])
+        at, index = row[some], who[some]
+        drawn, match = (
+            self.draw("drop", asks.pair, at, self.number(index)),
+            self.match(index, gives[at]),
+        )
+        if self.spare:
+            drawn[by_match[at]] = (match << 32 | index)[by_match[at]]  # the least node of equals
+        else:
+            fits = ~by_match[at] | (match < self.match(newcomer[at], stripe[at]))
+            some, at, drawn = some[fits], at[fits], drawn[fits]
+        order = draws.order_of_draws(at, drawn)
+        first = some[order[arrays.run_starts(at[order])]]
+        chosen[row[first]] = first
+        # 3. or the child that has sent a final request
+        swaps = (final & (chosen < 0))[row] & (of == stripe[row]) & (who == asks.sender[row])
+        chosen[row[swaps]] = np.flatnonzero(swaps)
+        return chosen
+
+    def sibling(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Return a random sibling in its primary stripe, or NONE, for pairs that `at` drops: L7."""
+        row, child = arrays.children_in(self.holder, self.asked(pair, at))
+        child, stripe = arrays.divided(child, self.stripes)
+        fits = self.here[child] & (self.primary[child] == stripe)
+        row, child, found = row[fits], child[fits], np.full(len(pair), NONE)
+        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number(child)))
+        found[row[first]] = child[first]
+        return found
 
     def go_on(self, refused: Requests) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8.
 
         Children are in drawn order.  The parent is the last node; with FreePastry's policy, nodes
         whose primary stripe it is are in front, the parent as the last of them, or else the first
-        of the others.
+        of the others.  An anycast goes through the tree of the spare group, and climbs to it.
         """
         for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
             asks = refused.take(some)
-            who, stripe = np.divmod(asks.pair, self.stripes)
-            at, parent, row, child = self.around(asks)
-            row, child = row[child != who[row]], child[child != who[row]]
-            above = np.flatnonzero((parent >= 0) & (parent != who))
-            drawn = self.draw(
-                "anycast" if self.spare else "child", asks.pair, row, self.number(child)
-            )
-            drawn = np.r_[drawn, np.zeros(len(above), dtype=drawn.dtype)]
-            is_parent = np.arange(len(drawn)) >= len(child)
-            row, node = np.r_[row, above], np.r_[child, parent[above]]
-            first = ~is_parent if self.spare else self.primary[node] == stripe[row]
-            order = order_of_draws(row * 2 + (first == is_parent), drawn)
-            row, node, first = row[order], node[order], first[order]
-            front, back = (Lists.of(row[one], node[one], len(asks)) for one in (first, ~first))
-            visited, todo = visit(asks.visited, asks.todo, at, front, back, len(self.key))
+            (who, stripe), at = arrays.divided(asks.pair, self.stripes), asks.at
+            if self.spare:  # a node outside of the tree does not count as visited
+                inside = self.inside[at]
+                row, child = arrays.children_in(np.where(self.inside, self.above, NONE), at)
+                parent = np.where(inside | (asks.visited.lengths() == 0), self.above[at], NONE)
+                seen, last = np.where(inside, at, NONE), np.full(len(asks), NONE)
+            else:
+                mine = self.asked(asks.pair, at)
+                row, child = arrays.children_in(self.holder, mine)
+                child, parent = child // self.stripes, self.parent[mine]
+                parent[~self.here[parent] | (parent == who)] = NONE
+                seen, last = at, np.where(self.root[mine], at, parent)
+            good = self.here[child] & (child != parent[row]) & (child != who[row])
+            up = np.flatnonzero((parent >= 0) & (parent != who))
+            of, node = np.r_[row[good], up], np.r_[child[good], parent[up]]
+            is_parent = np.arange(len(of)) >= len(of) - len(up)
+            first = ~is_parent if self.spare else self.primary[node] == stripe[of]
+            purpose = "anycast" if self.spare else "child"
+            drawn = self.draw(purpose, asks.pair, of, self.number(node))
+            order = draws.order_of_draws(of * 2 + (first == is_parent), drawn)
+            of, node, first = of[order], node[order], first[order]
+            front, back = (Lists.of(of[one], node[one], len(asks)) for one in (first, ~first))
+            visited, todo = visit(asks.visited, asks.todo, seen, front, back, len(self.nodes))
             to, todo = todo.popped()
             how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
-            to = np.where(to < 0, self.decider(asks), to)
-            self._reply("fail", asks.take(to < 0))
+            to = np.where(to < 0, last, to)
+            self._reply("fail", asks.pair[to < 0], at[to < 0])
             due = np.full(len(to), self.hop + 1)
-            onward = Requests(asks.pair, to, asks.at, due, how, visited, todo).take(to >= 0)
-            self.note("anycast" if self.spare else "subscribe", onward.sender, onward.at)
+            onward = Requests(asks.pair, to, at, due, how, visited, todo).take(to >= 0)
+            self.note("anycast" if self.spare else "subscribe", at[to >= 0], onward.at)
             self._requests.append(onward)
 
-    # --- 3. nodes that wait
-
-    def ask(self) -> None:
-        """Let nodes whose hop has come ask for a parent: by route, a sibling, or by anycast."""
-        pair = np.flatnonzero(self._due == self.hop)
-        self._due[pair] = arrays.NONE
-        pair = pair[: len(pair) * (self.hop < MOST_HOPS)]
-        whom, who = self._whom[pair], pair // self.stripes
-        by_route, direct, seeks = whom == _ROOTWARDS, whom >= 0, whom == _ANYBODY
-        self._route(pair[by_route], who[by_route])
-        self._requests.append(self._request(FROM_LIST, pair[direct], who[direct], whom[direct]))
-        self.note("subscribe", who[direct], whom[direct])
-        self.counts["anycasts"] += int(np.count_nonzero(seeks))
-        self.go_on(self._request(SEEKING, pair[seeks], who[seeks], who[seeks]))
-
-    def _request(
-        self, how: int, pair: np.ndarray, sender: np.ndarray, at: np.ndarray, hops: Any = 1
-    ) -> Requests:
-        """Return requests with empty lists that reach the nodes `at` after `hops`."""
-        due, ways = (np.broadcast_to(one, len(pair)) for one in (self.hop + hops, how))
-        empty = Lists.empty(len(pair))
-        return Requests(pair, at, sender, due, ways, empty, empty)
-
-    def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
-        """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
-        who, stripe = np.divmod(pair, self.stripes)
-        to_root = (self._fails[pair] > 0) & self.spare
-        entry, hops, (row, *ends) = self.entries(start, stripe, who, to_root)
-        some, lost = entry >= 0, (entry < 0) & (start != who)
-        found = some[row]
-        self.begun.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
-        asks = self._request(BY_ROUTE, pair[some], start[some], entry[some], hops[some])
-        self._requests.append(asks)
-        self._send("fail", pair[lost], self.asked(pair[lost], start[lost]))
-
-    # --- the policy
-
-    def choose(self, turn: Turn) -> np.ndarray:
-        """Return the child (index in the turn) that makes room for each newcomer, or NONE: L6."""
-        asks, stripe, row, final = turn.asks, turn.stripe, turn.row, turn.asks.how == FINAL
-        takes = np.where(final, turn.rooted[turn.mine], turn.own[turn.mine])
-        # 1. a child of this stripe that matches in fewer digits, or one of another stripe
-        same = takes & ~final & (turn.children[turn.mine] > 0)
-        gives = np.where(same, stripe, self._other_stripe(turn, takes & ~same))
-        some = np.flatnonzero(turn.of == gives[row])
-        ends = turn.who[some], turn.newcomer[row[some]]
-        theirs, new = (self.match(who, stripe[row[some]]) for who in ends)
-        some = some[(theirs < new) | ~same[row[some]]]
-        drawn = self.draw("drop", asks.pair, row[some], self.number(turn.who[some]))
-        some, chosen = some[arrays.least_of(row[some], drawn)], np.full(len(asks), arrays.NONE)
-        chosen[row[some]] = some
-        # 2. the child that has sent a final request
-        swaps = (final & (chosen < 0))[row] & (turn.of == stripe[row])
-        swaps &= turn.who == asks.sender[row]
-        chosen[row[swaps]] = np.flatnonzero(swaps)
-        return chosen
-
-    def _other_stripe(self, turn: Turn, frees: np.ndarray) -> np.ndarray:
-        """Return the stripe of which a node that `frees` a place drops a child, or NONE."""
-        children = np.where(frees[:, None], turn.children, 0)
-        children[turn.mine] = 0
-        found = np.where(children.max(axis=1) > 1, children.argmax(axis=1), arrays.NONE)
-        row, stripe = np.nonzero((children > 0) & ~turn.own)
-        first = arrays.least_of(row, self.draw("stripe", turn.asks.pair, row, stripe))
-        found[row[first]] = stripe[first]
-        return found
-
-    def around(self, asks: Requests) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the nodes that requests have visited, their parents, and their children.
-
-        These are by request, perhaps NONE; children have the index of the request.
-        """
-        mine = self.asked(asks.pair, asks.at)
-        parent, (row, child) = self.living_parent(mine), self.children_of(mine)
-        good = self.alive[child] & (child != parent[row])
-        return asks.at, parent, row[good], child[good]
-
-    def decider(self, asks: Requests) -> np.ndarray:
-        """Return the node that must take a subscriber that all refuse; NONE: the request fails."""
-        mine = self.asked(asks.pair, asks.at)
-        parent = self.living_parent(mine)
-        parent[parent == asks.pair // self.stripes] = arrays.NONE
-        return np.where(self.root[mine], asks.at, parent)
-
-    def adopts(self, asks: Requests) -> np.ndarray:
-        """Return True where a node with room takes the subscriber."""
-        return asks.how != SEEKING
-
-    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """Return the sibling (row or NONE) that pairs ask which `by` has dropped."""
-        return np.full(len(pair), arrays.NONE)
-
-
-class SpareCapacity(FreePastry):
-    """A full node pushes a child down, which finds a member of the spare group: rules L7 and L8.
-
-    The tree of the spare group consists of Pastry's routes from its members, which have room, to
-    its id, as Scribe's trees do.  ``above`` has the next node of the channel on these routes, a
-    row; ``inside`` is True for the nodes in the tree.
-    """
-
-    spare: ClassVar[bool] = True
-
-    def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
-        super().__init__(begun, b, routes)
-        self.inside, self.above = self.alive & False, np.full(len(self.key), arrays.NONE)
-        primary = self.primary[:, None] == np.arange(self.stripes)
-        self._in_primary = (primary & self.alive[:, None]).ravel()
-
-    def choose(self, turn: Turn) -> np.ndarray:
-        """See `FreePastry.choose`; a newcomer without a place is pushed down."""
-        stripe, index, row = turn.stripe, turn.mine[0], turn.row
-        # 1. the first stripe from this one on that is not the node's own, or its largest own one
-        cyclic = (stripe[:, None] + np.arange(self.stripes)) % self.stripes
-        turn.children[turn.mine] += 1  # the newcomer
-        children, own = (np.take_along_axis(one, cyclic, 1) for one in (turn.children, turn.own))
-        others, crowd = (children > 0) & ~own, np.where(own & (children > 1), children, 0)
-        is_other = others.any(axis=1)
-        gives = cyclic[index, np.where(is_other, others.argmax(axis=1), crowd.argmax(axis=1))]
-        gives[np.where(is_other, gives == stripe, crowd.max(axis=1) == 0)] = arrays.NONE  # itself
-        # 2. a random child, perhaps the newcomer; in the primary stripe the worst match
-        here, with_new = np.flatnonzero(turn.of == gives[row]), np.flatnonzero(gives == stripe)
-        by, who = np.r_[row[here], with_new], np.r_[turn.who[here], turn.newcomer[with_new]]
-        drawn = self.draw("drop", turn.asks.pair, by, self.number(who))
-        worst = (~is_other & (gives == self.primary[turn.asks.at]))[by]
-        match = self.match(who[worst], gives[by[worst]])
-        drawn[worst] = match << 32 | who[worst]  # the least node of equals
-        order = np.argsort(by, kind="stable")
-        first = order[arrays.least_of(by[order], drawn[order])]
-        chosen = np.full(len(index), arrays.NONE)
-        chosen[by[first]] = np.r_[here, np.full(len(with_new), arrays.NONE)][first]
-        return chosen
-
-    def sibling(self, pair: np.ndarray, by: np.ndarray) -> np.ndarray:
-        """See `FreePastry.sibling`: a random one in its primary stripe."""
-        found = np.full(len(pair), arrays.NONE)
-        row, child = arrays.children_in(np.where(self._in_primary, self.holder, arrays.NONE), by)
-        child //= self.stripes
-        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number(child)))
-        found[row[first]] = child[first]
-        return found
-
-    def decider(self, asks: Requests) -> np.ndarray:
-        """See `FreePastry.decider`: none."""
-        return np.full(len(asks), arrays.NONE)
-
-    def adopts(self, asks: Requests) -> np.ndarray:
-        """See `FreePastry.adopts`; an orphan needs a member of the tree that is attached."""
-        mine, other = self.asked(asks.pair, asks.at), asks.at != asks.pair // self.stripes
-        attached = self.root[mine] | (self.parent[mine] >= 0)
-        return super().adopts(asks) | (self.inside[asks.at] & other & attached)
-
-    def around(self, asks: Requests) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """See `FreePastry.around`; both are those in the tree.
-
-        A node outside of the tree does not count as visited (NONE); an anycast climbs from it,
-        unless it has been in the tree.
-        """
-        inside = self.inside[asks.at]
-        climbs = inside | (asks.visited.lengths() == 0)
-        row, child = arrays.children_in(np.where(self.inside, self.above, arrays.NONE), asks.at)
-        row, child = row[inside[row]], child[inside[row]]
-        parent = np.where(climbs, self.above[asks.at], arrays.NONE)
-        return np.where(inside, asks.at, arrays.NONE), parent, row, child
-
-    # --- the tree of the spare group
-
-    def enter(self, rows: np.ndarray, due: int) -> None:
-        """See `FreePastry.enter`; also find the parents of nodes in the spare group's tree."""
-        super().enter(rows, due)
-        rows = np.flatnonzero(self.alive & self.entered & ~self.spare_root)
-        to_spare = np.full(len(rows), self.stripes)
-        self.above[rows] = self.entries(rows, to_spare, rows, rows < 0)[0]
-
-    def ask(self) -> None:
-        """See `FreePastry.ask`; then nodes join and leave the spare group's tree."""
-        super().ask()
-        here = self.alive & self.entered
-        inside = here & self.spare_root
-        below = np.flatnonzero(here & (self.degree < self.bound))
+    def _change_spare_tree(self) -> None:
+        """Let nodes with room, and the nodes above them, be in the spare group's tree: rule L8."""
+        self.inside = self.here & self.spare_root
+        below = np.flatnonzero(self.here & (self.room() > 0))
         while len(below):
-            inside[below] = True
+            self.inside[below] = True
             above = arrays.distinct(self.above[below])
             above = above[above >= 0]
-            below = above[~inside[above]]
-        self.inside = inside
-        to = np.where(inside & (self.above >= 0), self.node[self.above], arrays.NONE)
-        row = np.flatnonzero(here & (to != self.spare_parent))
+            below = above[~self.inside[above]]
+        to = np.where(self.inside & (self.above >= 0), self.node[self.above], NONE)
+        row = np.flatnonzero(self.here & (to != self.spare_parent))
         for kind, parent in (("spare_leave", self.spare_parent[row]), ("spare_join", to[row])):
             some = row[parent >= 0]
             ends = self.group[some], self.node[some], parent[parent >= 0]
             self.begun.sent.note(kind, *ends)
         self.spare_parent[row] = to[row]
-
-
-#: The policies by their names.
-POLICIES: dict[str, type[FreePastry]] = {FREEPASTRY: FreePastry, SPARE: SpareCapacity}
