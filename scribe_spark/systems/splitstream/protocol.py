@@ -39,6 +39,9 @@ SOON, LATER, QUICK_TRIES, TRIES = 1, 5, 5, 30
 #: The number of hops of a period in which nodes ask (settled).
 MOST_HOPS = 3000
 
+#: Ranks of children that make room: of stripes that the node is there for, and of those that stay.
+_OWN, _NEVER = 2**60, 2**62
+
 #: The number of nodes that a refused request is thought to add to its list, to bound the memory.
 _NEIGHBOURS = 2**8
 
@@ -84,10 +87,11 @@ class Hops:
 
     def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
         rules, period, nodes = begun.rules, begun.period, begun.nodes
-        self.begun, self.period, self.b, self.hop = begun, period, b, 0
+        self.begun, self.period, self.b, self.hop = begun, period, b, -1
         self.spare, self.stripes = rules.policy == SPARE, rules.stripes
         mine = arrays.find_sorted(begun.played, nodes.key // begun.size) >= 0
-        self._resting, self.nodes, self.wave = nodes.take(~mine), nodes.take(mine), begun.wave[mine]
+        self._resting, self.nodes = nodes.take(~mine), nodes.take(mine)
+        self.wave = np.maximum(begun.wave[mine], 0)
         nodes, count = self.nodes, len(self.nodes)
         self.group, self.node = arrays.divided(nodes.key, begun.size)
         self.of, ring = arrays.find_sorted(begun.played, self.group), period.network.ring
@@ -108,8 +112,9 @@ class Hops:
         self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
         self.spare_parent, self.above = nodes.spare_parent.copy(), np.full(count, NONE)
         self.inside, self.here = np.zeros((2, count), dtype=bool)
-        self._requests, self._replies = list[Requests](), [Replies(*[self.group[:0]] * 4)]
+        self._requests, self._replies = list[Requests](), [Replies(*[self.of[:0]] * 4)]
         self._fails = np.zeros(len(self.parent), dtype=np.int64)
+        self.number, self.seed = ring.node[self.node], period.network.seed
         self._last_hop = np.zeros(len(begun.played), dtype=np.int64)
 
     def _refuse_few_places(self) -> None:
@@ -127,19 +132,12 @@ class Hops:
         """Count messages of a kind between rows."""
         self.begun.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
 
-    def number(self, row: np.ndarray) -> np.ndarray:
-        """Return the numbers of the nodes in `row`; numbers are keys of random draws."""
-        return self.period.network.ring.node[self.node[row]]
-
-    def draw(
-        self, purpose: str, pair: np.ndarray, index: np.ndarray, number: np.ndarray
-    ) -> np.ndarray:
-        """Return draws in this hop, keyed by ``pair[index]`` (node and stripe) and by `number`."""
+    def draw(self, what: str, pair: np.ndarray, of: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """Return draws in this hop, keyed by ``pair[of]`` (node and stripe) and by `number`."""
         who, stripe = arrays.divided(pair, self.stripes)
         when = self.period.group_number[self.group[who]], self.period.number, self.hop
-        key = *when, stripe, self.number(who)
-        found = draws.bits_np(self.period.network.seed, f"splitstream {purpose}", *key)
-        return draws.more_bits(found[index], number)
+        found = draws.bits_np(self.seed, f"splitstream {what}", *when, stripe, self.number[who])
+        return draws.more_bits(found[of], number)
 
     def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
         """Return how many first digits nodeIds of rows share with the ids of stripes."""
@@ -151,22 +149,12 @@ class Hops:
         """Return the pairs of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
 
-    def detach(self, pair: np.ndarray) -> None:
-        """Let pairs forget their parents, which may still have them as children."""
-        self.parent[pair], self.ancestors[pair] = NONE, NONE
-
     # --- hops and waves
 
     def play(self) -> ChannelNodes:
         """Play hops until nothing moves; return the nodes of all channels of the builder."""
-        # pairs without a parent forget their former ancestors
-        had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
-        self.detach(had)
-        self.enter(self.wave <= 0)
-        self.tell_paths(had[self.here[had // self.stripes]])
-        self.answer()
-        while self._goes_on():
-            self.tell_paths(self.hear())
+        while self._begin_hop():
+            self.hear()
             self.answer()
         self.period.counts["hops"] += int(self._last_hop.sum())
         shape = len(self.nodes), self.stripes
@@ -179,10 +167,10 @@ class Hops:
         every.ancestors = every.ancestors[:, :, :width]
         return every.take(np.argsort(every.key, kind="stable"))
 
-    def _goes_on(self) -> bool:
+    def _begin_hop(self) -> bool:
         """Begin a hop if a channel still moves; let the next wave enter channels at rest: L10."""
         self.hop += 1
-        moving = [one.pair for one in self._requests] + [one.pair for one in self._replies]
+        moving = [one.pair for one in (*self._requests, *self._replies)]
         busy = np.zeros(len(self._last_hop), dtype=bool)
         busy[self.of[np.concatenate(moving) // self.stripes]] = True
         self._last_hop[busy] = self.hop
@@ -190,35 +178,31 @@ class Hops:
         if len(waits):
             wave = np.full(len(busy), np.iinfo(np.int64).max)
             np.minimum.at(wave, self.of[waits], self.wave[waits])
-            self.enter(self.wave == wave[self.of])
+            enters = self.wave == wave[self.of]
+            self.wave[enters] = NONE
+            self.here = self.period.alive[self.node] & (self.wave < 0)
+            lacks = (self.parent < 0) & ~self.root & np.repeat(enters & self.here, self.stripes)
+            self._wait(np.flatnonzero(lacks), 0)
+            some = np.flatnonzero(self.here & ~self.spare_root & self.spare)
+            self.above[some] = self._entries(some, some, np.full(len(some), self.stripes))[0]
         return bool(len(waits) or busy.any())
-
-    def enter(self, rows: np.ndarray) -> None:
-        """Let nodes (a mask) enter the channels; their pairs without a parent ask in this hop."""
-        self.wave[rows] = NONE
-        self.here = self.period.alive[self.node] & (self.wave < 0)
-        lacks = (self.parent < 0) & ~self.root & np.repeat(rows & self.here, self.stripes)
-        self._wait(np.flatnonzero(lacks), 0)
-        if self.spare:
-            some = np.flatnonzero(self.here & ~self.spare_root)
-            spare_id, anybody = np.full(len(some), self.stripes), some < 0
-            self.above[some] = self._entries(some, spare_id, some, anybody)[0]
 
     # --- what nodes send
 
     def _entries(
-        self, start: np.ndarray, stripe: np.ndarray, who: np.ndarray, to_root: np.ndarray
+        self, start: np.ndarray, who: np.ndarray, stripe: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the first other nodes (rows) in the channel on routes; see `Routes.follow`.
 
-        These are not `who` and, where `to_root` is True, they are the roots of the stripes.
+        With the spare group, the root of the stripe is the only one after a FAIL.
         """
-        group = self.group[start]
+        group, pair = self.group[start], self.asked(stripe, who)
+        to_root = (self._fails[pair] > 0) & (stripe < self.stripes) & self.spare
 
         def meets(index: np.ndarray, node: np.ndarray) -> np.ndarray:
             found = self.nodes.find(group[index] * self.begun.size + node)
             fits = (found >= 0) & self.here[found] & (found != start[index]) & (found != who[index])
-            fits &= ~to_root[index] | self.root[self.asked(stripe[index], found)]
+            fits &= ~to_root[index] | self.root[self.asked(pair[index], found)]
             return np.where(fits, found, NONE)
 
         return self._routes.follow(group, self.node[start], stripe, meets)
@@ -226,8 +210,7 @@ class Hops:
     def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
         who, stripe = arrays.divided(pair, self.stripes)
-        to_root = (self._fails[pair] > 0) & self.spare
-        entry, hops, (row, *ends) = self._entries(start, stripe, who, to_root)
+        entry, hops, (row, *ends) = self._entries(start, who, stripe)
         some, lost = entry >= 0, (entry < 0) & (start != who)
         found = some[row]
         self.begun.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
@@ -254,15 +237,10 @@ class Hops:
         columns = np.broadcast_arrays(_REPLIES.index(kind), pair, at, next)
         self._replies.append(Replies(*columns))
 
-    def tell_paths(self, changed: np.ndarray) -> None:
-        """Let pairs, whose ancestors have changed, tell their children the new lists."""
-        of, child = arrays.children_in(self.holder, changed)
-        self._reply("path", child, changed[of] // self.stripes)
-
     # --- 1. replies and paths
 
-    def hear(self) -> np.ndarray:
-        """Handle the replies of the hop before; return pairs whose ancestors have changed: L3."""
+    def hear(self) -> None:
+        """Handle the replies of the hop before: rules L3 and L9."""
         came = Replies.join(*self._replies)
         self._replies = [came.take(slice(0))]
         came = came.take((came.kind == 0) | self.here[came.pair // self.stripes])
@@ -271,29 +249,34 @@ class Hops:
         self.holder[leaves.pair[is_child]] = NONE
         told = Replies.join(acks, paths)
         lists = np.c_[self.node[told.at], self.ancestors[self.asked(told.pair, told.at), :-1]]
-        heard = arrays.distinct(np.r_[told.pair, drops.pair])
+        had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
+        heard = arrays.distinct(np.r_[had, told.pair, drops.pair])
         before = self.ancestors[heard]
+        self.ancestors[had] = NONE
         self.parent[acks.pair], self._fails[acks.pair] = acks.at, 0
-        self._hear_drops(drops)
+        self._lose_parents(drops)
         by_parent = self.parent[told.pair] == told.at
         self.ancestors[told.pair[by_parent]] = lists[by_parent]
         self._leave_rings(heard)
-        # after a FAIL a node asks again, after longer and longer: rule L9
+        # after a FAIL a node asks again, after longer and longer
         self._fails[fails.pair] += 1
         again = fails.pair[self._fails[fails.pair] <= TRIES]
         self._wait(again, np.where(self._fails[again] <= QUICK_TRIES, SOON, LATER))
+        # nodes whose ancestors have changed tell their children
         heard = heard[(before != self.ancestors[heard]).any(axis=1)]
         if (self.ancestors[heard, -1] >= 0).any():  # keep the last column free
             self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
-        return heard
+        heard = heard[self.here[heard // self.stripes]]
+        of, child = arrays.children_in(self.holder, heard)
+        self._reply("path", child, heard[of] // self.stripes)
 
-    def _hear_drops(self, drops: Replies) -> None:
-        """Let nodes that have lost their parents ask the named sibling, or look for a parent."""
+    def _lose_parents(self, drops: Replies) -> None:
+        """Let nodes that are dropped ask the named sibling, or look for a parent."""
         # one that has left the sender, as the least node of a ring, asks already
         asks = arrays.distinct(np.concatenate([one.pair for one in self._requests]))
         lost = (self.parent[drops.pair] < 0) & (arrays.find_sorted(asks, drops.pair) < 0)
         drops = drops.take(lost | (self.parent[drops.pair] == drops.at))
-        self.detach(drops.pair)
+        self.parent[drops.pair], self.ancestors[drops.pair] = NONE, NONE
         self.period.counts["orphans"] += len(drops)
         direct, who = (drops.next >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
         to, how = np.where(direct, drops.next, who), SEEKING if self.spare else WAITING
@@ -310,7 +293,7 @@ class Hops:
         self.ancestors[pairs] = np.where(ring, lists, NONE)
         pairs = pairs[np.where(ring, lists, np.iinfo(np.int32).max).min(axis=1) == own]
         self._reply("leave", pairs, self.parent[pairs])
-        self.detach(pairs)
+        self.parent[pairs], self.ancestors[pairs] = NONE, NONE
         self.period.counts["cycles"] += len(pairs)
         self._wait(pairs, 0)
 
@@ -383,50 +366,40 @@ class Hops:
 
         The pairs are the nodes' children, `row` the index of the request, and last the newcomers.
         """
-        (newcomer, stripe), (who, of) = (
-            arrays.divided(one, self.stripes) for one in (asks.pair, pair)
-        )
-        each, every = np.arange(len(asks)), np.arange(self.stripes)
-        children = np.bincount(row * self.stripes + of, minlength=len(asks) * self.stripes)
-        children, mine = children.reshape(-1, self.stripes), (each, stripe)
-        rooted, final = self.root.reshape(-1, self.stripes)[asks.at], asks.how == FINAL
-        own = rooted | (every == self.primary[asks.at, None])
-        # 1. the stripe whose child leaves; by_match: in this stripe, the match of ids decides
+        (who, of), at = arrays.divided(pair, self.stripes), asks.at[row]
+        newcomer, stripe = arrays.divided(asks.pair[row], self.stripes)
+        cell, new = row * self.stripes + of, slice(len(row) - len(asks), None)
+        number, same = np.bincount(cell)[cell], of == stripe  # children of the stripe
+        is_root, is_primary = self.root[self.asked(pair, at)], of == self.primary[at]
+        own = is_root | is_primary
+        # the least rank leaves, with the spare group perhaps the newcomer itself; stripes that the
+        # node is there for come last, the largest first
+        last = np.where(number > 1, _OWN - number * self.stripes, _NEVER)
         if self.spare:
-            # the first one from this one on that is not the node's own, or its largest own one
-            worth = np.where(own, np.where(children > 1, children, 0), ENDLESS * (children > 0))
-            cyclic = (stripe[:, None] + every) % self.stripes
-            gives = cyclic[each, np.take_along_axis(worth, cyclic, 1).argmax(axis=1)]
-            gives[~own[mine] | (worth[each, gives] == 0)] = NONE
-            by_match, chosen = gives == self.primary[asks.at], len(row) - len(asks) + each
+            nth = (of - stripe) % self.stripes
+            rank = np.where(own, last, 0) + nth
+            rank[new][~own[new]] = -1
         else:
-            takes = np.where(final, rooted[mine], own[mine])
-            by_match, chosen = takes & ~final & (children[mine] > 1), np.full(len(asks), NONE)
-            others = np.where((takes & ~by_match)[:, None], children, 0)
-            others[mine] = 0
-            gives = np.where(others.max(axis=1) > 1, others.argmax(axis=1), NONE)
-            index, other = np.nonzero((others > 0) & ~own)
-            first = arrays.least_of(index, self.draw("stripe", asks.pair, index, other))
-            gives[index[first]] = other[first]
-            gives[by_match] = stripe[by_match]
-        # 2. its child: a random one, of those that match less than the newcomer, or the worst match
-        some = np.flatnonzero(of == gives[row])
-        at, index = row[some], who[some]
-        drawn, match = (
-            self.draw("drop", asks.pair, at, self.number(index)),
-            self.match(index, gives[at]),
-        )
-        if self.spare:
-            drawn[by_match[at]] = (match << 32 | index)[by_match[at]]  # the least node of equals
-        else:
-            fits = ~by_match[at] | (match < self.match(newcomer[at], stripe[at]))
-            some, at, drawn = some[fits], at[fits], drawn[fits]
-        order = draws.order_of_draws(at, drawn)
-        first = some[order[arrays.run_starts(at[order])]]
+            final = (asks.how == FINAL)[row]
+            takes = np.where(final, is_root[new][row], own[new][row])
+            frees = takes & (final | (number[new] == 1)[row]) & ~same
+            drawn = self.draw("stripe", asks.pair, row, of) >> np.uint64(4)
+            rank = np.where(frees, np.where(own, last + of, drawn.astype(np.int64)), _NEVER)
+            some = np.flatnonzero(same & takes & ~final)
+            less = self.match(who[some], of[some]) < self.match(newcomer[some], of[some])
+            rank[some[less]] = 0
+            rank[final & same & (who == asks.sender[row])] = _NEVER - 1
+        # of equal ranks a random one; with the spare group, the worst match in the primary stripe
+        best = np.full(len(asks), _NEVER)
+        np.minimum.at(best, row, rank)
+        some = np.flatnonzero((rank == best[row]) & (rank < _NEVER))
+        drawn, index = self.draw("drop", asks.pair, row[some], self.number[who[some]]), who[some]
+        worst = np.flatnonzero(is_primary[some] & self.spare)
+        drawn[worst] = self.match(index[worst], of[some[worst]]) << 32 | index[worst]
+        order = draws.order_of_draws(row[some], drawn)
+        first = some[order[arrays.run_starts(row[some[order]])]]
+        chosen = np.arange(new.start, len(row)) if self.spare else np.full(len(asks), NONE)
         chosen[row[first]] = first
-        # 3. or the child that has sent a final request
-        swaps = (final & (chosen < 0))[row] & (of == stripe[row]) & (who == asks.sender[row])
-        chosen[row[swaps]] = np.flatnonzero(swaps)
         return chosen
 
     def sibling(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -435,7 +408,7 @@ class Hops:
         child, stripe = arrays.divided(child, self.stripes)
         fits = self.here[child] & (self.primary[child] == stripe)
         row, child, found = row[fits], child[fits], np.full(len(pair), NONE)
-        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number(child)))
+        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number[child]))
         found[row[first]] = child[first]
         return found
 
@@ -466,7 +439,7 @@ class Hops:
             is_parent = np.arange(len(of)) >= len(of) - len(up)
             first = ~is_parent if self.spare else self.primary[node] == stripe[of]
             purpose = "anycast" if self.spare else "child"
-            drawn = self.draw(purpose, asks.pair, of, self.number(node))
+            drawn = self.draw(purpose, asks.pair, of, self.number[node])
             order = draws.order_of_draws(of * 2 + (first == is_parent), drawn)
             of, node, first = of[order], node[order], first[order]
             front, back = (Lists.of(of[one], node[one], len(asks)) for one in (first, ~first))
