@@ -1,12 +1,9 @@
 """The protocol of SplitStream, hop by hop, and the policies of full nodes: rules L2 to L10.
 
-All messages take one hop, and all nodes play a hop at once: replies, then new paths, then requests,
-then refused requests go on, then nodes that wait ask.  Requests at one node are answered one after
-the other: a *turn* has one request of each node.
-
-The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
-(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3): a full node pushes
-a child down, which finds a member of the spare group, a node with room.
+All messages take one hop, and all nodes play a hop at once: replies, then requests; those that are
+refused go on.  Requests at one node are answered one after the other: a *turn* has one request of
+each node.  The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
+(``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
 """
 
 from __future__ import annotations
@@ -16,9 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.core import arrays, draws, errors
+from scribe_spark.core import draws
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import (
+    NONE,
+    Rows,
+    children_in,
+    distinct,
+    divided,
+    expand,
+    find_sorted,
+    index_in_run,
+    least_of,
+    offsets_of,
+    run_starts,
+    turns,
+)
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.engine import Columns
 from scribe_spark.pastry.routes import Routes
@@ -28,16 +39,19 @@ from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, id
 #: Room of a node without a bound.
 ENDLESS = 2**40
 
-#: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
-#: list is empty; as an anycast.  A request that waits is still at the subscriber.
-BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(5)
+#: The number of hops of a period in which nodes ask (settled).
+MOST_HOPS = 3000
 
 #: Hops until a node asks again after a FAIL; after so many FAILs, it asks more slowly, and then no
 #: more in the period (settled).
 SOON, LATER, QUICK_TRIES, TRIES = 1, 5, 5, 30
 
-#: The number of hops of a period in which nodes ask (settled).
-MOST_HOPS = 3000
+#: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
+#: list is empty; as an anycast.  A request that waits is still at the subscriber.
+BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(5)
+
+#: The kinds of replies, in the order in which a node hears them.
+_REPLIES = "leave", "ack", "drop", "path", "fail"
 
 #: Ranks of children that make room: of stripes that the node is there for, and of those that stay.
 _OWN, _NEVER = 2**60, 2**62
@@ -45,12 +59,9 @@ _OWN, _NEVER = 2**60, 2**62
 #: The number of nodes that a refused request is thought to add to its list, to bound the memory.
 _NEIGHBOURS = 2**8
 
-#: The kinds of replies, in the order in which a node hears them.
-_REPLIES = "leave", "ack", "drop", "path", "fail"
-
 
 @dataclass(frozen=True)
-class Requests(arrays.Rows):
+class Requests(Rows):
     """SUBSCRIBEs and anycasts under way: requests for a parent in a stripe."""
 
     pair: np.ndarray  # the subscriber and the stripe
@@ -63,7 +74,7 @@ class Requests(arrays.Rows):
 
 
 @dataclass(frozen=True)
-class Replies(arrays.Rows):
+class Replies(Rows):
     """Messages that are no requests: from a node `at` to a pair; a LEAVE goes the other way."""
 
     kind: np.ndarray  # an index in `_REPLIES`
@@ -76,46 +87,47 @@ class Hops:
     """The trees of the channels that are played, and the hops that change them.
 
     Nodes are rows, ascending by (group, position); a *pair* is a node and a stripe, ``row * S +
-    stripe``.  ``here`` marks live nodes whose `wave` has come.  By pair, ``parent`` has the
-    node that it knows as its parent, ``holder`` the pair that has it as a child: they differ while
-    a message is under way.  ``ancestors`` (positions) are as last heard; the last column is free.
+    stripe``.  ``here`` marks live nodes whose `wave` has come.  By pair, ``parent`` has the node
+    that it knows as its parent, ``holder`` the pair that has it as a child: they differ while a
+    message is under way.  ``ancestors`` (positions) are as last heard; the last column is free.
 
-    The tree of the spare group consists of Pastry's routes from its members to its id, as Scribe's
-    trees do: ``above`` has the next node of the channel (a row) on these routes, ``inside`` marks
-    the nodes in the tree, and ``spare_parent`` has their parents there (positions).
+    The tree of the spare group consists of Pastry's routes from its members to its id: ``above``
+    has the next node of the channel on these routes, and ``inside`` marks the nodes in the tree.
     """
 
     def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
-        rules, period, nodes = begun.rules, begun.period, begun.nodes
-        self.begun, self.period, self.b, self.hop = begun, period, b, -1
+        rules, period, self.b, self.hop = begun.rules, begun.period, b, -1
+        self.begun, self.period, self.network = begun, period, period.network
         self.spare, self.stripes = rules.policy == SPARE, rules.stripes
-        mine = arrays.find_sorted(begun.played, nodes.key // begun.size) >= 0
-        self._resting, self.nodes = nodes.take(~mine), nodes.take(mine)
-        self.wave = np.maximum(begun.wave[mine], 0)
-        nodes, count = self.nodes, len(self.nodes)
-        self.group, self.node = arrays.divided(nodes.key, begun.size)
-        self.of, ring = arrays.find_sorted(begun.played, self.group), period.network.ring
+        mine = find_sorted(begun.played, begun.nodes.key // begun.size) >= 0
+        self.nodes = nodes = begun.nodes.take(mine)
+        self._resting, self.wave = begun.nodes.take(~mine), np.maximum(begun.wave[mine], 0)
+        self.group, self.node = divided(nodes.key, begun.size)
+        self.of, self.number = (
+            find_sorted(begun.played, self.group),
+            self.network.ring.node[self.node],
+        )
         self._ids, self._width = ids_of(rules, period.keys(begun.played)), width_of(rules)
         self._routes = Routes(routes, begun.size, self._width)
-        self.bound = np.full(count, rules.bound or ENDLESS)
-        if period.network.capacity is not None:
-            self.bound = period.network.capacity[self.node]
+        self.bound = np.full(len(nodes), rules.bound or ENDLESS)
+        if self.network.capacity is not None:
+            self.bound = self.network.capacity[self.node]
             self._refuse_few_places()
-        bits = np.uint64(64 - self.stripes.bit_length() + 1)
-        self.primary = (ring.hi[self.node] >> bits).astype(np.int64)
+        digits = self.network.ring.hi[self.node] >> np.uint64(65 - self.stripes.bit_length())
+        self.primary = digits.astype(np.int64)
         self.root = nodes.root[:, : self.stripes].ravel()
         self.spare_root = nodes.root[:, self.stripes :].any(axis=1)
         above = nodes.above(begun.size)
         pair = above * self.stripes + np.arange(self.stripes)
         self.parent, self.holder = above.ravel(), np.where(above < 0, NONE, pair).ravel()
-        lists = nodes.ancestors.reshape(len(self.parent), nodes.ancestors.shape[2])
-        self.ancestors = np.pad(lists, ((0, 0), (0, 1)), constant_values=NONE)
-        self.spare_parent, self.above = nodes.spare_parent.copy(), np.full(count, NONE)
-        self.inside, self.here = np.zeros((2, count), dtype=bool)
+        lists = np.pad(nodes.ancestors, ((0, 0), (0, 0), (0, 1)), constant_values=NONE)
+        self.ancestors = lists.reshape(above.size, lists.shape[2])
+        self.above, (self.inside, self.here) = (
+            self.of * 0 + NONE,
+            np.zeros((2, len(nodes)), dtype=bool),
+        )
         self._requests, self._replies = list[Requests](), [Replies(*[self.of[:0]] * 4)]
-        self._fails = np.zeros(len(self.parent), dtype=np.int64)
-        self.number, self.seed = ring.node[self.node], period.network.seed
-        self._last_hop = np.zeros(len(begun.played), dtype=np.int64)
+        self._fails, self._last_hop = np.zeros_like(self.parent), np.zeros_like(begun.played)
 
     def _refuse_few_places(self) -> None:
         """Refuse limits of nodes with which not all members of a large channel would be placed."""
@@ -123,31 +135,31 @@ class Hops:
         mean = (np.bincount(self.of, weights=self.bound) / nodes)[nodes > MOST_TIGHT]
         if (mean < least).any():
             remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
-            few = f"{remedy}; not all would be placed"
-            raise errors.InputError("mean of capacities", float(mean.min()), few)
-
-    # --- nodes, messages and draws
-
-    def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
-        """Count messages of a kind between rows."""
-        self.begun.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
+            raise InputError(
+                "mean of capacities", float(mean.min()), f"{remedy}; not all would be placed"
+            )
 
     def draw(self, what: str, pair: np.ndarray, of: np.ndarray, number: np.ndarray) -> np.ndarray:
         """Return draws in this hop, keyed by ``pair[of]`` (node and stripe) and by `number`."""
-        who, stripe = arrays.divided(pair, self.stripes)
-        when = self.period.group_number[self.group[who]], self.period.number, self.hop
-        found = draws.bits_np(self.seed, f"splitstream {what}", *when, stripe, self.number[who])
+        who, stripe = divided(pair, self.stripes)
+        key = self.period.group_number[self.group[who]], self.period.number, self.hop, stripe
+        found = draws.bits_np(self.network.seed, f"splitstream {what}", *key, self.number[who])
         return draws.more_bits(found[of], number)
 
     def match(self, row: np.ndarray, stripe: np.ndarray) -> np.ndarray:
         """Return how many first digits nodeIds of rows share with the ids of stripes."""
-        ring, at = self.period.network.ring, self.node[row]
+        ring, at = self.network.ring, self.node[row]
         key = self._ids.take(self.of[row] * self._width + stripe)
         return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.b)
 
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Return the pairs of the nodes `at` (rows) and the stripes of `pair`."""
         return at * self.stripes + pair % self.stripes
+
+    def room(self) -> np.ndarray:
+        """Return how many more children nodes take over all stripes."""
+        parents = self.holder[self.holder >= 0] // self.stripes
+        return self.bound - np.bincount(parents, minlength=len(self.bound))
 
     # --- hops and waves
 
@@ -156,13 +168,14 @@ class Hops:
         while self._begin_hop():
             self.hear()
             self.answer()
+            if self.spare:
+                self._change_spare_tree()
         self.period.counts["hops"] += int(self._last_hop.sum())
-        shape = len(self.nodes), self.stripes
-        parent = np.where(self.holder < 0, NONE, self.node[self.holder // self.stripes])
-        self.nodes.parent = parent.reshape(shape).astype(np.int32)
-        self.nodes.ancestors = self.ancestors.reshape(*shape, self.ancestors.shape[1])
-        self.nodes.spare_parent = self.spare_parent
-        every = ChannelNodes.join(self._resting, self.nodes)
+        nodes, parent = self.nodes, self.node[self.holder // self.stripes]
+        parent = np.where(self.holder < 0, NONE, parent).astype(np.int32)
+        nodes.parent = parent.reshape(nodes.parent.shape)
+        nodes.ancestors = self.ancestors.reshape(*nodes.parent.shape, self.ancestors.shape[1])
+        every = ChannelNodes.join(self._resting, nodes)
         width = (every.ancestors >= 0).sum(axis=2).max(initial=1)
         every.ancestors = every.ancestors[:, :, :width]
         return every.take(np.argsort(every.key, kind="stable"))
@@ -189,10 +202,8 @@ class Hops:
 
     # --- what nodes send
 
-    def _entries(
-        self, start: np.ndarray, who: np.ndarray, stripe: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the first other nodes (rows) in the channel on routes; see `Routes.follow`.
+    def _entries(self, start: np.ndarray, who: np.ndarray, stripe: np.ndarray) -> Any:
+        """Return the first other nodes (rows) in the channel on routes, as `Routes.follow` does.
 
         With the spare group, the root of the stripe is the only one after a FAIL.
         """
@@ -209,7 +220,7 @@ class Hops:
 
     def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
         """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
-        who, stripe = arrays.divided(pair, self.stripes)
+        who, stripe = divided(pair, self.stripes)
         entry, hops, (row, *ends) = self._entries(start, who, stripe)
         some, lost = entry >= 0, (entry < 0) & (start != who)
         found = some[row]
@@ -225,17 +236,17 @@ class Hops:
 
     def _wait(self, pair: np.ndarray, hops: Any) -> None:
         """Let pairs ask for a parent by Pastry's route, after some hops."""
-        who = pair // self.stripes
-        self._ask(WAITING, pair, who, who, hops)
+        self._ask(WAITING, pair, pair // self.stripes, pair // self.stripes, hops)
 
-    def _reply(
-        self, kind: str, pair: np.ndarray, at: np.ndarray, next: np.ndarray | int = NONE
-    ) -> None:
+    def _reply(self, kind: str, pair: np.ndarray, at: np.ndarray, next: Any = NONE) -> None:
         """Let nodes `at` reply to pairs; a LEAVE goes the other way."""
         ends = at, pair // self.stripes
         self.note(kind, *(ends[::-1] if kind == "leave" else ends))
-        columns = np.broadcast_arrays(_REPLIES.index(kind), pair, at, next)
-        self._replies.append(Replies(*columns))
+        self._replies.append(Replies(*np.broadcast_arrays(_REPLIES.index(kind), pair, at, next)))
+
+    def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
+        """Count messages of a kind between rows."""
+        self.begun.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
 
     # --- 1. replies and paths
 
@@ -250,7 +261,7 @@ class Hops:
         told = Replies.join(acks, paths)
         lists = np.c_[self.node[told.at], self.ancestors[self.asked(told.pair, told.at), :-1]]
         had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
-        heard = arrays.distinct(np.r_[had, told.pair, drops.pair])
+        heard = distinct(np.r_[had, told.pair, drops.pair])
         before = self.ancestors[heard]
         self.ancestors[had] = NONE
         self.parent[acks.pair], self._fails[acks.pair] = acks.at, 0
@@ -263,35 +274,36 @@ class Hops:
         again = fails.pair[self._fails[fails.pair] <= TRIES]
         self._wait(again, np.where(self._fails[again] <= QUICK_TRIES, SOON, LATER))
         # nodes whose ancestors have changed tell their children
-        heard = heard[(before != self.ancestors[heard]).any(axis=1)]
+        changed = (before != self.ancestors[heard]).any(axis=1)
         if (self.ancestors[heard, -1] >= 0).any():  # keep the last column free
             self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
-        heard = heard[self.here[heard // self.stripes]]
-        of, child = arrays.children_in(self.holder, heard)
+        heard = heard[changed & self.here[heard // self.stripes]]
+        of, child = children_in(self.holder, heard)
         self._reply("path", child, heard[of] // self.stripes)
 
     def _lose_parents(self, drops: Replies) -> None:
         """Let nodes that are dropped ask the named sibling, or look for a parent."""
         # one that has left the sender, as the least node of a ring, asks already
-        asks = arrays.distinct(np.concatenate([one.pair for one in self._requests]))
-        lost = (self.parent[drops.pair] < 0) & (arrays.find_sorted(asks, drops.pair) < 0)
+        asks = distinct(np.concatenate([one.pair for one in self._requests]))
+        lost = (self.parent[drops.pair] < 0) & (find_sorted(asks, drops.pair) < 0)
         drops = drops.take(lost | (self.parent[drops.pair] == drops.at))
         self.parent[drops.pair], self.ancestors[drops.pair] = NONE, NONE
         self.period.counts["orphans"] += len(drops)
         direct, who = (drops.next >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
         to, how = np.where(direct, drops.next, who), SEEKING if self.spare else WAITING
         self._ask(np.where(direct, FROM_LIST, how), drops.pair, to, who, direct)
-        self.note("subscribe", who[direct], to[direct])
+        self.note("subscribe", who, to)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
         """Cut lists of ancestors to rings; the least node of a ring leaves its parent: L3."""
         found = self.ancestors[pairs] == self.node[pairs // self.stripes, None]
         some = np.flatnonzero(found.any(axis=1))
-        pairs, found = pairs[some], found[some]
-        own, lists = self.node[pairs // self.stripes], self.ancestors[pairs]
-        ring = np.arange(lists.shape[1]) <= found.argmax(axis=1)[:, None]
-        self.ancestors[pairs] = np.where(ring, lists, NONE)
-        pairs = pairs[np.where(ring, lists, np.iinfo(np.int32).max).min(axis=1) == own]
+        pairs, last = pairs[some], found[some].argmax(axis=1)
+        lists = self.ancestors[pairs]
+        lists[np.arange(lists.shape[1]) > last[:, None]] = NONE
+        self.ancestors[pairs] = lists
+        least = np.where(lists < 0, np.iinfo(np.int32).max, lists).min(axis=1)
+        pairs = pairs[least == self.node[pairs // self.stripes]]
         self._reply("leave", pairs, self.parent[pairs])
         self.parent[pairs], self.ancestors[pairs] = NONE, NONE
         self.period.counts["cycles"] += len(pairs)
@@ -304,52 +316,42 @@ class Hops:
         every = Requests.join(*self._requests)
         self._requests = [every.take(every.due > self.hop)]
         came = every.take((every.due == self.hop) & (self.hop < MOST_HOPS))
-        who, stripe = arrays.divided(came.pair, self.stripes)
-        came = came.take(np.lexsort((who, stripe, came.how == SEEKING, came.at)))
-        mine, who, seeks = (
-            self.asked(came.pair, came.at),
-            came.pair // self.stripes,
-            came.how == SEEKING,
-        )
+        who, stripe = divided(came.pair, self.stripes)
+        order = np.lexsort((who, stripe, came.how == SEEKING, came.at))
+        came, who = came.take(order), who[order]
+        mine, seeks = self.asked(came.pair, came.at), came.how == SEEKING
         is_below = (self.ancestors[mine] == self.node[who, None]).any(axis=1)
         self.period.counts["anycasts"] += int(np.count_nonzero(seeks & (came.at == came.sender)))
-        # 1. nodes that wait ask; a request on its way to the root passes those below the subscriber
-        on_way = (came.how == WAITING) | (is_below & (came.how == BY_ROUTE))
-        self._route(came.pair[on_way], came.at[on_way])
+        # 1. who waits asks; a request on its way to the root passes nodes below the subscriber
+        passes = (came.how == WAITING) | (is_below & (came.how == BY_ROUTE))
+        self._route(came.pair[passes], came.at[passes])
         # 2. a node takes the first ones, as long as it has room; it takes an orphan if it is
         # attached, and in the tree of the spare group
         attached = self.root[mine] | (self.parent[mine] >= 0)
         able = ~seeks | (self.inside[came.at] & (came.at != who) & attached)
-        able &= ~is_below & ~on_way
-        at, accepted = came.at[able], np.zeros(len(came), dtype=bool)
-        accepted[able] = arrays.index_in_run(at) < self.room()[at]
+        able &= ~is_below & ~passes
+        accepted, at = np.zeros_like(able), came.at[able]
+        accepted[able] = index_in_run(at) < self.room()[at]
         self.holder[came.pair[accepted]] = mine[accepted]
         self._reply("ack", came.pair[accepted], came.at[accepted])
         # 3. a full node answers as the policy says; one below the subscriber refuses
-        full, refused = able & ~seeks & ~accepted, ~able & ~on_way | (seeks & ~accepted)
+        full, refused = able & ~seeks & ~accepted, ~accepted & ~passes
         refused[full] = self._make_room(came.take(full))
         ends = refused & ~seeks & (self.spare | (came.how == FINAL))
         self._reply("drop" if self.spare else "fail", came.pair[ends], came.at[ends])
-        self.go_on(came.take(refused & ~ends))
-        if self.spare:
-            self._change_spare_tree()
-
-    def room(self) -> np.ndarray:
-        """Return how many more children nodes take over all stripes."""
-        parents = self.holder[self.holder >= 0] // self.stripes
-        return self.bound - np.bincount(parents, minlength=len(self.bound))
+        self._go_on(came.take(refused & ~ends))
 
     def _make_room(self, asks: Requests) -> np.ndarray:
         """Let newcomers take the places of children at full nodes; return a mask of the refused."""
-        full = arrays.distinct(asks.at)
-        of, child = arrays.children_in(self.holder // self.stripes, full)
-        offsets = arrays.offsets_of(np.bincount(of, minlength=len(full)))
+        full = distinct(asks.at)
+        of, child = children_in(self.holder // self.stripes, full)
+        offsets = offsets_of(np.bincount(of, minlength=len(full)))
         lost = np.full(len(asks), NONE)  # the newcomer itself, if it is pushed down
-        for some in arrays.turns(asks.at):
+        for some in turns(asks.at):
             turn, at = asks.take(some), np.searchsorted(full, asks.at[some])
-            row, place = arrays.expand(offsets[at], offsets[at + 1])
+            row, place = expand(offsets[at], offsets[at + 1])
             pairs = np.r_[child[place], turn.pair]
-            chosen = self.choose(turn, np.r_[row, np.arange(len(turn))], pairs)
+            chosen = self._choose(turn, np.r_[row, np.arange(len(turn))], pairs)
             lost[some] = np.append(pairs, NONE)[chosen]
             takes = (chosen >= 0) & (chosen < len(place))
             child[place[chosen[takes]]] = turn.pair[takes]
@@ -358,26 +360,24 @@ class Hops:
         self._reply("ack", new.pair, new.at)
         pair, at = lost[lost >= 0], asks.at[lost >= 0]
         self.holder[pair] = NONE
-        self._reply("drop", pair, at, self.sibling(pair, at) if self.spare else NONE)
+        self._reply("drop", pair, at, self._sibling(pair, at) if self.spare else NONE)
         return lost < 0
 
-    def choose(self, asks: Requests, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
+    def _choose(self, asks: Requests, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
         """Return which of the pairs leaves each full node (an index in `pair`), or NONE: L6, L7.
 
         The pairs are the nodes' children, `row` the index of the request, and last the newcomers.
         """
-        (who, of), at = arrays.divided(pair, self.stripes), asks.at[row]
-        newcomer, stripe = arrays.divided(asks.pair[row], self.stripes)
+        (who, of), at = divided(pair, self.stripes), asks.at[row]
+        newcomer, stripe = divided(asks.pair[row], self.stripes)
         cell, new = row * self.stripes + of, slice(len(row) - len(asks), None)
-        number, same = np.bincount(cell)[cell], of == stripe  # children of the stripe
+        number, same = np.bincount(cell)[cell], of == stripe
         is_root, is_primary = self.root[self.asked(pair, at)], of == self.primary[at]
         own = is_root | is_primary
-        # the least rank leaves, with the spare group perhaps the newcomer itself; stripes that the
-        # node is there for come last, the largest first
+        # 1. the least rank: stripes that the node is there for come last, the largest first
         last = np.where(number > 1, _OWN - number * self.stripes, _NEVER)
         if self.spare:
-            nth = (of - stripe) % self.stripes
-            rank = np.where(own, last, 0) + nth
+            rank = np.where(own, last, 0) + (of - stripe) % self.stripes
             rank[new][~own[new]] = -1
         else:
             final = (asks.how == FINAL)[row]
@@ -389,68 +389,70 @@ class Hops:
             less = self.match(who[some], of[some]) < self.match(newcomer[some], of[some])
             rank[some[less]] = 0
             rank[final & same & (who == asks.sender[row])] = _NEVER - 1
-        # of equal ranks a random one; with the spare group, the worst match in the primary stripe
         best = np.full(len(asks), _NEVER)
         np.minimum.at(best, row, rank)
+        # 2. a random one; with the spare group, the worst match in the primary stripe
         some = np.flatnonzero((rank == best[row]) & (rank < _NEVER))
-        drawn, index = self.draw("drop", asks.pair, row[some], self.number[who[some]]), who[some]
+        row, who = row[some], who[some]
+        drawn = self.draw("drop", asks.pair, row, self.number[who])
         worst = np.flatnonzero(is_primary[some] & self.spare)
-        drawn[worst] = self.match(index[worst], of[some[worst]]) << 32 | index[worst]
-        order = draws.order_of_draws(row[some], drawn)
-        first = some[order[arrays.run_starts(row[some[order]])]]
-        chosen = np.arange(new.start, len(row)) if self.spare else np.full(len(asks), NONE)
-        chosen[row[first]] = first
+        drawn[worst] = self.match(who[worst], of[some[worst]]) << 32 | who[worst]
+        first = draws.order_of_draws(row, drawn)
+        first = first[run_starts(row[first])]
+        chosen = np.arange(new.start, len(pair)) if self.spare else np.full(len(asks), NONE)
+        chosen[row[first]] = some[first]
         return chosen
 
-    def sibling(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
+    def _sibling(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Return a random sibling in its primary stripe, or NONE, for pairs that `at` drops: L7."""
-        row, child = arrays.children_in(self.holder, self.asked(pair, at))
-        child, stripe = arrays.divided(child, self.stripes)
+        row, child = children_in(self.holder, self.asked(pair, at))
+        child, stripe = divided(child, self.stripes)
         fits = self.here[child] & (self.primary[child] == stripe)
         row, child, found = row[fits], child[fits], np.full(len(pair), NONE)
-        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number[child]))
+        first = least_of(row, self.draw("sibling", pair, row, self.number[child]))
         found[row[first]] = child[first]
         return found
 
-    def go_on(self, refused: Requests) -> None:
+    def _go_on(self, refused: Requests) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8.
 
-        Children are in drawn order.  The parent is the last node; with FreePastry's policy, nodes
-        whose primary stripe it is are in front, the parent as the last of them, or else the first
-        of the others.  An anycast goes through the tree of the spare group, and climbs to it.
+        Children are in drawn order, the parent is the last node; with FreePastry's policy, nodes in
+        their primary stripe are in front, the parent as the last of them, or else the first of the
+        others.  Anycasts go through the tree of the spare group, and climb to it from outside.
         """
         for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
             asks = refused.take(some)
-            (who, stripe), at = arrays.divided(asks.pair, self.stripes), asks.at
-            if self.spare:  # a node outside of the tree does not count as visited
+            (who, stripe), at = divided(asks.pair, self.stripes), asks.at
+            mine, seen = self.asked(asks.pair, at), at
+            if self.spare:
                 inside = self.inside[at]
-                row, child = arrays.children_in(np.where(self.inside, self.above, NONE), at)
+                row, child = children_in(np.where(self.inside, self.above, NONE), at)
                 parent = np.where(inside | (asks.visited.lengths() == 0), self.above[at], NONE)
-                seen, last = np.where(inside, at, NONE), np.full(len(asks), NONE)
+                seen = np.where(inside, at, NONE)
             else:
-                mine = self.asked(asks.pair, at)
-                row, child = arrays.children_in(self.holder, mine)
+                row, child = children_in(self.holder, mine)
                 child, parent = child // self.stripes, self.parent[mine]
-                parent[~self.here[parent] | (parent == who)] = NONE
-                seen, last = at, np.where(self.root[mine], at, parent)
+                parent[~self.here[parent]] = NONE
+            parent[parent == who] = NONE
             good = self.here[child] & (child != parent[row]) & (child != who[row])
-            up = np.flatnonzero((parent >= 0) & (parent != who))
+            up = np.flatnonzero(parent >= 0)
             of, node = np.r_[row[good], up], np.r_[child[good], parent[up]]
             is_parent = np.arange(len(of)) >= len(of) - len(up)
             first = ~is_parent if self.spare else self.primary[node] == stripe[of]
-            purpose = "anycast" if self.spare else "child"
-            drawn = self.draw(purpose, asks.pair, of, self.number[node])
+            what = "anycast" if self.spare else "child"
+            drawn = self.draw(what, asks.pair, of, self.number[node])
             order = draws.order_of_draws(of * 2 + (first == is_parent), drawn)
             of, node, first = of[order], node[order], first[order]
             front, back = (Lists.of(of[one], node[one], len(asks)) for one in (first, ~first))
             visited, todo = visit(asks.visited, asks.todo, seen, front, back, len(self.nodes))
             to, todo = todo.popped()
             how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
+            # the root decides about a request without a list, or the parent of the last node
+            last = np.where(self.root[mine], at, parent) if not self.spare else NONE
             to = np.where(to < 0, last, to)
             self._reply("fail", asks.pair[to < 0], at[to < 0])
-            due = np.full(len(to), self.hop + 1)
-            onward = Requests(asks.pair, to, at, due, how, visited, todo).take(to >= 0)
-            self.note("anycast" if self.spare else "subscribe", at[to >= 0], onward.at)
+            onward = Requests(asks.pair, to, at, asks.due + 1, how, visited, todo).take(to >= 0)
+            self.note("anycast" if self.spare else "subscribe", onward.sender, onward.at)
             self._requests.append(onward)
 
     def _change_spare_tree(self) -> None:
@@ -459,13 +461,13 @@ class Hops:
         below = np.flatnonzero(self.here & (self.room() > 0))
         while len(below):
             self.inside[below] = True
-            above = arrays.distinct(self.above[below])
+            above = distinct(self.above[below])
             above = above[above >= 0]
             below = above[~self.inside[above]]
-        to = np.where(self.inside & (self.above >= 0), self.node[self.above], NONE)
-        row = np.flatnonzero(self.here & (to != self.spare_parent))
-        for kind, parent in (("spare_leave", self.spare_parent[row]), ("spare_join", to[row])):
-            some = row[parent >= 0]
-            ends = self.group[some], self.node[some], parent[parent >= 0]
-            self.begun.sent.note(kind, *ends)
-        self.spare_parent[row] = to[row]
+        old = self.nodes.spare_parent
+        new = np.where(self.inside & (self.above >= 0), self.node[self.above], NONE)
+        new = np.where(self.here, new, old)
+        for kind, parent in (("spare_leave", old), ("spare_join", new)):
+            some = (old != new) & (parent >= 0)
+            self.begun.sent.note(kind, self.group[some], self.node[some], parent[some])
+        self.nodes.spare_parent = new
