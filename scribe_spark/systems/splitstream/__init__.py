@@ -1,22 +1,11 @@
 """SplitStream: a channel's stripes go down trees of their own, whose inner nodes should differ.
 
-Messages between nodes, and who handles them:
-
-===============  ===========================================================  ====================
-message          meaning                                                      handler
-===============  ===========================================================  ====================
-``subscribe``    a node asks for a stripe, or passes a request on             `FreePastry.answer`
-``anycast``      an orphan looks for a node with room (JOINREQ)               `FreePastry.answer`
-``ack``          the sender is the parent now; has its path to the root       `FreePastry.hear`
-``drop``         the sender is no parent; names a sibling to ask              `FreePastry.on_drop`
-``path``         the sender's path to the root has changed                    `FreePastry.hear`
-``leave``        the sender is no child any more                              `FreePastry.hear`
-``fail``         nobody had room                                              `FreePastry.on_fail`
-``spare_join``   the sender is a child in the spare group's tree; and no more  `SpareCapacity`
-===============  ===========================================================  ====================
-
-Read `channels` (who comes and goes), `splitstream` (where SUBSCRIBEs enter a channel), `forest`
-(the trees) and `protocol` (the messages, hop by hop, and what full nodes do).
+A node asks for a parent in a stripe (``subscribe``); an orphan may look for a node with room
+(``anycast``, Mace's JOINREQ).  The answers are ``ack`` (the sender is the parent, with this path to
+the root), ``drop`` (it is no parent; a sibling may be named), ``path`` (its path has changed) and
+``fail`` (nobody had room).  A child that goes sends ``leave``.  ``spare_join`` and ``spare_leave``
+change the tree of the spare group.  Read `channels` (who comes and goes), then `protocol` (the
+messages, hop by hop, and what full nodes do).
 
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
@@ -36,8 +25,15 @@ SPARE_PLACES, MOST_TIGHT = 2, 5_000
 
 #: All kinds of control messages.
 CONTROL = (
-    *("subscribe", "ack", "drop", "path", "leave", "fail"),
-    *("anycast", "spare_join", "spare_leave"),
+    "leave",
+    "ack",
+    "drop",
+    "path",
+    "fail",
+    "subscribe",
+    "anycast",
+    "spare_join",
+    "spare_leave",
 )
 
 #: Measure of a round -> its unit, and the sums (`channels.Channels.measured`) of which it is the

@@ -40,10 +40,8 @@ class SplitStreamConfig(Section):
 
     def check_within(self, config: Any) -> None:
         """Refuse a number of stripes that is no power of the base of digits, 2^b."""
-        base, power = 2**config.overlay.b, 2**config.overlay.b
-        while power < self.stripes:
-            power *= base
-        if power != self.stripes:
+        base = 2**config.overlay.b
+        if self.stripes not in (base**digits for digits in range(1, 13)):
             remedy = f"must be a power of {base}, the base of digits (b = {config.overlay.b})"
             raise InputError("splitstream_stripes", self.stripes, remedy)
 
@@ -51,14 +49,12 @@ class SplitStreamConfig(Section):
         """Refuse low bounds of children in large groups, and groups that are too large."""
         if "splitstream" not in config.trees.systems:
             return
-        refuse_places("splitstream", groups, memberships, config.overlay.nodes // self.stripes)
-        size = config.groups.size
-        most = size if size and members is None else min(memberships, config.overlay.nodes)
-        least = self.stripes + SPARE_PLACES
+        nodes, size, least = config.overlay.nodes, config.groups.size, self.stripes + SPARE_PLACES
+        refuse_places("splitstream", groups, memberships, nodes // self.stripes)
+        most = size if size and members is None else min(memberships, nodes)
         if most > MOST_MEMBERS:
             remedy = f"supports groups of {MOST_MEMBERS:,} members, not of {most:,}"
             raise InputError("systems", "splitstream", f"{remedy}; give fewer, or leave it out")
-        one_bound = config.trees.capacities is None
-        if one_bound and 0 < self.bound < least and most > MOST_TIGHT:
+        if config.trees.capacities is None and 0 < self.bound < least and most > MOST_TIGHT:
             remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
             raise InputError("splitstream_bound", self.bound, f"{remedy}; not all would be placed")

@@ -1,7 +1,7 @@
 """The protocol of SplitStream, hop by hop, and the policies of full nodes: rules L2 to L10.
 
 All messages take one hop, and all nodes play a hop at once: replies, then requests; those that are
-refused go on.  Requests at one node are answered one after the other: a *turn* has one request of
+refused go on.  Messages at one node are answered one after the other: a *turn* has one request of
 each node.  The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
 (``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
 """
@@ -13,27 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from scribe_spark.core import draws
+from scribe_spark.core import arrays, draws
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import (
-    NONE,
-    Rows,
-    children_in,
-    distinct,
-    divided,
-    expand,
-    find_sorted,
-    index_in_run,
-    least_of,
-    offsets_of,
-    run_starts,
-    turns,
-)
+from scribe_spark.core.arrays import NONE, children_in, distinct, divided, find_sorted
 from scribe_spark.core.errors import InputError
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.engine import Columns
 from scribe_spark.pastry.routes import Routes
-from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE, SPARE_PLACES
+from scribe_spark.systems.splitstream import CONTROL, MOST_TIGHT, SPARE, SPARE_PLACES
 from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, ids_of, width_of
 
 #: Room of a node without a bound.
@@ -46,12 +33,10 @@ MOST_HOPS = 3000
 #: more in the period (settled).
 SOON, LATER, QUICK_TRIES, TRIES = 1, 5, 5, 30
 
-#: How a request came: by Pastry's route; from a node's list; to a node that has to decide, as the
-#: list is empty; as an anycast.  A request that waits is still at the subscriber.
-BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(5)
-
-#: The kinds of replies, in the order in which a node hears them.
-_REPLIES = "leave", "ack", "drop", "path", "fail"
+#: The kinds of messages: replies, in the order of `CONTROL` and in which nodes hear them, then
+#: requests by Pastry's route, from a node's list, to a node that has to decide, as the list is
+#: empty, as an anycast, and one that waits at the subscriber.
+LEAVE, ACK, DROP, PATH, FAIL, BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(10)
 
 #: Ranks of children that make room: of stripes that the node is there for, and of those that stay.
 _OWN, _NEVER = 2**60, 2**62
@@ -61,26 +46,16 @@ _NEIGHBOURS = 2**8
 
 
 @dataclass(frozen=True)
-class Requests(Rows):
-    """SUBSCRIBEs and anycasts under way: requests for a parent in a stripe."""
+class Messages(arrays.Rows):
+    """Messages under way: requests of pairs to nodes, and replies, of which a LEAVE is a pair's."""
 
-    pair: np.ndarray  # the subscriber and the stripe
-    at: np.ndarray  # the node (a row) to which the request goes
-    sender: np.ndarray
-    due: np.ndarray  # the hop in which the request arrives
-    how: np.ndarray
+    kind: np.ndarray
+    pair: np.ndarray  # the node that has asked, and the stripe
+    at: np.ndarray  # the node (a row) to which a request goes, or that replies
+    third: np.ndarray  # the node (a row) that sends a request, or that a DROP names
+    due: np.ndarray  # the hop in which the message arrives
     visited: Lists
     todo: Lists
-
-
-@dataclass(frozen=True)
-class Replies(Rows):
-    """Messages that are no requests: from a node `at` to a pair; a LEAVE goes the other way."""
-
-    kind: np.ndarray  # an index in `_REPLIES`
-    pair: np.ndarray
-    at: np.ndarray
-    next: np.ndarray  # the sibling that a DROP names, a row, or NONE
 
 
 class Hops:
@@ -126,7 +101,7 @@ class Hops:
             self.of * 0 + NONE,
             np.zeros((2, len(nodes)), dtype=bool),
         )
-        self._requests, self._replies = list[Requests](), [Replies(*[self.of[:0]] * 4)]
+        self._mail = list[Messages]()
         self._fails, self._last_hop = np.zeros_like(self.parent), np.zeros_like(begun.played)
 
     def _refuse_few_places(self) -> None:
@@ -183,7 +158,7 @@ class Hops:
     def _begin_hop(self) -> bool:
         """Begin a hop if a channel still moves; let the next wave enter channels at rest: L10."""
         self.hop += 1
-        moving = [one.pair for one in (*self._requests, *self._replies)]
+        moving = [self.of[:0], *(one.pair for one in self._mail)]
         busy = np.zeros(len(self._last_hop), dtype=bool)
         busy[self.of[np.concatenate(moving) // self.stripes]] = True
         self._last_hop[busy] = self.hop
@@ -225,24 +200,32 @@ class Hops:
         some, lost = entry >= 0, (entry < 0) & (start != who)
         found = some[row]
         self.begun.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
-        self._ask(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
-        self._reply("fail", pair[lost], start[lost])
+        self._send(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
+        self._reply(FAIL, pair[lost], start[lost])
 
-    def _ask(self, how: Any, pair: np.ndarray, at: np.ndarray, by: np.ndarray, hops: Any) -> None:
-        """Let requests with empty lists reach the nodes `at` after some hops."""
-        due, ways = (np.broadcast_to(one, len(pair)) for one in (self.hop + hops, how))
-        nothing = Lists.empty(len(pair))
-        self._requests.append(Requests(pair, at, by, due, ways, nothing, nothing))
+    def _send(
+        self, kind: Any, pair: np.ndarray, at: np.ndarray, third: Any = NONE, hops: Any = 1
+    ) -> None:
+        """Let messages with empty lists arrive after some hops."""
+        columns = np.broadcast_arrays(kind, pair, at, third, self.hop + hops)
+        self._mail.append(Messages(*columns, *[Lists.empty(len(pair))] * 2))
+
+    def _reply(self, kind: int, pair: np.ndarray, at: np.ndarray, third: Any = NONE) -> None:
+        """Let nodes `at` reply to pairs; a LEAVE goes the other way."""
+        ends = at, pair // self.stripes
+        self.note(CONTROL[kind], *(ends[::-1] if kind == LEAVE else ends))
+        self._send(kind, pair, at, third)
 
     def _wait(self, pair: np.ndarray, hops: Any) -> None:
         """Let pairs ask for a parent by Pastry's route, after some hops."""
-        self._ask(WAITING, pair, pair // self.stripes, pair // self.stripes, hops)
+        self._send(WAITING, pair, pair // self.stripes, hops=hops)
 
-    def _reply(self, kind: str, pair: np.ndarray, at: np.ndarray, next: Any = NONE) -> None:
-        """Let nodes `at` reply to pairs; a LEAVE goes the other way."""
-        ends = at, pair // self.stripes
-        self.note(kind, *(ends[::-1] if kind == "leave" else ends))
-        self._replies.append(Replies(*np.broadcast_arrays(_REPLIES.index(kind), pair, at, next)))
+    def _due(self, replies: bool) -> Messages:
+        """Return the replies, or the requests, that arrive in this hop."""
+        every = Messages.join(*self._mail)
+        mine = (every.due == self.hop) & ((every.kind < BY_ROUTE) == replies)
+        self._mail = [every.take(~mine)]
+        return every.take(mine)
 
     def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages of a kind between rows."""
@@ -252,13 +235,12 @@ class Hops:
 
     def hear(self) -> None:
         """Handle the replies of the hop before: rules L3 and L9."""
-        came = Replies.join(*self._replies)
-        self._replies = [came.take(slice(0))]
-        came = came.take((came.kind == 0) | self.here[came.pair // self.stripes])
+        came = self._due(replies=True)
+        came = came.take((came.kind == LEAVE) | self.here[came.pair // self.stripes])
         leaves, acks, drops, paths, fails = (came.take(came.kind == kind) for kind in range(5))
         is_child = self.holder[leaves.pair] == self.asked(leaves.pair, leaves.at)
         self.holder[leaves.pair[is_child]] = NONE
-        told = Replies.join(acks, paths)
+        told = Messages.join(acks, paths)
         lists = np.c_[self.node[told.at], self.ancestors[self.asked(told.pair, told.at), :-1]]
         had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
         heard = distinct(np.r_[had, told.pair, drops.pair])
@@ -279,19 +261,19 @@ class Hops:
             self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
         heard = heard[changed & self.here[heard // self.stripes]]
         of, child = children_in(self.holder, heard)
-        self._reply("path", child, heard[of] // self.stripes)
+        self._reply(PATH, child, heard[of] // self.stripes)
 
-    def _lose_parents(self, drops: Replies) -> None:
+    def _lose_parents(self, drops: Messages) -> None:
         """Let nodes that are dropped ask the named sibling, or look for a parent."""
         # one that has left the sender, as the least node of a ring, asks already
-        asks = distinct(np.concatenate([one.pair for one in self._requests]))
+        asks = distinct(self._mail[0].pair)
         lost = (self.parent[drops.pair] < 0) & (find_sorted(asks, drops.pair) < 0)
         drops = drops.take(lost | (self.parent[drops.pair] == drops.at))
         self.parent[drops.pair], self.ancestors[drops.pair] = NONE, NONE
         self.period.counts["orphans"] += len(drops)
-        direct, who = (drops.next >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
-        to, how = np.where(direct, drops.next, who), SEEKING if self.spare else WAITING
-        self._ask(np.where(direct, FROM_LIST, how), drops.pair, to, who, direct)
+        direct, who = (drops.third >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
+        to, how = np.where(direct, drops.third, who), SEEKING if self.spare else WAITING
+        self._send(np.where(direct, FROM_LIST, how), drops.pair, to, who, direct)
         self.note("subscribe", who, to)
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
@@ -304,7 +286,7 @@ class Hops:
         self.ancestors[pairs] = lists
         least = np.where(lists < 0, np.iinfo(np.int32).max, lists).min(axis=1)
         pairs = pairs[least == self.node[pairs // self.stripes]]
-        self._reply("leave", pairs, self.parent[pairs])
+        self._reply(LEAVE, pairs, self.parent[pairs])
         self.parent[pairs], self.ancestors[pairs] = NONE, NONE
         self.period.counts["cycles"] += len(pairs)
         self._wait(pairs, 0)
@@ -313,17 +295,16 @@ class Hops:
 
     def answer(self) -> None:
         """Answer the requests that arrive; refused ones go on: rules L4 to L8."""
-        every = Requests.join(*self._requests)
-        self._requests = [every.take(every.due > self.hop)]
-        came = every.take((every.due == self.hop) & (self.hop < MOST_HOPS))
+        came = self._due(replies=False)
+        came = came.take(slice(len(came) * (self.hop < MOST_HOPS)))
         who, stripe = divided(came.pair, self.stripes)
-        order = np.lexsort((who, stripe, came.how == SEEKING, came.at))
+        order = np.lexsort((who, stripe, came.kind == SEEKING, came.at))
         came, who = came.take(order), who[order]
-        mine, seeks = self.asked(came.pair, came.at), came.how == SEEKING
+        mine, seeks = self.asked(came.pair, came.at), came.kind == SEEKING
         is_below = (self.ancestors[mine] == self.node[who, None]).any(axis=1)
-        self.period.counts["anycasts"] += int(np.count_nonzero(seeks & (came.at == came.sender)))
+        self.period.counts["anycasts"] += int(np.count_nonzero(seeks & (came.at == came.third)))
         # 1. who waits asks; a request on its way to the root passes nodes below the subscriber
-        passes = (came.how == WAITING) | (is_below & (came.how == BY_ROUTE))
+        passes = (came.kind == WAITING) | (is_below & (came.kind == BY_ROUTE))
         self._route(came.pair[passes], came.at[passes])
         # 2. a node takes the first ones, as long as it has room; it takes an orphan if it is
         # attached, and in the tree of the spare group
@@ -331,25 +312,25 @@ class Hops:
         able = ~seeks | (self.inside[came.at] & (came.at != who) & attached)
         able &= ~is_below & ~passes
         accepted, at = np.zeros_like(able), came.at[able]
-        accepted[able] = index_in_run(at) < self.room()[at]
+        accepted[able] = arrays.index_in_run(at) < self.room()[at]
         self.holder[came.pair[accepted]] = mine[accepted]
-        self._reply("ack", came.pair[accepted], came.at[accepted])
+        self._reply(ACK, came.pair[accepted], came.at[accepted])
         # 3. a full node answers as the policy says; one below the subscriber refuses
         full, refused = able & ~seeks & ~accepted, ~accepted & ~passes
         refused[full] = self._make_room(came.take(full))
-        ends = refused & ~seeks & (self.spare | (came.how == FINAL))
-        self._reply("drop" if self.spare else "fail", came.pair[ends], came.at[ends])
+        ends = refused & ~seeks & (self.spare | (came.kind == FINAL))
+        self._reply(DROP if self.spare else FAIL, came.pair[ends], came.at[ends])
         self._go_on(came.take(refused & ~ends))
 
-    def _make_room(self, asks: Requests) -> np.ndarray:
+    def _make_room(self, asks: Messages) -> np.ndarray:
         """Let newcomers take the places of children at full nodes; return a mask of the refused."""
         full = distinct(asks.at)
         of, child = children_in(self.holder // self.stripes, full)
-        offsets = offsets_of(np.bincount(of, minlength=len(full)))
+        offsets = arrays.offsets_of(np.bincount(of, minlength=len(full)))
         lost = np.full(len(asks), NONE)  # the newcomer itself, if it is pushed down
-        for some in turns(asks.at):
+        for some in arrays.turns(asks.at):
             turn, at = asks.take(some), np.searchsorted(full, asks.at[some])
-            row, place = expand(offsets[at], offsets[at + 1])
+            row, place = arrays.expand(offsets[at], offsets[at + 1])
             pairs = np.r_[child[place], turn.pair]
             chosen = self._choose(turn, np.r_[row, np.arange(len(turn))], pairs)
             lost[some] = np.append(pairs, NONE)[chosen]
@@ -357,13 +338,13 @@ class Hops:
             child[place[chosen[takes]]] = turn.pair[takes]
         new = asks.take((lost >= 0) & (lost != asks.pair))
         self.holder[new.pair] = self.asked(new.pair, new.at)
-        self._reply("ack", new.pair, new.at)
+        self._reply(ACK, new.pair, new.at)
         pair, at = lost[lost >= 0], asks.at[lost >= 0]
         self.holder[pair] = NONE
-        self._reply("drop", pair, at, self._sibling(pair, at) if self.spare else NONE)
+        self._reply(DROP, pair, at, self._sibling(pair, at) if self.spare else NONE)
         return lost < 0
 
-    def _choose(self, asks: Requests, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
+    def _choose(self, asks: Messages, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
         """Return which of the pairs leaves each full node (an index in `pair`), or NONE: L6, L7.
 
         The pairs are the nodes' children, `row` the index of the request, and last the newcomers.
@@ -380,7 +361,7 @@ class Hops:
             rank = np.where(own, last, 0) + (of - stripe) % self.stripes
             rank[new][~own[new]] = -1
         else:
-            final = (asks.how == FINAL)[row]
+            final = (asks.kind == FINAL)[row]
             takes = np.where(final, is_root[new][row], own[new][row])
             frees = takes & (final | (number[new] == 1)[row]) & ~same
             drawn = self.draw("stripe", asks.pair, row, of) >> np.uint64(4)
@@ -388,7 +369,7 @@ class Hops:
             some = np.flatnonzero(same & takes & ~final)
             less = self.match(who[some], of[some]) < self.match(newcomer[some], of[some])
             rank[some[less]] = 0
-            rank[final & same & (who == asks.sender[row])] = _NEVER - 1
+            rank[final & same & (who == asks.third[row])] = _NEVER - 1
         best = np.full(len(asks), _NEVER)
         np.minimum.at(best, row, rank)
         # 2. a random one; with the spare group, the worst match in the primary stripe
@@ -398,7 +379,7 @@ class Hops:
         worst = np.flatnonzero(is_primary[some] & self.spare)
         drawn[worst] = self.match(who[worst], of[some[worst]]) << 32 | who[worst]
         first = draws.order_of_draws(row, drawn)
-        first = first[run_starts(row[first])]
+        first = first[arrays.run_starts(row[first])]
         chosen = np.arange(new.start, len(pair)) if self.spare else np.full(len(asks), NONE)
         chosen[row[first]] = some[first]
         return chosen
@@ -409,11 +390,11 @@ class Hops:
         child, stripe = divided(child, self.stripes)
         fits = self.here[child] & (self.primary[child] == stripe)
         row, child, found = row[fits], child[fits], np.full(len(pair), NONE)
-        first = least_of(row, self.draw("sibling", pair, row, self.number[child]))
+        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number[child]))
         found[row[first]] = child[first]
         return found
 
-    def _go_on(self, refused: Requests) -> None:
+    def _go_on(self, refused: Messages) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8.
 
         Children are in drawn order, the parent is the last node; with FreePastry's policy, nodes in
@@ -446,14 +427,14 @@ class Hops:
             front, back = (Lists.of(of[one], node[one], len(asks)) for one in (first, ~first))
             visited, todo = visit(asks.visited, asks.todo, seen, front, back, len(self.nodes))
             to, todo = todo.popped()
-            how = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
+            kind = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
             # the root decides about a request without a list, or the parent of the last node
             last = np.where(self.root[mine], at, parent) if not self.spare else NONE
             to = np.where(to < 0, last, to)
-            self._reply("fail", asks.pair[to < 0], at[to < 0])
-            onward = Requests(asks.pair, to, at, asks.due + 1, how, visited, todo).take(to >= 0)
-            self.note("anycast" if self.spare else "subscribe", onward.sender, onward.at)
-            self._requests.append(onward)
+            self._reply(FAIL, asks.pair[to < 0], at[to < 0])
+            onward = Messages(kind, asks.pair, to, at, asks.due + 1, visited, todo).take(to >= 0)
+            self.note("anycast" if self.spare else "subscribe", onward.third, onward.at)
+            self._mail.append(onward)
 
     def _change_spare_tree(self) -> None:
         """Let nodes with room, and the nodes above them, be in the spare group's tree: rule L8."""
