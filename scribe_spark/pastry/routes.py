@@ -21,7 +21,7 @@ from scribe_spark.engine.program import AT, append, in_bucket
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_events import Pairs
-from scribe_spark.rounds.grown_overlays import BuilderProgram
+from scribe_spark.rounds.grown_overlays import BuilderProgram, Period
 
 #: The table of next hops in a builder: the key (group, node, number of the group's key) and
 #: ``next``, a position.  Where a route ends, this is the node itself or NONE.
@@ -41,34 +41,34 @@ _LONGEST = 128
 class FindRoutes(BuilderProgram):
     """Find the next hops on Pastry's routes from nodes to the keys of their groups.
 
-    ``asks(program, tables)`` returns the nodes of a builder: groups and positions.  ``ids`` returns
-    the keys of groups from the groupIds, `width` of each group.  A *visit* is a node on the route
+    ``asks(period, tables)`` returns the nodes of a builder: groups and positions.  ``ids`` returns
+    the keys of groups from the groupIds, as many of each group.  A *visit* is a node on the route
     to a key: (group, node, number of the key).  A next hop depends on these only, so each bucket
     finds it once, and tells it to the builder: :data:`ROUTES`.
     """
 
-    asks: Callable[[BuilderProgram, Tables], Pairs]
+    asks: Callable[[Period, Tables], Pairs]
     ids: Callable[[Keys], Keys]
-    width: int
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Follow routes to the edge of the bucket; return visits of others, and next hops."""
-        round, width = self.round, self.width
+        round = self.round
         if not superstep:
             tables[_VISITED] = {"key": arrays.whole_numbers()}
-            group, node = self.asks(self, tables)
+            group, node = self.asks(self.period(tables, {}), tables)
             return {_ASKS: {AT: node, "group": group}} if len(node) else {}
         if _NEXT in inbox:
             append(tables, ROUTES, {name: inbox[_NEXT][name] for name in ("key", "next")})
-        visits = inbox[_VISIT]["key"] if _VISIT in inbox else arrays.whole_numbers()
-        if _ASKS in inbox:
-            place = key_of([inbox[_ASKS]["group"], inbox[_ASKS][AT]], round.size)
-            visits = np.r_[visits, (place[:, None] * width + np.arange(width)).ravel()]
-        if not len(visits):
+        if not {_VISIT, _ASKS} & inbox.keys():
             return {}
         assert round.key_hi is not None
         assert self.key_lo is not None
         ids = self.ids(Keys(round.key_hi, self.key_lo))
+        width = len(ids) // len(round.number)
+        visits = inbox[_VISIT]["key"] if _VISIT in inbox else arrays.whole_numbers()
+        if _ASKS in inbox:
+            place = key_of([inbox[_ASKS]["group"], inbox[_ASKS][AT]], round.size)
+            visits = np.r_[visits, (place[:, None] * width + np.arange(width)).ravel()]
         states = States.of_tables(round.facts.ring, int(self.bounds[bucket]), tables)
         seen, found, leaving = tables[_VISITED]["key"], list[Columns](), list[np.ndarray]()
         while len(visits):

@@ -42,8 +42,8 @@ from scribe_spark.systems.scribe.trees import (
     settled_round,
 )
 from scribe_spark.systems.splitstream import FREEPASTRY, SPARE
-from scribe_spark.systems.splitstream.channels import NODES, ids_of
 from scribe_spark.systems.splitstream.config import SplitStreamConfig
+from scribe_spark.systems.splitstream.period import NODES, ids_of
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block

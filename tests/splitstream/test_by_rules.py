@@ -19,8 +19,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.pastry.routes import ROUTES
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.channels import NODES
-from scribe_spark.systems.splitstream.protocol import ENDLESS
+from scribe_spark.systems.splitstream.period import ENDLESS, NODES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream import played
 from splitstream.played import Rules, play

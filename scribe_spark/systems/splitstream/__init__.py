@@ -4,8 +4,7 @@ A node asks for a parent in a stripe (``subscribe``); an orphan may look for a n
 (``anycast``, Mace's JOINREQ).  The answers are ``ack`` (the sender is the parent, with this path to
 the root), ``drop`` (it is no parent; a sibling may be named), ``path`` (its path has changed) and
 ``fail`` (nobody had room).  A child that goes sends ``leave``.  ``spare_join`` and ``spare_leave``
-change the tree of the spare group.  Read `channels` (who comes and goes), then `protocol` (the
-messages, hop by hop, and what full nodes do).
+change the tree of the spare group.  Read `period`.
 
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
@@ -14,14 +13,18 @@ had: rules are recalled, or settled here (docs/rules.md, L1 to L12).
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 
 #: The policies of full nodes.
 FREEPASTRY, SPARE = "freepastry", "spare-capacity"
 
-#: Places of a node above the number of stripes, with which all members get all stripes; and the
-#: most members of a channel whose nodes have fewer.
-SPARE_PLACES, MOST_TIGHT = 2, 5_000
+#: The most members of a channel whose nodes have few places (:func:`refuse_few_places`).
+MOST_TIGHT = 5_000
 
 #: All kinds of control messages.
 CONTROL = (
@@ -36,7 +39,7 @@ CONTROL = (
     "spare_leave",
 )
 
-#: Measure of a round -> its unit, and the sums (`channels.Channels.measured`) of which it is the
+#: Measure of a round -> its unit, and the sums (`period.Channels.measured`) of which it is the
 #: quotient, or one sum.
 MEASURES = {
     "interior.one": ("share", "at_most_one", "members"),
@@ -75,3 +78,11 @@ SPLITSTREAM = System(
         "node of this picture",
     ),
 )
+
+
+def refuse_few_places(name: str, given: Any, stripes: int) -> None:
+    """Refuse places of nodes with which not all members of a large channel get all stripes."""
+    least, few = stripes + 2, np.min(given, initial=np.inf)
+    if few < least:
+        remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
+        raise InputError(name, few.item(), f"{remedy}; not all would be placed")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from scribe_spark.config.groups import OF_ONE_LIMIT, refuse_places
 from scribe_spark.config.section import Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import InputError
-from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
+from scribe_spark.systems.splitstream import MOST_TIGHT, refuse_few_places
 
 #: The most members of a channel.
 MOST_MEMBERS = 500_000
@@ -49,12 +49,11 @@ class SplitStreamConfig(Section):
         """Refuse low bounds of children in large groups, and groups that are too large."""
         if "splitstream" not in config.trees.systems:
             return
-        nodes, size, least = config.overlay.nodes, config.groups.size, self.stripes + SPARE_PLACES
+        nodes, size = config.overlay.nodes, config.groups.size
         refuse_places("splitstream", groups, memberships, nodes // self.stripes)
         most = size if size and members is None else min(memberships, nodes)
         if most > MOST_MEMBERS:
             remedy = f"supports groups of {MOST_MEMBERS:,} members, not of {most:,}"
             raise InputError("systems", "splitstream", f"{remedy}; give fewer, or leave it out")
-        if config.trees.capacities is None and 0 < self.bound < least and most > MOST_TIGHT:
-            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
-            raise InputError("splitstream_bound", self.bound, f"{remedy}; not all would be placed")
+        if config.trees.capacities is None and self.bound and most > MOST_TIGHT:
+            refuse_few_places("splitstream_bound", self.bound, self.stripes)

@@ -1,8 +1,7 @@
 """SplitStream as a system of runs and worlds: channels in the buckets that build them.
 
-A period finds where SUBSCRIBEs enter the channels that are not at rest (`routes.FindRoutes`), opens
-them (`channels.Channels`), and plays hops until nothing moves (`protocol.Hops`).  Publications go
-down the tree of one stripe each.
+A period finds the routes of SUBSCRIBEs to channels that are not at rest (`routes.FindRoutes`), and
+plays hops until nothing moves (`period.Hops`).  Publications go down the tree of one stripe each.
 """
 
 from __future__ import annotations
@@ -22,23 +21,10 @@ from scribe_spark.pastry.routes import ROUTES, FindRoutes
 from scribe_spark.pastry.states import CELLS, LEAVES
 from scribe_spark.rounds.group_events import Pairs
 from scribe_spark.rounds.group_overlays import Network, Overlays
-from scribe_spark.rounds.grown_overlays import (
-    MEASURED,
-    BuilderProgram,
-    GrownOverlays,
-    Period,
-    entry_tables,
-)
+from scribe_spark.rounds.grown_overlays import MEASURED, GrownOverlays, Period, entry_tables
 from scribe_spark.rounds.system import SystemPlayer
 from scribe_spark.systems.splitstream import CONTROL, COUNTED, MEASURES
-from scribe_spark.systems.splitstream.channels import (
-    NODES,
-    ChannelNodes,
-    Channels,
-    ids_of,
-    width_of,
-)
-from scribe_spark.systems.splitstream.protocol import Hops
+from scribe_spark.systems.splitstream.period import NODES, ChannelNodes, Channels, Hops, ids_of
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig
@@ -67,27 +53,24 @@ class SplitStream(GrownOverlays):
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
         """Find the Pastry routes of SUBSCRIBEs for the builders, except in channels at rest."""
-        ids = partial(ids_of, self.rules)
-        player.play(FindRoutes(*of_period, self.that_move, ids, width_of(self.rules)))
+        player.play(FindRoutes(*of_period, self.that_move, partial(ids_of, self.rules)))
 
-    def that_move(self, program: BuilderProgram, tables: Tables) -> Pairs:
+    def that_move(self, period: Period, tables: Tables) -> Pairs:
         """Return the live nodes in a builder's channels that are not at rest."""
-        round = program.round
-        state = self.state_of(tables, np.arange(len(round.number)))
-        begun = Channels(self.rules, state, program.period(tables, {}))
-        group, node = arrays.divided(begun.nodes.key, round.size)
-        some = round.lives.alive[node] & (arrays.find_sorted(begun.played, group) >= 0)
-        return group[some], node[some]
+        state = self.state_of(tables, np.arange(len(period.group_number)))
+        begun = Channels(self.rules, state, period)
+        some = period.alive[begun.node] & (arrays.find_sorted(begun.played, begun.group) >= 0)
+        return begun.group[some], begun.node[some]
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        channels, before = Channels(self.rules, state, period), state.get(MEASURED, {})
-        if len(channels.played):
-            channels.nodes = Hops(channels, self.b, period.handed.get(ROUTES, {})).play()
-        state[NODES] = channels.nodes.to_state(channels.size)
+        before, routes = state.get(MEASURED, {}), period.handed.get(ROUTES, {})
+        hops = Hops(self.rules, state, period, self.b, routes)
+        hops.play()
+        state[NODES] = hops.nodes.to_state(hops.size)
         if not period.network.in_run:
-            state[MEASURED] = channels.measured(before)
-        return channels.sent.by_kind()
+            state[MEASURED] = hops.measured(before)
+        return hops.sent.by_kind()
 
     def trees_of(self, number: int, group: np.ndarray, source: np.ndarray) -> np.ndarray:
         """Return the stripes of publications: a group's sources take them in turn (L11)."""

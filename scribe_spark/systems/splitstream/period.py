@@ -1,27 +1,43 @@
-"""The protocol of SplitStream, hop by hop, and the policies of full nodes: rules L2 to L10.
+"""A period of SplitStream: who comes and goes, and the protocol, hop by hop: rules L1 to L10.
 
-All messages take one hop, and all nodes play a hop at once: replies, then requests; those that are
-refused go on.  Messages at one node are answered one after the other: a *turn* has one request of
-each node.  The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
+A *channel* is a group with its S stripes.  Nodes are rows, ascending by (group, position); a *pair*
+is a node and a stripe, ``row * S + stripe``.  All messages take one hop, and all nodes play a hop
+at once: replies, then requests; those that are refused go on.  Requests at one node are answered
+one after the other: a *turn* has one request of each node.
+
+The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
 (``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from scribe_spark.core import arrays, draws
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import NONE, children_in, distinct, divided, find_sorted
-from scribe_spark.core.errors import InputError
+from scribe_spark.core.keys import key_of
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.engine import Columns
+from scribe_spark.engine.facts import Keys
+from scribe_spark.pastry import next_hop
 from scribe_spark.pastry.routes import Routes
-from scribe_spark.systems.splitstream import CONTROL, MOST_TIGHT, SPARE, SPARE_PLACES
-from scribe_spark.systems.splitstream.channels import ChannelNodes, Channels, ids_of, width_of
+from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent, convergence
+from scribe_spark.systems.splitstream import CONTROL, MOST_TIGHT, SPARE, refuse_few_places
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.systems.splitstream.config import SplitStreamConfig
+
+#: The table of the state with `ChannelNodes`.  In a world, the table `MEASURED` also has ``since``,
+#: the period from which nodes of a channel lack stripes (NONE: all have all).
+NODES = "nodes"
+
+#: Periods until the neighbours of a failed node notice (two heartbeats).
+NOTICE = 2
 
 #: Room of a node without a bound.
 ENDLESS = 2**40
@@ -45,6 +61,169 @@ _OWN, _NEVER = 2**60, 2**62
 _NEIGHBOURS = 2**8
 
 
+def width_of(rules: SplitStreamConfig) -> int:
+    """Return the number of ids of a channel: the stripes', and the spare group's."""
+    return rules.stripes + (rules.policy == SPARE)
+
+
+def ids_of(rules: SplitStreamConfig, group: Keys) -> Keys:
+    """Return the ids of the S stripes of groups, and of their spare groups, by group: rule L1.
+
+    A stripe's number replaces the first bits of the groupId; the spare id is the groupId inverted.
+    """
+    bits = np.uint64(64 - rules.stripes.bit_length() + 1)
+    stripe = np.arange(rules.stripes, dtype=np.uint64) << bits
+    rest = group.hi[:, None] & ((np.uint64(1) << bits) - np.uint64(1))
+    hi = np.c_[rest | stripe, ~group.hi]
+    lo = np.c_[np.repeat(group.lo[:, None], rules.stripes, axis=1), ~group.lo]
+    return Keys(*(half[:, : width_of(rules)].ravel() for half in (hi, lo)))
+
+
+@dataclass
+class ChannelNodes(GroupNodes):
+    """The nodes of channels; parents and ancestors are positions, NONE: none.
+
+    ``died`` is the period of a silent death, ``root`` (n, width) is True for the ids whose root the
+    node is, ``spare_parent`` the parent in the spare group's tree, ``parent`` (n, S) and
+    ``ancestors`` (n, S, w; from the parent upwards) are those in each stripe's tree.
+    """
+
+    member: np.ndarray = field(default_factory=arrays.flags)
+    died: np.ndarray = field(default_factory=arrays.whole_numbers)
+    root: np.ndarray = field(default_factory=arrays.flags)
+    spare_parent: np.ndarray = field(default_factory=arrays.whole_numbers)
+    parent: np.ndarray = field(default_factory=arrays.whole_numbers)
+    ancestors: np.ndarray = field(default_factory=arrays.whole_numbers)
+
+    @classmethod
+    def of(cls, state: Mapping[str, Columns], size: int, rules: SplitStreamConfig) -> Self:
+        """Return the nodes of channels from a state; `size` is K."""
+        if NODES in state:
+            return cls.from_state(state, NODES, size)
+        trees, root = np.empty((0, rules.stripes, 1), dtype=np.int32), (0, width_of(rules))
+        return cls(root=np.empty(root, dtype=bool), parent=trees[:, :, 0], ancestors=trees)
+
+    def above(self, size: int) -> np.ndarray:
+        """Return the rows of the parents in each stripe's tree, or NONE: (n, S)."""
+        keys = self.key[:, None] // size * size + self.parent
+        found = find_sorted(self.key, keys.ravel()).reshape(keys.shape)
+        return np.where(self.parent < 0, NONE, found)
+
+    def children(self, size: int) -> np.ndarray:
+        """Return the numbers of children in each stripe's tree: (n, S)."""
+        above = self.above(size)
+        pair = above * above.shape[1] + np.arange(above.shape[1])
+        return np.bincount(pair[above >= 0], minlength=above.size).reshape(above.shape)
+
+
+class Channels:
+    """The channels of a builder in a period, after the events: rule L1.
+
+    ``nodes`` also has dead ones whose death is not noticed; ``wave`` has the waves of newcomers,
+    0 for others.  ``groups`` have members, ascending; ``played`` are those not at rest.
+    """
+
+    def __init__(
+        self, rules: SplitStreamConfig, state: Mapping[str, Columns], period: Period
+    ) -> None:
+        self.rules, self.period, self.network = rules, period, period.network
+        alive, self.size, self.stripes = period.alive, len(period.alive), rules.stripes
+        self.sent, self.nodes = Sent(), (nodes := ChannelNodes.of(state, self.size, rules))
+        joins, quits = (key_of(pair, self.size) for pair in (period.join, period.quit))
+        # 1. the dead, who stay silently until that is noticed, and the members
+        node, was_dead = nodes.key % self.size, nodes.died >= 0
+        lives = alive[node]
+        silent = was_dead | (~lives & (find_sorted(period.died, node) >= 0))
+        nodes.died = np.where(silent & ~was_dead, period.number, nodes.died)
+        stays = np.where(silent, ~lives & (period.number - nodes.died < NOTICE), lives)
+        nodes.member = nodes.member & stays & (find_sorted(quits, nodes.key) < 0)
+        nodes.member |= find_sorted(joins, nodes.key) >= 0
+        # 2. the roots
+        self.groups = distinct(np.r_[nodes.key[nodes.member], joins] // self.size)
+        holders, live, width = self.groups[:0], np.flatnonzero(alive), width_of(rules)
+        if len(live):
+            ids = ids_of(rules, period.keys(self.groups))
+            holders = next_hop.roots(self.network.ring, live, ids)
+            holders += np.repeat(self.groups * self.size, width)
+        roots = distinct(holders)
+        # 3. who goes, and who comes
+        stays &= silent | nodes.member | (find_sorted(roots, nodes.key) >= 0)
+        moved = nodes.key[~stays] // self.size
+        if len(moved):
+            self._remove(~stays, ~stays & ~was_dead)
+        new = distinct(np.r_[joins, roots])
+        new = new[~nodes.has(new)]
+        nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), NONE)
+        nodes.insert(new, member=find_sorted(joins, new) >= 0, root=False, **nothing)
+        self.group, self.node = divided(nodes.key, self.size)
+        self.wave = np.zeros_like(self.node)
+        self._set_waves(nodes.find(new[find_sorted(roots, new) < 0]))
+        # 4. new roots leave their parents; who has to ask for a parent
+        had, nodes.root = nodes.root, np.zeros_like(nodes.root)
+        nodes.root[nodes.find(holders), np.arange(len(holders)) % width] = True
+        is_new = nodes.root & ~had
+        leaves = is_new[:, : self.stripes] & (nodes.parent >= 0)
+        row, parent = np.nonzero(leaves)[0], nodes.parent[leaves]
+        self.sent.note("leave", self.group[row], self.node[row], parent)
+        nodes.parent = np.where(leaves, NONE, nodes.parent)
+        lacks = (nodes.parent < 0) & ~nodes.root[:, : self.stripes] & alive[self.node, None]
+        moved = np.r_[moved, self.group[is_new.any(axis=1) | lacks.any(axis=1)]]
+        self.played = np.intersect1d(self.groups, moved)
+
+    def _remove(self, gone: np.ndarray, told: np.ndarray) -> None:
+        """Remove nodes, some of which tell it; their children lose their parents."""
+        nodes, size, above = self.nodes, self.size, self.nodes.above(self.size)
+        row, stripe = np.nonzero(above >= 0)
+        up, (group, node) = above[row, stripe], divided(nodes.key, size)
+        for kind, at, peer in (("leave", row, up), ("drop", up, row)):
+            some = told[at]
+            self.sent.note(kind, group[at[some]], node[at[some]], node[peer[some]])
+        at, peer = np.r_[row, up], np.r_[up, row]
+        some = (self.period.alive[node] & ~gone)[at] & (gone & ~told)[peer]
+        noticed = distinct(key_of([nodes.key[at[some]], node[peer[some]]], size))
+        self.period.give_up(*divided(noticed // size, size), noticed % size)
+        nodes.parent = np.where((above >= 0) & gone[above], NONE, nodes.parent)
+        nodes.keep(~gone)
+
+    def _set_waves(self, row: np.ndarray) -> None:
+        """Set the waves of newcomers (rows, ascending) that are no roots: rule L10."""
+        group = self.group[row]
+        drawn = self.period.draw("splitstream wave", group, self.node[row])
+        order = np.lexsort((drawn, group))
+        group = group[order]
+        nth = arrays.index_in_run(group) * self.rules.waves // np.bincount(group)[group]
+        self.wave[row[order]] = nth
+
+    def measured(self, before: Columns) -> dict[str, np.ndarray]:
+        """Return the table `MEASURED` at the end of the period: sums over each channel.
+
+        They are live nodes, those interior in at most one stripe, and the pairs in which they are
+        interior; stripes; pairs without a parent, pairs that no publication reaches, nodes with
+        such pairs; and `convergence`.  `before` is the table of the period before.
+        """
+        nodes, lives = self.nodes, self.period.alive[self.nodes.key % self.size]
+        is_root, above = nodes.root[:, : self.stripes], nodes.above(self.size)
+        inner = (nodes.children(self.size) > 0).sum(axis=1)
+        up = above * self.stripes + np.arange(self.stripes)
+        up = np.where((above >= 0) & lives[:, None], up, NONE)
+        lost = arrays.unrooted(up.ravel(), is_root.ravel()).reshape(up.shape) & lives[:, None]
+        of_nodes = {
+            "members": lives,
+            "at_most_one": lives & (inner <= 1),
+            "interior": inner * lives,
+            "open": ((nodes.parent < 0) & ~is_root).sum(axis=1) * lives,
+            "lost": lost.sum(axis=1),
+            "hit": lost.any(axis=1),
+            "trees": lives * 0,
+        }
+        # dead nodes, not noticed yet, of groups without members are added up behind the groups
+        of, count = find_sorted(self.groups, nodes.key // self.size), len(self.groups) + 1
+        found = {name: arrays.sums_at(of, one, count)[:-1] for name, one in of_nodes.items()}
+        found["trees"] += self.stripes
+        lacks = found["lost"] > 0
+        return found | convergence(before, self.groups, lacks, self.period.number)
+
+
 @dataclass(frozen=True)
 class Messages(arrays.Rows):
     """Messages under way: requests of pairs to nodes, and replies, of which a LEAVE is a pair's."""
@@ -58,61 +237,49 @@ class Messages(arrays.Rows):
     todo: Lists
 
 
-class Hops:
+class Hops(Channels):
     """The trees of the channels that are played, and the hops that change them.
 
-    Nodes are rows, ascending by (group, position); a *pair* is a node and a stripe, ``row * S +
-    stripe``.  ``here`` marks live nodes whose `wave` has come.  By pair, ``parent`` has the node
-    that it knows as its parent, ``holder`` the pair that has it as a child: they differ while a
-    message is under way.  ``ancestors`` (positions) are as last heard; the last column is free.
+    ``here`` marks live nodes whose `wave` has come.  By pair, ``parent`` has the node that it knows
+    as its parent, ``holder`` the pair that has it as a child: they differ while a message is under
+    way.  ``ancestors`` (positions) are as last heard; the last column is free.
 
     The tree of the spare group consists of Pastry's routes from its members to its id: ``above``
     has the next node of the channel on these routes, and ``inside`` marks the nodes in the tree.
     """
 
-    def __init__(self, begun: Channels, b: int, routes: Columns) -> None:
-        rules, period, self.b, self.hop = begun.rules, begun.period, b, -1
-        self.begun, self.period, self.network = begun, period, period.network
-        self.spare, self.stripes = rules.policy == SPARE, rules.stripes
-        mine = find_sorted(begun.played, begun.nodes.key // begun.size) >= 0
-        self.nodes = nodes = begun.nodes.take(mine)
-        self._resting, self.wave = begun.nodes.take(~mine), np.maximum(begun.wave[mine], 0)
-        self.group, self.node = divided(nodes.key, begun.size)
-        self.of, self.number = (
-            find_sorted(begun.played, self.group),
-            self.network.ring.node[self.node],
-        )
-        self._ids, self._width = ids_of(rules, period.keys(begun.played)), width_of(rules)
-        self._routes = Routes(routes, begun.size, self._width)
+    def __init__(
+        self,
+        rules: SplitStreamConfig,
+        state: Mapping[str, Columns],
+        period: Period,
+        b: int,
+        routes: Columns,
+    ) -> None:
+        super().__init__(rules, state, period)
+        self.b, self.hop, self.spare = b, -1, rules.policy == SPARE
+        mine, ring = find_sorted(self.played, self.group) >= 0, self.network.ring
+        self._resting, self.nodes = self.nodes.take(~mine), (nodes := self.nodes.take(mine))
+        self.group, self.node, self.wave = self.group[mine], self.node[mine], self.wave[mine]
+        self.of, self.number = find_sorted(self.played, self.group), ring.node[self.node]
+        self._ids, self._width = ids_of(rules, period.keys(self.played)), width_of(rules)
+        self._routes = Routes(routes, self.size, self._width)
         self.bound = np.full(len(nodes), rules.bound or ENDLESS)
         if self.network.capacity is not None:
-            self.bound = self.network.capacity[self.node]
-            self._refuse_few_places()
-        digits = self.network.ring.hi[self.node] >> np.uint64(65 - self.stripes.bit_length())
-        self.primary = digits.astype(np.int64)
-        self.root = nodes.root[:, : self.stripes].ravel()
+            self.bound, members = self.network.capacity[self.node], np.bincount(self.of)
+            means = np.bincount(self.of, weights=self.bound) / members
+            refuse_few_places("mean of capacities", means[members > MOST_TIGHT], self.stripes)
+        digits = ring.hi[self.node] >> np.uint64(65 - self.stripes.bit_length())
+        self.primary, self.root = digits.astype(np.int64), nodes.root[:, : self.stripes].ravel()
         self.spare_root = nodes.root[:, self.stripes :].any(axis=1)
-        above = nodes.above(begun.size)
+        above = nodes.above(self.size)
         pair = above * self.stripes + np.arange(self.stripes)
         self.parent, self.holder = above.ravel(), np.where(above < 0, NONE, pair).ravel()
         lists = np.pad(nodes.ancestors, ((0, 0), (0, 0), (0, 1)), constant_values=NONE)
         self.ancestors = lists.reshape(above.size, lists.shape[2])
-        self.above, (self.inside, self.here) = (
-            self.of * 0 + NONE,
-            np.zeros((2, len(nodes)), dtype=bool),
-        )
-        self._mail = list[Messages]()
-        self._fails, self._last_hop = np.zeros_like(self.parent), np.zeros_like(begun.played)
-
-    def _refuse_few_places(self) -> None:
-        """Refuse limits of nodes with which not all members of a large channel would be placed."""
-        nodes, least = np.bincount(self.of), self.stripes + SPARE_PLACES
-        mean = (np.bincount(self.of, weights=self.bound) / nodes)[nodes > MOST_TIGHT]
-        if (mean < least).any():
-            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
-            raise InputError(
-                "mean of capacities", float(mean.min()), f"{remedy}; not all would be placed"
-            )
+        self.above, self._mail = np.full_like(self.of, NONE), list[Messages]()
+        self.inside, self.here = np.zeros((2, len(nodes)), dtype=bool)
+        self._fails, self._last_hop = np.zeros_like(self.parent), np.zeros_like(self.played)
 
     def draw(self, what: str, pair: np.ndarray, of: np.ndarray, number: np.ndarray) -> np.ndarray:
         """Return draws in this hop, keyed by ``pair[of]`` (node and stripe) and by `number`."""
@@ -138,8 +305,8 @@ class Hops:
 
     # --- hops and waves
 
-    def play(self) -> ChannelNodes:
-        """Play hops until nothing moves; return the nodes of all channels of the builder."""
+    def play(self) -> None:
+        """Play hops until nothing moves; then `nodes` are those of all channels of the builder."""
         while self._begin_hop():
             self.hear()
             self.answer()
@@ -151,9 +318,9 @@ class Hops:
         nodes.parent = parent.reshape(nodes.parent.shape)
         nodes.ancestors = self.ancestors.reshape(*nodes.parent.shape, self.ancestors.shape[1])
         every = ChannelNodes.join(self._resting, nodes)
+        self.nodes = every.take(np.argsort(every.key, kind="stable"))
         width = (every.ancestors >= 0).sum(axis=2).max(initial=1)
-        every.ancestors = every.ancestors[:, :, :width]
-        return every.take(np.argsort(every.key, kind="stable"))
+        self.nodes.ancestors = self.nodes.ancestors[:, :, :width]
 
     def _begin_hop(self) -> bool:
         """Begin a hop if a channel still moves; let the next wave enter channels at rest: L10."""
@@ -186,7 +353,7 @@ class Hops:
         to_root = (self._fails[pair] > 0) & (stripe < self.stripes) & self.spare
 
         def meets(index: np.ndarray, node: np.ndarray) -> np.ndarray:
-            found = self.nodes.find(group[index] * self.begun.size + node)
+            found = self.nodes.find(group[index] * self.size + node)
             fits = (found >= 0) & self.here[found] & (found != start[index]) & (found != who[index])
             fits &= ~to_root[index] | self.root[self.asked(pair[index], found)]
             return np.where(fits, found, NONE)
@@ -199,7 +366,7 @@ class Hops:
         entry, hops, (row, *ends) = self._entries(start, who, stripe)
         some, lost = entry >= 0, (entry < 0) & (start != who)
         found = some[row]
-        self.begun.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
+        self.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
         self._send(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
         self._reply(FAIL, pair[lost], start[lost])
 
@@ -229,7 +396,7 @@ class Hops:
 
     def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages of a kind between rows."""
-        self.begun.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
+        self.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
 
     # --- 1. replies and paths
 
@@ -278,14 +445,9 @@ class Hops:
 
     def _leave_rings(self, pairs: np.ndarray) -> None:
         """Cut lists of ancestors to rings; the least node of a ring leaves its parent: L3."""
-        found = self.ancestors[pairs] == self.node[pairs // self.stripes, None]
-        some = np.flatnonzero(found.any(axis=1))
-        pairs, last = pairs[some], found[some].argmax(axis=1)
-        lists = self.ancestors[pairs]
-        lists[np.arange(lists.shape[1]) > last[:, None]] = NONE
-        self.ancestors[pairs] = lists
-        least = np.where(lists < 0, np.iinfo(np.int32).max, lists).min(axis=1)
-        pairs = pairs[least == self.node[pairs // self.stripes]]
+        own = self.node[pairs // self.stripes]
+        self.ancestors[pairs], is_least = arrays.cut_to_rings(self.ancestors[pairs], own)
+        pairs = pairs[is_least]
         self._reply(LEAVE, pairs, self.parent[pairs])
         self.parent[pairs], self.ancestors[pairs] = NONE, NONE
         self.period.counts["cycles"] += len(pairs)
@@ -450,5 +612,5 @@ class Hops:
         new = np.where(self.here, new, old)
         for kind, parent in (("spare_leave", old), ("spare_join", new)):
             some = (old != new) & (parent >= 0)
-            self.begun.sent.note(kind, self.group[some], self.node[some], parent[some])
+            self.sent.note(kind, self.group[some], self.node[some], parent[some])
         self.nodes.spare_parent = new
