@@ -62,7 +62,7 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
         else nullcontext()
     )
     with expected:
-        Hops(Rules(), {}, period, 4, {})
+        Hops(Rules(), {}, period, 4)
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

@@ -4,7 +4,7 @@ A node asks for a parent in a stripe (``subscribe``); an orphan may look for a n
 (``anycast``, Mace's JOINREQ).  The answers are ``ack`` (the sender is the parent, with this path to
 the root), ``drop`` (it is no parent; a sibling may be named), ``path`` (its path has changed) and
 ``fail`` (nobody had room).  A child that goes sends ``leave``.  ``spare_join`` and ``spare_leave``
-change the tree of the spare group.  Read `period`.
+change the tree of the spare group.
 
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
@@ -13,18 +13,14 @@ had: rules are recalled, or settled here (docs/rules.md, L1 to L12).
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 
 #: The policies of full nodes.
 FREEPASTRY, SPARE = "freepastry", "spare-capacity"
 
-#: The most members of a channel whose nodes have few places (:func:`refuse_few_places`).
-MOST_TIGHT = 5_000
+#: The most members of a channel, and of one whose nodes have few places.
+MOST_MEMBERS, MOST_TIGHT = 500_000, 5_000
 
 #: All kinds of control messages.
 CONTROL = (
@@ -39,8 +35,7 @@ CONTROL = (
     "spare_leave",
 )
 
-#: Measure of a round -> its unit, and the sums (`period.Channels.measured`) of which it is the
-#: quotient, or one sum.
+#: Measure of a round -> its unit, and the sums of which it is the quotient, or one sum.
 MEASURES = {
     "interior.one": ("share", "at_most_one", "members"),
     "interior.nodes": ("nodes", "interior", "trees"),
@@ -59,9 +54,7 @@ COUNTED = {"orphans": "stripes", "anycasts": "stripes", "cycles": "stripes", "ho
 _SPLITSTREAM = function_at("scribe_spark.systems.splitstream.splitstream:SplitStream")
 
 SPLITSTREAM = System(
-    "splitstream",
-    "SplitStream",
-    TREE,
+    *("splitstream", "SplitStream", TREE),
     requested=True,
     config="scribe_spark.systems.splitstream.config:SplitStreamConfig",
     control=True,
@@ -80,9 +73,8 @@ SPLITSTREAM = System(
 )
 
 
-def refuse_few_places(name: str, given: Any, stripes: int) -> None:
+def refuse_few_places(name: str, given: float, stripes: int) -> None:
     """Refuse places of nodes with which not all members of a large channel get all stripes."""
-    least, few = stripes + 2, np.min(given, initial=np.inf)
-    if few < least:
-        remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
-        raise InputError(name, few.item(), f"{remedy}; not all would be placed")
+    if given < stripes + 2:
+        remedy = f"must be {stripes + 2} or more with more than {MOST_TIGHT:,} members"
+        raise InputError(name, given, f"{remedy}; not all would be placed")

@@ -7,10 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from scribe_spark.config.groups import OF_ONE_LIMIT, refuse_places
 from scribe_spark.config.section import Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import InputError
-from scribe_spark.systems.splitstream import MOST_TIGHT, refuse_few_places
-
-#: The most members of a channel.
-MOST_MEMBERS = 500_000
+from scribe_spark.systems.splitstream import MOST_MEMBERS, MOST_TIGHT, refuse_few_places
 
 
 class SplitStreamConfig(Section):

@@ -2,9 +2,7 @@
 
 A *channel* is a group with its S stripes.  Nodes are rows, ascending by (group, position); a *pair*
 is a node and a stripe, ``row * S + stripe``.  All messages take one hop, and all nodes play a hop
-at once: replies, then requests; those that are refused go on.  Requests at one node are answered
-one after the other: a *turn* has one request of each node.
-
+at once: replies, then requests, of which a *turn* has one at each node; then refused ones go on.
 The policies are those of FreePastry (``SplitStreamScribePolicy``) and of Mace
 (``splitstream.mac``), which has the paper's spare-capacity group (Section 3.3).
 """
@@ -17,56 +15,44 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from scribe_spark.core import arrays, draws
-from scribe_spark.core import u128 as ids
+from scribe_spark.core import arrays, draws, u128
 from scribe_spark.core.arrays import NONE, children_in, distinct, divided, find_sorted
 from scribe_spark.core.keys import key_of
 from scribe_spark.core.lists import Lists, pieces, visit
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry import next_hop
-from scribe_spark.pastry.routes import Routes
+from scribe_spark.pastry.routes import ROUTES, Routes
 from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent, convergence
 from scribe_spark.systems.splitstream import CONTROL, MOST_TIGHT, SPARE, refuse_few_places
 
 if TYPE_CHECKING:  # not on executors
-    from scribe_spark.systems.splitstream.config import SplitStreamConfig
+    from scribe_spark.systems.splitstream.config import SplitStreamConfig as Rules
 
-#: The table of the state with `ChannelNodes`.  In a world, the table `MEASURED` also has ``since``,
-#: the period from which nodes of a channel lack stripes (NONE: all have all).
-NODES = "nodes"
+#: The table of the state with `ChannelNodes`; periods until the neighbours of a failed node notice.
+NODES, NOTICE = "nodes", 2
 
-#: Periods until the neighbours of a failed node notice (two heartbeats).
-NOTICE = 2
-
-#: Room of a node without a bound.
-ENDLESS = 2**40
-
-#: The number of hops of a period in which nodes ask (settled).
-MOST_HOPS = 3000
+#: Room of a node without a bound; the number of hops of a period in which nodes ask (settled).
+ENDLESS, MOST_HOPS = 2**40, 3000
 
 #: Hops until a node asks again after a FAIL; after so many FAILs, it asks more slowly, and then no
 #: more in the period (settled).
 SOON, LATER, QUICK_TRIES, TRIES = 1, 5, 5, 30
 
-#: The kinds of messages: replies, in the order of `CONTROL` and in which nodes hear them, then
-#: requests by Pastry's route, from a node's list, to a node that has to decide, as the list is
-#: empty, as an anycast, and one that waits at the subscriber.
+#: The kinds of messages: replies as in `CONTROL`, and requests by Pastry's route, from a list, to a
+#: node that has to decide, as the list is empty, by anycast; and those that wait at the subscriber.
 LEAVE, ACK, DROP, PATH, FAIL, BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(10)
 
 #: Ranks of children that make room: of stripes that the node is there for, and of those that stay.
 _OWN, _NEVER = 2**60, 2**62
 
-#: The number of nodes that a refused request is thought to add to its list, to bound the memory.
-_NEIGHBOURS = 2**8
 
-
-def width_of(rules: SplitStreamConfig) -> int:
+def width_of(rules: Rules) -> int:
     """Return the number of ids of a channel: the stripes', and the spare group's."""
     return rules.stripes + (rules.policy == SPARE)
 
 
-def ids_of(rules: SplitStreamConfig, group: Keys) -> Keys:
+def ids_of(rules: Rules, group: Keys) -> Keys:
     """Return the ids of the S stripes of groups, and of their spare groups, by group: rule L1.
 
     A stripe's number replaces the first bits of the groupId; the spare id is the groupId inverted.
@@ -83,9 +69,8 @@ def ids_of(rules: SplitStreamConfig, group: Keys) -> Keys:
 class ChannelNodes(GroupNodes):
     """The nodes of channels; parents and ancestors are positions, NONE: none.
 
-    ``died`` is the period of a silent death, ``root`` (n, width) is True for the ids whose root the
-    node is, ``spare_parent`` the parent in the spare group's tree, ``parent`` (n, S) and
-    ``ancestors`` (n, S, w; from the parent upwards) are those in each stripe's tree.
+    ``died`` is the period of a silent death, ``root`` (n, width) marks the ids whose root the node
+    is; ``parent`` (n, S) and ``ancestors`` (n, S, w; upwards) are in each stripe's tree.
     """
 
     member: np.ndarray = field(default_factory=arrays.flags)
@@ -96,7 +81,7 @@ class ChannelNodes(GroupNodes):
     ancestors: np.ndarray = field(default_factory=arrays.whole_numbers)
 
     @classmethod
-    def of(cls, state: Mapping[str, Columns], size: int, rules: SplitStreamConfig) -> Self:
+    def of(cls, state: Mapping[str, Columns], size: int, rules: Rules) -> Self:
         """Return the nodes of channels from a state; `size` is K."""
         if NODES in state:
             return cls.from_state(state, NODES, size)
@@ -117,15 +102,9 @@ class ChannelNodes(GroupNodes):
 
 
 class Channels:
-    """The channels of a builder in a period, after the events: rule L1.
+    """The channels of a builder after the events of a period, with deaths not noticed: rule L1."""
 
-    ``nodes`` also has dead ones whose death is not noticed; ``wave`` has the waves of newcomers,
-    0 for others.  ``groups`` have members, ascending; ``played`` are those not at rest.
-    """
-
-    def __init__(
-        self, rules: SplitStreamConfig, state: Mapping[str, Columns], period: Period
-    ) -> None:
+    def __init__(self, rules: Rules, state: Mapping[str, Columns], period: Period) -> None:
         self.rules, self.period, self.network = rules, period, period.network
         alive, self.size, self.stripes = period.alive, len(period.alive), rules.stripes
         self.sent, self.nodes = Sent(), (nodes := ChannelNodes.of(state, self.size, rules))
@@ -146,7 +125,7 @@ class Channels:
             holders = next_hop.roots(self.network.ring, live, ids)
             holders += np.repeat(self.groups * self.size, width)
         roots = distinct(holders)
-        # 3. who goes, and who comes
+        # 3. who goes, and who comes; newcomers that are no roots come in waves
         stays &= silent | nodes.member | (find_sorted(roots, nodes.key) >= 0)
         moved = nodes.key[~stays] // self.size
         if len(moved):
@@ -156,8 +135,11 @@ class Channels:
         nothing = dict.fromkeys(("died", "spare_parent", "parent", "ancestors"), NONE)
         nodes.insert(new, member=find_sorted(joins, new) >= 0, root=False, **nothing)
         self.group, self.node = divided(nodes.key, self.size)
-        self.wave = np.zeros_like(self.node)
-        self._set_waves(nodes.find(new[find_sorted(roots, new) < 0]))
+        row, self.wave = nodes.find(new[find_sorted(roots, new) < 0]), np.zeros_like(self.node)
+        drawn = period.draw("splitstream wave", self.group[row], self.node[row])
+        row = row[np.lexsort((drawn, self.group[row]))]
+        nth, members = arrays.index_in_run(self.group[row]), np.bincount(self.group[row])
+        self.wave[row] = nth * rules.waves // members[self.group[row]]
         # 4. new roots leave their parents; who has to ask for a parent
         had, nodes.root = nodes.root, np.zeros_like(nodes.root)
         nodes.root[nodes.find(holders), np.arange(len(holders)) % width] = True
@@ -168,7 +150,7 @@ class Channels:
         nodes.parent = np.where(leaves, NONE, nodes.parent)
         lacks = (nodes.parent < 0) & ~nodes.root[:, : self.stripes] & alive[self.node, None]
         moved = np.r_[moved, self.group[is_new.any(axis=1) | lacks.any(axis=1)]]
-        self.played = np.intersect1d(self.groups, moved)
+        self.played = np.intersect1d(self.groups, moved)  # the channels that are not at rest
 
     def _remove(self, gone: np.ndarray, told: np.ndarray) -> None:
         """Remove nodes, some of which tell it; their children lose their parents."""
@@ -185,21 +167,10 @@ class Channels:
         nodes.parent = np.where((above >= 0) & gone[above], NONE, nodes.parent)
         nodes.keep(~gone)
 
-    def _set_waves(self, row: np.ndarray) -> None:
-        """Set the waves of newcomers (rows, ascending) that are no roots: rule L10."""
-        group = self.group[row]
-        drawn = self.period.draw("splitstream wave", group, self.node[row])
-        order = np.lexsort((drawn, group))
-        group = group[order]
-        nth = arrays.index_in_run(group) * self.rules.waves // np.bincount(group)[group]
-        self.wave[row[order]] = nth
-
     def measured(self, before: Columns) -> dict[str, np.ndarray]:
-        """Return the table `MEASURED` at the end of the period: sums over each channel.
+        """Return the table `MEASURED` of the period, sums over channels; `before`: the last one.
 
-        They are live nodes, those interior in at most one stripe, and the pairs in which they are
-        interior; stripes; pairs without a parent, pairs that no publication reaches, nodes with
-        such pairs; and `convergence`.  `before` is the table of the period before.
+        ``interior`` are pairs, ``lost`` those that no publication reaches, ``hit`` their nodes.
         """
         nodes, lives = self.nodes, self.period.alive[self.nodes.key % self.size]
         is_root, above = nodes.root[:, : self.stripes], nodes.above(self.size)
@@ -214,14 +185,12 @@ class Channels:
             "open": ((nodes.parent < 0) & ~is_root).sum(axis=1) * lives,
             "lost": lost.sum(axis=1),
             "hit": lost.any(axis=1),
-            "trees": lives * 0,
+            "trees": is_root.sum(axis=1),
         }
         # dead nodes, not noticed yet, of groups without members are added up behind the groups
         of, count = find_sorted(self.groups, nodes.key // self.size), len(self.groups) + 1
         found = {name: arrays.sums_at(of, one, count)[:-1] for name, one in of_nodes.items()}
-        found["trees"] += self.stripes
-        lacks = found["lost"] > 0
-        return found | convergence(before, self.groups, lacks, self.period.number)
+        return found | convergence(before, self.groups, found["lost"] > 0, self.period.number)
 
 
 @dataclass(frozen=True)
@@ -242,20 +211,11 @@ class Hops(Channels):
 
     ``here`` marks live nodes whose `wave` has come.  By pair, ``parent`` has the node that it knows
     as its parent, ``holder`` the pair that has it as a child: they differ while a message is under
-    way.  ``ancestors`` (positions) are as last heard; the last column is free.
-
-    The tree of the spare group consists of Pastry's routes from its members to its id: ``above``
-    has the next node of the channel on these routes, and ``inside`` marks the nodes in the tree.
+    way.  ``ancestors`` (positions) are as last heard; the last column is free.  In the tree of the
+    spare group are the nodes ``inside``; ``above`` has the next node on the route to its id.
     """
 
-    def __init__(
-        self,
-        rules: SplitStreamConfig,
-        state: Mapping[str, Columns],
-        period: Period,
-        b: int,
-        routes: Columns,
-    ) -> None:
+    def __init__(self, rules: Rules, state: Mapping[str, Columns], period: Period, b: int) -> None:
         super().__init__(rules, state, period)
         self.b, self.hop, self.spare = b, -1, rules.policy == SPARE
         mine, ring = find_sorted(self.played, self.group) >= 0, self.network.ring
@@ -263,12 +223,13 @@ class Hops(Channels):
         self.group, self.node, self.wave = self.group[mine], self.node[mine], self.wave[mine]
         self.of, self.number = find_sorted(self.played, self.group), ring.node[self.node]
         self._ids, self._width = ids_of(rules, period.keys(self.played)), width_of(rules)
-        self._routes = Routes(routes, self.size, self._width)
+        self._routes = Routes(period.handed.get(ROUTES, {}), self.size, self._width)
         self.bound = np.full(len(nodes), rules.bound or ENDLESS)
         if self.network.capacity is not None:
             self.bound, members = self.network.capacity[self.node], np.bincount(self.of)
             means = np.bincount(self.of, weights=self.bound) / members
-            refuse_few_places("mean of capacities", means[members > MOST_TIGHT], self.stripes)
+            least = min(means[members > MOST_TIGHT], default=ENDLESS)
+            refuse_few_places("mean of capacities", float(least), self.stripes)
         digits = ring.hi[self.node] >> np.uint64(65 - self.stripes.bit_length())
         self.primary, self.root = digits.astype(np.int64), nodes.root[:, : self.stripes].ravel()
         self.spare_root = nodes.root[:, self.stripes :].any(axis=1)
@@ -292,7 +253,7 @@ class Hops(Channels):
         """Return how many first digits nodeIds of rows share with the ids of stripes."""
         ring, at = self.network.ring, self.node[row]
         key = self._ids.take(self.of[row] * self._width + stripe)
-        return ids.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.b)
+        return u128.shared_digits_np(ring.hi[at], ring.lo[at], key.hi, key.lo, self.b)
 
     def asked(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Return the pairs of the nodes `at` (rows) and the stripes of `pair`."""
@@ -303,8 +264,6 @@ class Hops(Channels):
         parents = self.holder[self.holder >= 0] // self.stripes
         return self.bound - np.bincount(parents, minlength=len(self.bound))
 
-    # --- hops and waves
-
     def play(self) -> None:
         """Play hops until nothing moves; then `nodes` are those of all channels of the builder."""
         while self._begin_hop():
@@ -313,9 +272,8 @@ class Hops(Channels):
             if self.spare:
                 self._change_spare_tree()
         self.period.counts["hops"] += int(self._last_hop.sum())
-        nodes, parent = self.nodes, self.node[self.holder // self.stripes]
-        parent = np.where(self.holder < 0, NONE, parent).astype(np.int32)
-        nodes.parent = parent.reshape(nodes.parent.shape)
+        nodes, parent = self.nodes, self.node[self.holder // self.stripes].astype(np.int32)
+        nodes.parent = np.where(self.holder < 0, NONE, parent).reshape(nodes.parent.shape)
         nodes.ancestors = self.ancestors.reshape(*nodes.parent.shape, self.ancestors.shape[1])
         every = ChannelNodes.join(self._resting, nodes)
         self.nodes = every.take(np.argsort(every.key, kind="stable"))
@@ -337,18 +295,14 @@ class Hops(Channels):
             self.wave[enters] = NONE
             self.here = self.period.alive[self.node] & (self.wave < 0)
             lacks = (self.parent < 0) & ~self.root & np.repeat(enters & self.here, self.stripes)
-            self._wait(np.flatnonzero(lacks), 0)
+            pair = np.flatnonzero(lacks)
+            self._send(WAITING, pair, pair // self.stripes, hops=0)
             some = np.flatnonzero(self.here & ~self.spare_root & self.spare)
             self.above[some] = self._entries(some, some, np.full(len(some), self.stripes))[0]
         return bool(len(waits) or busy.any())
 
-    # --- what nodes send
-
     def _entries(self, start: np.ndarray, who: np.ndarray, stripe: np.ndarray) -> Any:
-        """Return the first other nodes (rows) in the channel on routes, as `Routes.follow` does.
-
-        With the spare group, the root of the stripe is the only one after a FAIL.
-        """
+        """Return the first other nodes (rows) on routes, or roots after a FAIL: `Routes.follow`."""
         group, pair = self.group[start], self.asked(stripe, who)
         to_root = (self._fails[pair] > 0) & (stripe < self.stripes) & self.spare
 
@@ -360,19 +314,7 @@ class Hops(Channels):
 
         return self._routes.follow(group, self.node[start], stripe, meets)
 
-    def _route(self, pair: np.ndarray, start: np.ndarray) -> None:
-        """Send SUBSCRIBEs from nodes to the next nodes of the route in the channel: rule L5."""
-        who, stripe = divided(pair, self.stripes)
-        entry, hops, (row, *ends) = self._entries(start, who, stripe)
-        some, lost = entry >= 0, (entry < 0) & (start != who)
-        found = some[row]
-        self.sent.note("subscribe", self.group[start[row[found]]], *(e[found] for e in ends))
-        self._send(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
-        self._reply(FAIL, pair[lost], start[lost])
-
-    def _send(
-        self, kind: Any, pair: np.ndarray, at: np.ndarray, third: Any = NONE, hops: Any = 1
-    ) -> None:
+    def _send(self, kind: Any, pair: Any, at: Any, third: Any = NONE, hops: Any = 1) -> None:
         """Let messages with empty lists arrive after some hops."""
         columns = np.broadcast_arrays(kind, pair, at, third, self.hop + hops)
         self._mail.append(Messages(*columns, *[Lists.empty(len(pair))] * 2))
@@ -382,10 +324,6 @@ class Hops(Channels):
         ends = at, pair // self.stripes
         self.note(CONTROL[kind], *(ends[::-1] if kind == LEAVE else ends))
         self._send(kind, pair, at, third)
-
-    def _wait(self, pair: np.ndarray, hops: Any) -> None:
-        """Let pairs ask for a parent by Pastry's route, after some hops."""
-        self._send(WAITING, pair, pair // self.stripes, hops=hops)
 
     def _due(self, replies: bool) -> Messages:
         """Return the replies, or the requests, that arrive in this hop."""
@@ -397,8 +335,6 @@ class Hops(Channels):
     def note(self, kind: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Count messages of a kind between rows."""
         self.sent.note(kind, self.group[sender], self.node[sender], self.node[to])
-
-    # --- 1. replies and paths
 
     def hear(self) -> None:
         """Handle the replies of the hop before: rules L3 and L9."""
@@ -414,46 +350,37 @@ class Hops(Channels):
         before = self.ancestors[heard]
         self.ancestors[had] = NONE
         self.parent[acks.pair], self._fails[acks.pair] = acks.at, 0
-        self._lose_parents(drops)
+        # 1. the dropped ask; one that has left the sender, as the least of a ring, asks already
+        asks = distinct(self._mail[0].pair)
+        lost = (self.parent[drops.pair] < 0) & (find_sorted(asks, drops.pair) < 0)
+        drops = drops.take(lost | (self.parent[drops.pair] == drops.at))
+        self.parent[drops.pair], self.ancestors[drops.pair] = NONE, NONE
+        direct, who = (drops.third >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
+        to, kind = np.where(direct, drops.third, who), SEEKING if self.spare else WAITING
+        self._send(np.where(direct, FROM_LIST, kind), drops.pair, to, who, direct)
+        self.note("subscribe", who, to)
+        # 2. paths; the least node of a ring leaves its parent
         by_parent = self.parent[told.pair] == told.at
         self.ancestors[told.pair[by_parent]] = lists[by_parent]
-        self._leave_rings(heard)
-        # after a FAIL a node asks again, after longer and longer
+        own = self.node[heard // self.stripes]
+        self.ancestors[heard], is_least = arrays.cut_to_rings(self.ancestors[heard], own)
+        rings = heard[is_least]
+        self._reply(LEAVE, rings, self.parent[rings])
+        self.parent[rings], self.ancestors[rings] = NONE, NONE
+        self.period.counts.update(orphans=len(drops), cycles=len(rings))
+        # 3. after a FAIL a node asks again, after longer and longer
         self._fails[fails.pair] += 1
         again = fails.pair[self._fails[fails.pair] <= TRIES]
-        self._wait(again, np.where(self._fails[again] <= QUICK_TRIES, SOON, LATER))
-        # nodes whose ancestors have changed tell their children
+        later = np.where(self._fails[again] <= QUICK_TRIES, SOON, LATER)
+        pair, later = np.r_[rings, again], np.r_[rings * 0, later]
+        self._send(WAITING, pair, pair // self.stripes, hops=later)
+        # 4. nodes whose ancestors have changed tell their children
         changed = (before != self.ancestors[heard]).any(axis=1)
         if (self.ancestors[heard, -1] >= 0).any():  # keep the last column free
             self.ancestors = np.pad(self.ancestors, ((0, 0), (0, 2)), constant_values=NONE)
         heard = heard[changed & self.here[heard // self.stripes]]
         of, child = children_in(self.holder, heard)
         self._reply(PATH, child, heard[of] // self.stripes)
-
-    def _lose_parents(self, drops: Messages) -> None:
-        """Let nodes that are dropped ask the named sibling, or look for a parent."""
-        # one that has left the sender, as the least node of a ring, asks already
-        asks = distinct(self._mail[0].pair)
-        lost = (self.parent[drops.pair] < 0) & (find_sorted(asks, drops.pair) < 0)
-        drops = drops.take(lost | (self.parent[drops.pair] == drops.at))
-        self.parent[drops.pair], self.ancestors[drops.pair] = NONE, NONE
-        self.period.counts["orphans"] += len(drops)
-        direct, who = (drops.third >= 0) & (self.hop < MOST_HOPS), drops.pair // self.stripes
-        to, how = np.where(direct, drops.third, who), SEEKING if self.spare else WAITING
-        self._send(np.where(direct, FROM_LIST, how), drops.pair, to, who, direct)
-        self.note("subscribe", who, to)
-
-    def _leave_rings(self, pairs: np.ndarray) -> None:
-        """Cut lists of ancestors to rings; the least node of a ring leaves its parent: L3."""
-        own = self.node[pairs // self.stripes]
-        self.ancestors[pairs], is_least = arrays.cut_to_rings(self.ancestors[pairs], own)
-        pairs = pairs[is_least]
-        self._reply(LEAVE, pairs, self.parent[pairs])
-        self.parent[pairs], self.ancestors[pairs] = NONE, NONE
-        self.period.counts["cycles"] += len(pairs)
-        self._wait(pairs, 0)
-
-    # --- 2. requests
 
     def answer(self) -> None:
         """Answer the requests that arrive; refused ones go on: rules L4 to L8."""
@@ -467,9 +394,14 @@ class Hops(Channels):
         self.period.counts["anycasts"] += int(np.count_nonzero(seeks & (came.at == came.third)))
         # 1. who waits asks; a request on its way to the root passes nodes below the subscriber
         passes = (came.kind == WAITING) | (is_below & (came.kind == BY_ROUTE))
-        self._route(came.pair[passes], came.at[passes])
-        # 2. a node takes the first ones, as long as it has room; it takes an orphan if it is
-        # attached, and in the tree of the spare group
+        start, (new, stripe) = came.at[passes], divided(came.pair[passes], self.stripes)
+        entry, hops, (row, *ends) = self._entries(start, new, stripe)
+        some, lost, pair = entry >= 0, (entry < 0) & (start != new), came.pair[passes]
+        sent = self.group[start[row]], *ends
+        self.sent.note("subscribe", *(one[some[row]] for one in sent))
+        self._send(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
+        self._reply(FAIL, pair[lost], start[lost])
+        # 2. a node takes the first ones, and orphans if it is attached, and in the spare tree
         attached = self.root[mine] | (self.parent[mine] >= 0)
         able = ~seeks | (self.inside[came.at] & (came.at != who) & attached)
         able &= ~is_below & ~passes
@@ -502,15 +434,19 @@ class Hops(Channels):
         self.holder[new.pair] = self.asked(new.pair, new.at)
         self._reply(ACK, new.pair, new.at)
         pair, at = lost[lost >= 0], asks.at[lost >= 0]
-        self.holder[pair] = NONE
-        self._reply(DROP, pair, at, self._sibling(pair, at) if self.spare else NONE)
+        self.holder[pair], named = NONE, np.full(len(pair), NONE)
+        if self.spare:  # a random sibling in its primary stripe
+            row, child = children_in(self.holder, self.asked(pair, at))
+            child, stripe = divided(child, self.stripes)
+            fits = self.here[child] & (self.primary[child] == stripe)
+            row, child = row[fits], child[fits]
+            first = arrays.least_of(row, self.draw("sibling", pair, row, self.number[child]))
+            named[row[first]] = child[first]
+        self._reply(DROP, pair, at, named)
         return lost < 0
 
     def _choose(self, asks: Messages, row: np.ndarray, pair: np.ndarray) -> np.ndarray:
-        """Return which of the pairs leaves each full node (an index in `pair`), or NONE: L6, L7.
-
-        The pairs are the nodes' children, `row` the index of the request, and last the newcomers.
-        """
+        """Return which of its children, or newcomers (last), leaves each node, or NONE: L6, L7."""
         (who, of), at = divided(pair, self.stripes), asks.at[row]
         newcomer, stripe = divided(asks.pair[row], self.stripes)
         cell, new = row * self.stripes + of, slice(len(row) - len(asks), None)
@@ -546,24 +482,14 @@ class Hops(Channels):
         chosen[row[first]] = some[first]
         return chosen
 
-    def _sibling(self, pair: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return a random sibling in its primary stripe, or NONE, for pairs that `at` drops: L7."""
-        row, child = children_in(self.holder, self.asked(pair, at))
-        child, stripe = divided(child, self.stripes)
-        fits = self.here[child] & (self.primary[child] == stripe)
-        row, child, found = row[fits], child[fits], np.full(len(pair), NONE)
-        first = arrays.least_of(row, self.draw("sibling", pair, row, self.number[child]))
-        found[row[first]] = child[first]
-        return found
-
     def _go_on(self, refused: Messages) -> None:
         """Let refused requests go on to the next node of their lists: rules L6 and L8.
 
-        Children are in drawn order, the parent is the last node; with FreePastry's policy, nodes in
-        their primary stripe are in front, the parent as the last of them, or else the first of the
-        others.  Anycasts go through the tree of the spare group, and climb to it from outside.
+        Children are in drawn order, the parent is last; with FreePastry's policy, nodes in their
+        primary stripe are in front of the list, and others behind it, the parent before them.
         """
-        for some in pieces(_NEIGHBOURS + refused.visited.lengths() + refused.todo.lengths()):
+        # a list may become longer by about 256 nodes
+        for some in pieces(2**8 + refused.visited.lengths() + refused.todo.lengths()):
             asks = refused.take(some)
             (who, stripe), at = divided(asks.pair, self.stripes), asks.at
             mine, seen = self.asked(asks.pair, at), at
@@ -582,8 +508,9 @@ class Hops(Channels):
             of, node = np.r_[row[good], up], np.r_[child[good], parent[up]]
             is_parent = np.arange(len(of)) >= len(of) - len(up)
             first = ~is_parent if self.spare else self.primary[node] == stripe[of]
-            what = "anycast" if self.spare else "child"
-            drawn = self.draw(what, asks.pair, of, self.number[node])
+            drawn = self.draw(
+                "anycast" if self.spare else "child", asks.pair, of, self.number[node]
+            )
             order = draws.order_of_draws(of * 2 + (first == is_parent), drawn)
             of, node, first = of[order], node[order], first[order]
             front, back = (Lists.of(of[one], node[one], len(asks)) for one in (first, ~first))
@@ -605,8 +532,7 @@ class Hops(Channels):
         while len(below):
             self.inside[below] = True
             above = distinct(self.above[below])
-            above = above[above >= 0]
-            below = above[~self.inside[above]]
+            below = above[(above >= 0) & ~self.inside[above]]
         old = self.nodes.spare_parent
         new = np.where(self.inside & (self.above >= 0), self.node[self.above], NONE)
         new = np.where(self.here, new, old)

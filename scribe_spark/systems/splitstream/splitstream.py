@@ -1,8 +1,4 @@
-"""SplitStream as a system of runs and worlds: channels in the buckets that build them.
-
-A period finds the routes of SUBSCRIBEs to channels that are not at rest (`routes.FindRoutes`), and
-plays hops until nothing moves (`period.Hops`).  Publications go down the tree of one stripe each.
-"""
+"""SplitStream as a system of runs and worlds: channels in the buckets that build them."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from scribe_spark.core import arrays
+from scribe_spark.core.arrays import divided
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import take
@@ -64,8 +61,7 @@ class SplitStream(GrownOverlays):
 
     def play_period(self, state: dict[str, Columns], period: Period) -> Mapping[str, Columns]:
         """See `GrownOverlays.play_period`."""
-        before, routes = state.get(MEASURED, {}), period.handed.get(ROUTES, {})
-        hops = Hops(self.rules, state, period, self.b, routes)
+        hops, before = Hops(self.rules, state, period, self.b), state.get(MEASURED, {})
         hops.play()
         state[NODES] = hops.nodes.to_state(hops.size)
         if not period.network.in_run:
@@ -82,24 +78,20 @@ class SplitStream(GrownOverlays):
 
     def edges(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges of the stripe down which each publication goes."""
-        if not (nodes := overlays.state.get(NODES)):
-            return {name: arrays.whole_numbers() for name in ("publication", "node", "peer")}
-        rows = {"group": nodes["group"], "row": np.arange(len(nodes["node"]))}
-        each = overlays.each_publication(rows)
+        of = ChannelNodes.of(overlays.state, size := len(network.ring), self.rules)
+        group, node = divided(of.key, size)
+        each = overlays.each_publication({"group": group, "row": np.arange(len(of))})
         publication, at = each["publication"], each["row"]
-        node, stripe = nodes["node"][at], overlays.tree[publication]
-        is_root, root = nodes["root"][at, stripe], np.full(len(overlays.of), arrays.NONE)
+        node, stripe, root = node[at], overlays.tree[publication], overlays.of * 0 + arrays.NONE
+        is_root = of.root[at, stripe]
         root[publication[is_root]] = node[is_root]
-        down = {"publication": publication, "node": nodes["parent"][at, stripe], "peer": node}
+        down = {"publication": publication, "node": of.parent[at, stripe], "peer": node}
         return overlays.from_sources(take(down, down["node"] >= 0), root)
 
     def entries(self, state: Mapping[str, Columns], network: Network) -> dict[str, Columns]:
-        """Return the numbers of entries that nodes keep of channels.
-
-        ``waiting`` are the stripes without a parent, of which the node is not the root.
-        """
+        """Return the numbers of entries that nodes keep; ``waiting`` are missing parents."""
         of = ChannelNodes.from_state(state, NODES, size := len(network.ring))
-        group, node = arrays.divided(of.key, size)
+        group, node = divided(of.key, size)
         has, above = of.spare_parent >= 0, of.find(group * size + of.spare_parent)
         counts = (
             *(of.children(size).sum(axis=1), (of.parent >= 0).sum(axis=1)),
@@ -112,22 +104,18 @@ class SplitStream(GrownOverlays):
     def picture(self, overlays: Overlays, network: Network) -> Columns:
         """Return the edges above and below one inner node of many stripes, at most four."""
         of = ChannelNodes.of(overlays.state, size := len(network.ring), self.rules)
-        (group, node), above = arrays.divided(of.key, size), of.above(size)
-        children = of.children(size)
+        (group, node), above, children = divided(of.key, size), of.above(size), of.children(size)
         stripes = (children > 0).sum(axis=1)
         order = np.lexsort((-children.sum(axis=1), -np.where(stripes > 4, 0, stripes), group))
-        middle = np.zeros(len(of), dtype=bool)
-        middle[order[arrays.run_starts(group[order])]] = True
-        row, stripe = np.nonzero(above >= 0)
-        up = above[row, stripe]
-        # the edges above it, then those below
-        is_above = np.repeat([True, False], [middle[row].sum(), middle[up].sum()])
-        some = np.r_[np.flatnonzero(middle[row]), np.flatnonzero(middle[up])]
-        row, up, stripe = row[some], up[some], stripe[some]
+        is_middle = np.zeros(len(of), dtype=bool)
+        is_middle[order[arrays.run_starts(group[order])]] = True
+        some = (above >= 0) & (is_middle[:, None] | is_middle[above])
+        (row, stripe), up = np.nonzero(some), above[some]
+        is_up = is_middle[row]  # the others lead to its children
         return {
             "group": group[row],
-            "parent": node[np.where(is_above, row, up)],
-            "child": node[np.where(is_above, up, row)],
-            "rank": np.where(is_above, 0, -1 - stripe),
-            "value": np.where(is_above, stripe, np.nan),
+            "parent": node[np.where(is_up, row, up)],
+            "child": node[np.where(is_up, up, row)],
+            "rank": np.where(is_up, 0, -1 - stripe),
+            "value": np.where(is_up, stripe, np.nan),
         }
