@@ -60,6 +60,7 @@ SPLITSTREAM = System(
     control=True,
     several_trees=True,
     over_pastry=True,
+    bounded=True,
     world=lambda config: _SPLITSTREAM(config.splitstream.for_tasks(), config.overlay.b),
     world_measures={name: unit for name, (unit, *_) in MEASURES.items()} | COUNTED,
     picture=Picture(

@@ -32,19 +32,17 @@ if TYPE_CHECKING:  # not on executors
 #: The table of the state with `ChannelNodes`; periods until the neighbours of a failed node notice.
 NODES, NOTICE = "nodes", 2
 
-#: Room of a node without a bound; the number of hops of a period in which nodes ask (settled).
-ENDLESS, MOST_HOPS = 2**40, 3000
-
 #: Hops until a node asks again after a FAIL; after so many FAILs, it asks more slowly, and then no
-#: more in the period (settled).
-SOON, LATER, QUICK_TRIES, TRIES = 1, 5, 5, 30
+#: more in the period; the number of hops of a period in which nodes ask (settled).
+SOON, LATER, QUICK_TRIES, TRIES, MOST_HOPS = 1, 5, 5, 30, 3000
 
 #: The kinds of messages: replies as in `CONTROL`, and requests by Pastry's route, from a list, to a
 #: node that has to decide, as the list is empty, by anycast; and those that wait at the subscriber.
 LEAVE, ACK, DROP, PATH, FAIL, BY_ROUTE, FROM_LIST, FINAL, SEEKING, WAITING = range(10)
 
-#: Ranks of children that make room: of stripes that the node is there for, and of those that stay.
-_OWN, _NEVER = 2**60, 2**62
+#: Room of a node without a bound; ranks of children that make room: of stripes that the node is
+#: there for, and of those that stay.
+ENDLESS, _OWN, _NEVER = 2**40, 2**60, 2**62
 
 
 def width_of(rules: Rules) -> int:
@@ -462,8 +460,8 @@ class Hops(Channels):
             final = (asks.kind == FINAL)[row]
             takes = np.where(final, is_root[new][row], own[new][row])
             frees = takes & (final | (number[new] == 1)[row]) & ~same
-            drawn = self.draw("stripe", asks.pair, row, of) >> np.uint64(4)
-            rank = np.where(frees, np.where(own, last + of, drawn.astype(np.int64)), _NEVER)
+            rank, some = np.where(frees & own, last + of, _NEVER), np.flatnonzero(frees & ~own)
+            rank[some] = self.draw("stripe", asks.pair, row[some], of[some]) >> np.uint64(4)
             some = np.flatnonzero(same & takes & ~final)
             less = self.match(who[some], of[some]) < self.match(newcomer[some], of[some])
             rank[some[less]] = 0
@@ -474,8 +472,9 @@ class Hops(Channels):
         some = np.flatnonzero((rank == best[row]) & (rank < _NEVER))
         row, who = row[some], who[some]
         drawn = self.draw("drop", asks.pair, row, self.number[who])
-        worst = np.flatnonzero(is_primary[some] & self.spare)
-        drawn[worst] = self.match(who[worst], of[some[worst]]) << 32 | who[worst]
+        if self.spare:
+            worst = np.flatnonzero(is_primary[some])
+            drawn[worst] = self.match(who[worst], of[some[worst]]) << 32 | who[worst]
         first = draws.order_of_draws(row, drawn)
         first = first[arrays.run_starts(row[first])]
         chosen = np.arange(new.start, len(pair)) if self.spare else np.full(len(asks), NONE)
