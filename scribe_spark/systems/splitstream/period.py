@@ -314,7 +314,7 @@ class Hops(Channels):
 
     def _send(self, kind: Any, pair: Any, at: Any, third: Any = NONE, hops: Any = 1) -> None:
         """Let messages with empty lists arrive after some hops."""
-        columns = np.broadcast_arrays(kind, pair, at, third, self.hop + hops)
+        columns: Any = np.broadcast_arrays(kind, pair, at, third, self.hop + hops)
         self._mail.append(Messages(*columns, *[Lists.empty(len(pair))] * 2))
 
     def _reply(self, kind: int, pair: np.ndarray, at: np.ndarray, third: Any = NONE) -> None:

@@ -50,7 +50,7 @@ class SplitStream(GrownOverlays):
 
     def before_period(self, player: SystemPlayer, of_period: tuple[Any, ...]) -> None:
         """Find the Pastry routes of SUBSCRIBEs for the builders, except in channels at rest."""
-        player.play(FindRoutes(*of_period, self.that_move, partial(ids_of, self.rules)))
+        player.play(FindRoutes(*(*of_period, self.that_move, partial(ids_of, self.rules))))
 
     def that_move(self, period: Period, tables: Tables) -> Pairs:
         """Return the live nodes in a builder's channels that are not at rest."""
