@@ -22,6 +22,7 @@ from scribe_spark.config.section import (
     Names,
     Section,
     UsedWhen,
+    declared_by,
     has_groups,
     setting,
     unset,
@@ -177,7 +178,7 @@ MOST_CHILDREN = 2**63 - 1
 
 _OF_LIMITS = used_when(used_by("bottleneck", "lazy"), "--variants bottleneck or lazy")
 _OF_CAPACITIES = used_when(
-    used_by("bottleneck", "lazy", "splitstream"),
+    declared_by(lambda system: system.limited or system.bounded),
     "--variants bottleneck or lazy, or splitstream in --systems",
 )
 #: The mark of a field with one limit for all nodes.

@@ -254,6 +254,16 @@ def used_by(*names: str) -> Test:
     return test
 
 
+def declared_by(declares: Callable[[Any], bool]) -> Test:
+    """Return a test for configs with a system whose declaration fits, or with a user's own."""
+
+    def test(config: Any) -> bool:
+        found = filter(declares, SYSTEMS.values())
+        return used_by(*(one.variant or one.name for one in found))(config)
+
+    return test
+
+
 def in_systems(name: str) -> UsedWhen:
     """Return the mark of the section of a system, which has an effect if the system is named."""
     return used_when(used_by(name), f"{name} in --systems")

@@ -328,6 +328,26 @@ def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
     return np.where(ends, depth, -1)
 
 
+def unrooted(above: np.ndarray, is_root: np.ndarray) -> np.ndarray:
+    """Return True for nodes from which the way up over `above` (or NONE) leads to no root: bool."""
+    circle = np.where(above < 0, np.arange(len(above)), above)
+    return depths(np.where(is_root, NONE, circle), circles=True) < 0
+
+
+def cut_to_rings(lists: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cut lists of ancestors, from the parent upwards, at the nodes `own` that have them.
+
+    Such a node is on a ring of parents.  The lists are rows, padded with NONE; those without the
+    node stay.  The second result is True for the nodes that are the least ones of their rings.
+    """
+    found = lists == own[:, None]
+    is_ring, last = found.any(axis=1), found.argmax(axis=1)
+    behind = is_ring[:, None] & (np.arange(lists.shape[1]) > last[:, None])
+    lists = np.where(behind, NONE, lists)
+    least = np.where(lists < 0, own[:, None], lists).min(axis=1)
+    return lists, is_ring & (least == own)
+
+
 def children_in(above: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the children of the nodes `of`: index in `of`, ascending, and child, ascending."""
     if not len(of):

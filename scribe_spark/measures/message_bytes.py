@@ -66,7 +66,8 @@ def node_bytes(run: RunTables, kept: Batches | None = None) -> Batches:
     """
     assert run.config is not None
     config, buckets = run.config.bandwidth, run.buckets
-    named = config.parts is not None and run.config.gossipsub.announce == "publication"
+    names = (one.names_parts(run.config) for one in run.systems if one.names_parts)
+    named = config.parts is not None and any(names)
     bitmap = -(-config.parts_sent // 8) if named else 0
     # in these systems, a JOIN was sent in the opposite direction on each tree edge
     joined = {one.name: config.control_bytes for one in run.systems if one.joins_by_edges}

@@ -137,6 +137,8 @@ class System:
         The system whose trees this one starts from, with additional JOINs.
     limited : bool
         True if nodes have a limit of children, which they may exceed.
+    bounded : bool
+        True if nodes have a limit of children, which they keep.
     in_worlds : bool
         False if only runs can have the system.
     round_seconds : float or callable, optional
@@ -152,6 +154,8 @@ class System:
         The system beside which the report shows the costs of failures.
     picture : Picture or None
         How the report draws the edges that the system hands over as `Multicast.picture`.
+    names_parts : callable or None
+        ``names_parts(config)`` is True if announcements (IHAVE, IWANT) name parts by a bitmap.
     several_trees : bool
         True if a group has several trees (`rounds.system.SystemOnBuckets.trees_of`); a run with a
         schedule then has the measures of each tree.
@@ -176,6 +180,7 @@ class System:
     from_root: bool = False
     joins_after: str | None = None
     limited: bool = False
+    bounded: bool = False
     in_worlds: bool = True
     round_seconds: float | Callable[[Any], float] | None = None
     world_measures: Mapping[str, str] | Callable[[], Mapping[str, str]] = field(
@@ -184,6 +189,7 @@ class System:
     failure_costs: Callable[[Any], DataFrame] | None = None
     failures_beside: str | None = None
     picture: Picture | None = None
+    names_parts: Callable[[Any], bool] | None = None
     several_trees: bool = False
 
     def __post_init__(self) -> None:

@@ -185,6 +185,38 @@ class Sent:
         return {kind: packing.concatenate(rows) for kind, rows in self._rows.items()}
 
 
+def convergence(
+    before: Columns, group: np.ndarray, lacks: np.ndarray, number: int
+) -> dict[str, np.ndarray]:
+    """Return columns of :data:`MEASURED` for groups that `lacks` marks until they are whole.
+
+    ``since`` is the period from which a group lacks something, NONE if it is whole; ``converging``
+    and ``converged`` are 1 for groups that lack something, and for those that did so until the
+    period before; ``took`` is the number of periods of the latter.
+
+    Parameters
+    ----------
+    before : Columns
+        The table of the period before, with these columns; {}: none.
+    group : ndarray of int64
+        The groups, ascending.
+    lacks : ndarray of bool
+        True for groups that lack something.
+    number : int
+        The number of the period.
+    """
+    row = arrays.find_sorted(before.get("group", _NONE), group)
+    since = np.append(before.get("since", _NONE), arrays.NONE)[row]
+    whole, begin = (since >= 0) & ~lacks, np.where(since < 0, number, since)
+    return {
+        "group": group,
+        "since": np.where(lacks, begin, arrays.NONE),
+        "converging": lacks.astype(np.int64),
+        "converged": whole.astype(np.int64),
+        "took": np.where(whole, number - since, 0),
+    }
+
+
 def entry_tables(*kinds: str) -> dict[str, str]:
     """Return `GrownOverlays.state` of a system whose members keep entries of these kinds."""
     return {kind: f"entries: {kind}" for kind in kinds}

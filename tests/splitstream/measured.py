@@ -29,6 +29,7 @@ from scribe_spark.engine.facts import Keys, Ring, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.overlay import PastryNextHop, router_index
+from scribe_spark.pastry.routes import ROUTES
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.group_events import GroupEvents
 from scribe_spark.rounds.group_overlays import Network
@@ -41,9 +42,9 @@ from scribe_spark.systems.scribe.trees import (
     settled_round,
 )
 from scribe_spark.systems.splitstream import FREEPASTRY, SPARE
-from scribe_spark.systems.splitstream.channels import NODES, ids_of
 from scribe_spark.systems.splitstream.config import SplitStreamConfig
-from scribe_spark.systems.splitstream.splitstream import ROUTES, SplitStream
+from scribe_spark.systems.splitstream.period import NODES, ids_of
+from scribe_spark.systems.splitstream.splitstream import SplitStream
 from scribe_spark.topology import transit_stub
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import packets_on_links

@@ -18,8 +18,8 @@ from scribe_spark.pastry.next_hop import hop
 from scribe_spark.pastry.states import States
 from scribe_spark.rounds.events import NEVER, Events, Lives
 from scribe_spark.rounds.system import LivingRound, Publishing
-from scribe_spark.systems.splitstream import FREEPASTRY, SPARE, channels
-from scribe_spark.systems.splitstream.channels import NODES
+from scribe_spark.systems.splitstream import FREEPASTRY, SPARE, period
+from scribe_spark.systems.splitstream.period import NODES
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 
 
@@ -134,7 +134,7 @@ class Seen:
 
 def ids_of(case: Case, group: int) -> Keys:
     """The ids of a group's stripes, and of its spare group, if there is one."""
-    return channels.ids_of(case.rules, Keys(*parts([case.keys[sorted(case.keys)[group]]])))
+    return period.ids_of(case.rules, Keys(*parts([case.keys[sorted(case.keys)[group]]])))
 
 
 def play(case: Case, buckets: int = 1, blind: bool = False) -> list[Seen]:

@@ -16,11 +16,11 @@ from seeds import seeds
 
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Ring
+from scribe_spark.pastry.routes import ROUTES
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.channels import NODES
-from scribe_spark.systems.splitstream.forest import ENDLESS
-from scribe_spark.systems.splitstream.splitstream import ROUTES, SplitStream
+from scribe_spark.systems.splitstream.period import ENDLESS, NODES
+from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream import played
 from splitstream.played import Rules, play
 

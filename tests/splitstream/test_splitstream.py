@@ -14,8 +14,7 @@ from scribe_spark.engine.facts import Ring
 from scribe_spark.engine.packing import take
 from scribe_spark.rounds.group_overlays import Network
 from scribe_spark.rounds.grown_overlays import Period
-from scribe_spark.systems.splitstream.channels import Channels
-from scribe_spark.systems.splitstream.forest import Forest
+from scribe_spark.systems.splitstream.period import Hops
 from scribe_spark.systems.splitstream.splitstream import SplitStream
 from splitstream.played import Rules, play, random_case
 
@@ -57,14 +56,13 @@ def test_limits_of_nodes_that_are_too_low_for_a_large_channel_are_refused(nodes,
     number, none = np.array([0]), (key[:0], key[:0])
     id = number.astype(np.uint64)
     period = Period(0, 0, True, True, number, id, id, (key * 0, key), none, key[:0], every, network)
-    begun = Channels(Rules(), {}, period)
     expected = (
         pytest.raises(InputError, match=r"mean of capacities = 17\.4.*: must be 18")
         if few
         else nullcontext()
     )
     with expected:
-        Forest(begun, 4, {})
+        Hops(Rules(), {}, period, 4)
 
 
 @pytest.mark.parametrize("kinds", [3, 2**63])

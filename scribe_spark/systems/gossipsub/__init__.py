@@ -32,6 +32,7 @@ GOSSIPSUB = System(
     config="scribe_spark.systems.gossipsub.config:GossipSubConfig",
     clock=lambda config: TIME if config is None else config.gossipsub.clock,
     control=True,
+    names_parts=lambda config: config.gossipsub.announce == "publication",
     world=function_at("scribe_spark.systems.gossipsub.round:system_of"),
     round_seconds=lambda config: config.gossipsub.value("heartbeat_ms") / 1000,
     world_measures={

@@ -1,22 +1,10 @@
 """SplitStream: a channel's stripes go down trees of their own, whose inner nodes should differ.
 
-Messages between nodes, and who handles them:
-
-===============  ===========================================================  ====================
-message          meaning                                                      handler
-===============  ===========================================================  ====================
-``subscribe``    a node asks for a stripe, or passes a request on             `FreePastry.answer`
-``anycast``      an orphan looks for a node with room (JOINREQ)               `FreePastry.answer`
-``ack``          the sender is the parent now; has its path to the root       `FreePastry.hear`
-``drop``         the sender is no parent; names a sibling to ask              `FreePastry.on_drop`
-``path``         the sender's path to the root has changed                    `FreePastry.hear`
-``leave``        the sender is no child any more                              `FreePastry.hear`
-``fail``         nobody had room                                              `FreePastry.on_fail`
-``spare_join``   the sender is a child in the spare group's tree; and no more  `SpareCapacity`
-===============  ===========================================================  ====================
-
-Read `channels` (who comes and goes), `splitstream` (where SUBSCRIBEs enter a channel), `forest`
-(the trees) and `protocol` (the messages, hop by hop, and what full nodes do).
+A node asks for a parent in a stripe (``subscribe``); an orphan may look for a node with room
+(``anycast``, Mace's JOINREQ).  The answers are ``ack`` (the sender is the parent, with this path to
+the root), ``drop`` (it is no parent; a sibling may be named), ``path`` (its path has changed) and
+``fail`` (nobody had room).  A child that goes sends ``leave``.  ``spare_join`` and ``spare_leave``
+change the tree of the spare group.
 
 M. Castro et al.: SplitStream: high-bandwidth multicast in cooperative environments, SOSP 2003;
 Scalable application-level anycast for highly dynamic groups, NGC 2003.  Their texts could not be
@@ -25,23 +13,29 @@ had: rules are recalled, or settled here (docs/rules.md, L1 to L12).
 
 from __future__ import annotations
 
+from scribe_spark.core.errors import InputError
 from scribe_spark.rounds.declaration import TREE, Picture, System, function_at
 
 #: The policies of full nodes.
 FREEPASTRY, SPARE = "freepastry", "spare-capacity"
 
-#: Places of a node above the number of stripes, with which all members get all stripes; and the
-#: most members of a channel whose nodes have fewer.
-SPARE_PLACES, MOST_TIGHT = 2, 5_000
+#: The most members of a channel, and of one whose nodes have few places.
+MOST_MEMBERS, MOST_TIGHT = 500_000, 5_000
 
 #: All kinds of control messages.
 CONTROL = (
-    *("subscribe", "ack", "drop", "path", "leave", "fail"),
-    *("anycast", "spare_join", "spare_leave"),
+    "leave",
+    "ack",
+    "drop",
+    "path",
+    "fail",
+    "subscribe",
+    "anycast",
+    "spare_join",
+    "spare_leave",
 )
 
-#: Measure of a round -> its unit, and the sums (`channels.Channels.measured`) of which it is the
-#: quotient, or one sum.
+#: Measure of a round -> its unit, and the sums of which it is the quotient, or one sum.
 MEASURES = {
     "interior.one": ("share", "at_most_one", "members"),
     "interior.nodes": ("nodes", "interior", "trees"),
@@ -60,14 +54,13 @@ COUNTED = {"orphans": "stripes", "anycasts": "stripes", "cycles": "stripes", "ho
 _SPLITSTREAM = function_at("scribe_spark.systems.splitstream.splitstream:SplitStream")
 
 SPLITSTREAM = System(
-    "splitstream",
-    "SplitStream",
-    TREE,
+    *("splitstream", "SplitStream", TREE),
     requested=True,
     config="scribe_spark.systems.splitstream.config:SplitStreamConfig",
     control=True,
     several_trees=True,
     over_pastry=True,
+    bounded=True,
     world=lambda config: _SPLITSTREAM(config.splitstream.for_tasks(), config.overlay.b),
     world_measures={name: unit for name, (unit, *_) in MEASURES.items()} | COUNTED,
     picture=Picture(
@@ -79,3 +72,10 @@ SPLITSTREAM = System(
         "node of this picture",
     ),
 )
+
+
+def refuse_few_places(name: str, given: float, stripes: int) -> None:
+    """Refuse places of nodes with which not all members of a large channel get all stripes."""
+    if given < stripes + 2:
+        remedy = f"must be {stripes + 2} or more with more than {MOST_TIGHT:,} members"
+        raise InputError(name, given, f"{remedy}; not all would be placed")

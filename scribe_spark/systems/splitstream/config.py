@@ -7,10 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from scribe_spark.config.groups import OF_ONE_LIMIT, refuse_places
 from scribe_spark.config.section import Section, UsedWhen, in_systems, setting, within
 from scribe_spark.core.errors import InputError
-from scribe_spark.systems.splitstream import MOST_TIGHT, SPARE_PLACES
-
-#: The most members of a channel.
-MOST_MEMBERS = 500_000
+from scribe_spark.systems.splitstream import MOST_MEMBERS, MOST_TIGHT, refuse_few_places
 
 
 class SplitStreamConfig(Section):
@@ -40,10 +37,8 @@ class SplitStreamConfig(Section):
 
     def check_within(self, config: Any) -> None:
         """Refuse a number of stripes that is no power of the base of digits, 2^b."""
-        base, power = 2**config.overlay.b, 2**config.overlay.b
-        while power < self.stripes:
-            power *= base
-        if power != self.stripes:
+        base = 2**config.overlay.b
+        if self.stripes not in (base**digits for digits in range(1, 13)):
             remedy = f"must be a power of {base}, the base of digits (b = {config.overlay.b})"
             raise InputError("splitstream_stripes", self.stripes, remedy)
 
@@ -51,14 +46,11 @@ class SplitStreamConfig(Section):
         """Refuse low bounds of children in large groups, and groups that are too large."""
         if "splitstream" not in config.trees.systems:
             return
-        refuse_places("splitstream", groups, memberships, config.overlay.nodes // self.stripes)
-        size = config.groups.size
-        most = size if size and members is None else min(memberships, config.overlay.nodes)
-        least = self.stripes + SPARE_PLACES
+        nodes, size = config.overlay.nodes, config.groups.size
+        refuse_places("splitstream", groups, memberships, nodes // self.stripes)
+        most = size if size and members is None else min(memberships, nodes)
         if most > MOST_MEMBERS:
             remedy = f"supports groups of {MOST_MEMBERS:,} members, not of {most:,}"
             raise InputError("systems", "splitstream", f"{remedy}; give fewer, or leave it out")
-        one_bound = config.trees.capacities is None
-        if one_bound and 0 < self.bound < least and most > MOST_TIGHT:
-            remedy = f"must be {least} or more with more than {MOST_TIGHT:,} members"
-            raise InputError("splitstream_bound", self.bound, f"{remedy}; not all would be placed")
+        if config.trees.capacities is None and self.bound and most > MOST_TIGHT:
+            refuse_few_places("splitstream_bound", self.bound, self.stripes)
