@@ -29,7 +29,7 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import distinct, divided, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.keys import key_of
-from scribe_spark.core.units import MICROSECONDS, canonical
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.buckets import Names, read_view
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
@@ -264,13 +264,9 @@ def _publications(run: Stages) -> Schedule:
 
 def refuse_slow(config: ExperimentConfig, schedule: Schedule, graph: Graph | None) -> None:
     """Refuse rates at which the largest publication takes too long."""
-    links = config.bandwidth
-    rates = links.rates(config.classes)
-    for least in () if graph is None else graph.hosts.least_rates():
-        rates.setdefault(least, canonical("rate", least))
-    for bits, shown in rates.items():
-        links.refuse_slow(bits, shown)
-    links.refuse_slow_sizes("schedule", links.schedule, int(schedule.size.max(initial=0)), rates)
+    links, rates = config.bandwidth, () if graph is None else graph.hosts.least_rates()
+    table = "schedule", links.schedule, int(schedule.size.max(initial=0))
+    links.refuse_slow(config.classes, rates, table)
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:

@@ -248,6 +248,7 @@ def plan_world(config: WorldConfig, execution: Execution) -> Plan:
         about={"seed": config.seed},
         done={"round": length, "world": {"tables": {}, "saved": None}},
         inputs=lambda: input_digests(config),
+        nodes=config.overlay.nodes,
         check=lambda made: _refuse_other_buckets(made["world"]["saved"], config, execution),
     )
 
