@@ -215,8 +215,8 @@ class BandwidthConfig(Section):
     ) -> None:
         """Refuse rates at which a copy takes too long.
 
-        Rates are those of this section, of `classes` of nodes, and further `rates` (bit/s).  `table`
-        has the field and value of a table of publications, and the size (bytes) of the largest.
+        Rates are those of this section, of `classes` of nodes, and further `rates` (bit/s).
+        `table` has a field, its value (a table of publications), and the largest size in bytes.
         """
         own = [rate for rate in (self.up, self.down) if rate]
         given = {rate: units.canonical("rate", rate) for rate in (*own, *rates)}

@@ -90,8 +90,8 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     if events is not None:
         yield {"events": events}
     overlay = simulation.overlay
-    if simulation.trees_follow:
-        simulation.grow_trees()
+    if simulation.trees_follow and overlay.unfilled is not None:
+        _ = simulation.built_trees  # the job that grows the trees also fills the nodes' tables
     made = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
     arrived = overlay.arrival_messages()
     yield made if arrived is None else made | {"arrival_messages": arrived}

@@ -280,11 +280,6 @@ class Simulation(Stages):
         tables = BucketTables(ring.layout, ring.starts())
         return self.own(OnSpark(tables, "silent systems, ", self.progress))
 
-    def grow_trees(self) -> None:
-        """Grow the trees now, if one job of tasks also fills the tables of the overlay's nodes."""
-        if self.overlay.unfilled is not None:
-            _ = self.built_trees
-
     @stage
     def create_rows(self) -> pa.Table:
         """The rows of `create_routes`, on the driver, by group."""
@@ -501,7 +496,7 @@ class Simulation(Stages):
 
         def deliver() -> Table:
             if system == scribe_trees.SYSTEM:
-                return self._scribe_deliveries()
+                return self._grown.delivered or self.multicast_along(self._grown)
             trees = built
             if trees is None:
                 given = self.overlay, self.groups_with_root, self.members
@@ -516,9 +511,6 @@ class Simulation(Stages):
         delivered, tables = scribe_trees.multicast(trees, self.source_rows, source)
         self.memory.own(tables)
         return delivered
-
-    def _scribe_deliveries(self) -> Table:
-        return self._grown.delivered or self.multicast_along(self._grown)
 
 
 # --- runs with rounds

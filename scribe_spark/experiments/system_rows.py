@@ -42,7 +42,7 @@ _HANDED = HANDED | {"deliveries": "delivered"}
 _SAME = ("parent = child", "child", "the same node as parent")
 
 #: Saved table -> the faults of a row.
-ROWS: dict[str, tuple[_Fault, ...]] = {
+_ROWS: dict[str, tuple[_Fault, ...]] = {
     "tree_edges": (
         _SAME,
         ("merged AND parent <> source", "parent",
@@ -116,7 +116,7 @@ def check_rows(
     if not mine:
         return
     is_mine = F.col("system").isin(list(systems))
-    rows = {name: saved[name].where(is_mine) for name in ROWS if name in saved}
+    rows = {name: saved[name].where(is_mine) for name in _ROWS if name in saved}
     by_hops = [name for name, clock in systems.items() if clock == HOPS]
     for name, table in rows.items():
         _raise_first(row_faults(name, table, known, by_hops))
@@ -136,7 +136,7 @@ def row_faults(
     untimed = F.col("system").isin(list(by_hops))
     joined = rows.join(sources, "group", "left").withColumn("by_hops", untimed)
     columns = [column for column in rows.columns if column not in ("merged", "system")]
-    return _row_faults(_HANDED.get(name, name), joined, ROWS[name], columns)
+    return _row_faults(_HANDED.get(name, name), joined, _ROWS[name], columns)
 
 
 def _row_faults(

@@ -139,9 +139,6 @@ def test_a_record_goes_just_before_its_table(make, copy, monkeypatch):
     assert (copy / "manifest.json").read_text() == before
 
 
-# ------------------------------------------------------------------- lost executors
-
-
 def test_damaged_tables_are_made_again(make, copy, small):
     """Those phases alone whose tables are not whole; the later ones still are, to the bit."""
     cut(parts(copy, "links")[-1])
@@ -156,6 +153,9 @@ def test_damaged_tables_are_made_again(make, copy, small):
     assert left(copy) == left(small.out)
     assert [entry["name"] for entry in manifest(copy)["phases"]] == list(experiments.PHASES)
     assert run.metrics() == small.metrics()
+    shutil.rmtree(copy / "tables" / "nodes")
+    with pytest.raises(InputError, match="needs the tables of overlay, which are missing"):
+        make(copy, resume=True, write_routing_table=True, phases=("measures",))
 
 
 def test_a_measure_that_was_not_registered_is_computed(make, copy, small):
@@ -252,9 +252,6 @@ def test_a_url_of_no_file_system_or_one_that_cannot_be_listed(make, out):
     with pytest.raises(InputError, match=rf"^out = '{out}': cannot be used \(") as caught:
         make(out)
     assert "\n" not in str(caught.value)
-
-
-# ------------------------------------------------------------------------------- one at a time
 
 
 # ---------------------------------------------------------------------------------- the report
