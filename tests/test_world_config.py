@@ -49,25 +49,6 @@ REFUSED = [
     (WORLD, dict(reference_tree=1), "reference_tree = 1: must be true or false"),
 ]
 
-#: Fields that another section has; the line names that section.
-REFUSED += [
-    (
-        kind,
-        {field: value},
-        f"{field} = {value!r}: is not a field of [{field.split('.')[0]}]; give {home}",
-    )
-    for kind, field, value, home in (
-        (WorldConfig, "scribe.count", 5, "groups.count"),
-        (WorldConfig, "scribe.groups", 5, "groups.count"),
-        (WorldConfig, "scribe.size", 5, "groups.size"),
-        (WorldConfig, "scribe.ids", "creator", "groups.ids"),
-        (WorldConfig, "scribe.members", "m.csv", "groups.members"),
-        (WorldConfig, "scribe.source", "direct", "groups.source"),
-        (RunConfig, "trees.reference_children", 3, "reference_tree.children"),
-        (RunConfig, "overlay.count", 5, "groups.count"),
-    )
-]
-
 #: What is refused of a run with rounds: one with reliable delivery.
 REFUSED += [
     (RunConfig, {"delivery": "reliable", **given}, line)

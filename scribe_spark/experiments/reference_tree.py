@@ -78,9 +78,14 @@ class TreeSweep:
         return max(point.hosts for point in self.config.points())
 
     def plan(self, execution: Execution) -> Plan:
-        about, settings = {"seed": self.config.seed}, settings_of(self.config)
-        given = REFERENCE_TREE, execution, *settings, about, {_DONE: {}}
-        return Plan(*given, nodes=self.nodes)
+        return Plan(
+            REFERENCE_TREE,
+            execution,
+            *settings_of(self.config),
+            about={"seed": self.config.seed},
+            done={_DONE: {}},
+            nodes=self.nodes,
+        )
 
     def check(self, execution: Execution) -> None:
         """Refuse buckets, and networks on which look-ups cannot be routed."""
