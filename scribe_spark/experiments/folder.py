@@ -378,9 +378,9 @@ class Folder(StoredFolder):
         watched.write.mode("overwrite").options(**options).parquet(table_url(url))
         return seen.get
 
-    def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
+    def read_table(self, name: str) -> DataFrame:
         """Return a table; with known columns, Spark does not open its files first."""
-        return self._read(self._table(name), schema or self._columns(name))
+        return self._read(self._table(name), self._columns(name))
 
     def _columns(self, name: str) -> StructType | None:
         """Return the columns of a table that are known; None if Spark has to open its files."""

@@ -169,12 +169,13 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         if run.asked is not None:
             of_latency |= tables_of_run(latencies, run.asked, schedule)
         yield {"distributions": schemas.arrow_table(spread, schemas.DISTRIBUTIONS)} | of_latency
-        simulation.stages["measured"] = early, spread
+        simulation.measured = early, spread
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:
     config, run = simulation.config, _run_tables(simulation)
-    early, spread = simulation.stages.pop("measured")
+    early, spread = simulation.measured
+    simulation.measured = None
     found = find(run, early | collect(run, early=False), spread)
     rows = metric_rows(found, run.systems, published(config), replaced_figures(config), config)
     return {"metrics.json": rows}

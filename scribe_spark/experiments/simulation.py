@@ -97,13 +97,8 @@ class Simulation(Stages):
         The session in which the stages are computed.
     config : RunConfig or WorldConfig
         The settings of the run.  Of a world, the simulation has the network, nodes and overlay.
-    saved : mapping of str to DataFrame, optional
-        Tables of the run that are already saved, by name; these are read, not computed.
     progress : Progress, optional
         The object to which progress is reported; by default no object.
-    most_routers : int
-        The largest network for which routes between all pairs of routers are kept as matrices; in
-        larger networks, routes are computed on demand.
     shares : Simulation, optional
         A simulation in the same session; its graph and routes are used if its network is equal.
     engine : str

@@ -10,6 +10,7 @@ import worlds
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
+from scribe_spark.experiments import stages
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import Scope
@@ -112,7 +113,7 @@ def tables(simulation: Simulation) -> dict[str, pa.Table]:
 
 
 @pytest.mark.slow
-def test_a_run_is_the_same_whoever_answers(spark):
+def test_a_run_is_the_same_whoever_answers(spark, monkeypatch):
     config = RunConfig(
         nodes=100,
         overlay="perfect",
@@ -122,9 +123,10 @@ def test_a_run_is_the_same_whoever_answers(spark):
         power_law_links=125,
         write_routing_table=True,
     )
-    searching = Simulation(spark, config, most_routers=0)
-    looking_up = Simulation(spark, config)
-    found, expected = tables(searching), tables(looking_up)
+    searching, looking_up = Simulation(spark, config), Simulation(spark, config)
+    expected = tables(looking_up)
+    monkeypatch.setattr(stages, "MOST_ROUTERS", 0)
+    found = tables(searching)
     assert isinstance(searching.underlay, HopUnderlay)
     assert isinstance(looking_up.underlay, MatrixUnderlay)
     assert found.keys() == expected.keys()
@@ -135,10 +137,11 @@ def test_a_run_is_the_same_whoever_answers(spark):
     assert texts(searching) == texts(looking_up)
 
 
-def test_a_network_that_neither_can_is_refused(spark):
+def test_a_network_that_neither_can_is_refused(spark, monkeypatch):
     config = RunConfig(nodes=10, groups=1, transit_domains=1, transit_size=2, stub_size=3)
+    monkeypatch.setattr(stages, "MOST_ROUTERS", 20)
     with pytest.raises(InputError, match="every link must have the same weight"):
-        _ = Simulation(spark, config, most_routers=20).underlay
+        _ = Simulation(spark, config).underlay
 
 
 # --- searches -------------------------------------------------------------------------------------
