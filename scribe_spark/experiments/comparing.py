@@ -234,12 +234,6 @@ def _check_one(folder: str) -> None:
         raise InputError("folder", folder, error.remedy) from None
 
 
-def read_side(folder: str) -> Side:
-    """Return the measures of a local run or world."""
-    _check_one(folder)
-    return _read(folder)[1]
-
-
 def _read(folder: str) -> tuple[Owner, Side]:
     """Verify a folder; return the command that wrote it, and its data to compare."""
     try:
@@ -386,7 +380,8 @@ class Floors:
         """Raise a RunError if a measure of a run or world is below its least value."""
         if not self.least:
             return
-        values = read_side(folder).values
+        _check_one(folder)
+        values = _read(folder)[1].values
         self.refuse_unknown(values)
         below = [
             (name, values[name], least)

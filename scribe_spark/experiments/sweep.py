@@ -34,7 +34,7 @@ from scribe_spark.config import (
 from scribe_spark.core.errors import InputError, check_names, redacted
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check, check_out
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import SWEPT, Folder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
     SWEEP,
@@ -400,7 +400,7 @@ class Sweep:
         manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
         work.save(manifest)  # without the table until it is written again
         frame = schemas.local_table(work.folder.spark, cells, schema)
-        table, record = work.folder.write_rows("sweep", frame)
+        records = work.write_tables({SWEPT: frame.coalesce(1)})
         played = {point.name: results[point.name].rounds for point in self.points}
         rounds = {name: of for name, of in played.items() if of is not None}
         shown = [*self.incomplete(results), *self.shown]
@@ -416,8 +416,8 @@ class Sweep:
             {name: self.units[name] for name in measures},
         )
         location = work.folder.write_page(page, "sweep.html")
-        work.save({**manifest, "tables": {"sweep": record}})
-        return location, table
+        work.save({**manifest, "tables": records})
+        return location, work.folder.read_table(SWEPT)
 
     def incomplete(self, results: Mapping[str, PointResult]) -> list[str]:
         """Return the shown systems' metrics of reached members, where not all are reached.
