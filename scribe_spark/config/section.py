@@ -220,6 +220,10 @@ def has_groups(config: Any) -> bool:
     return not config.is_world or config.groups.has_groups
 
 
+#: The mark of a field of groups.
+OF_GROUPS = used_when(has_groups, "--groups or --members")
+
+
 def plays_scribe(config: Any) -> bool:
     """Return True if Scribe is simulated: a world may leave Scribe out."""
     return not config.is_world or used_by("scribe")(config)

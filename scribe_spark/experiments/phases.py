@@ -228,12 +228,8 @@ def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
 
 
 def _overloaded(simulation: Simulation) -> pa.Table:
-    variants = simulation.variants.items()
-    rows = [
-        (system_of_variant(name), variant.overloaded)
-        for name, variant in variants
-        if variant.overloaded is not None
-    ]
+    every = {system_of_variant(name): of.overloaded for name, of in simulation.variants.items()}
+    rows = [(system, nodes) for system, nodes in every.items() if nodes is not None]
     return schemas.arrow_table(rows, schemas.OVERLOADED)
 
 
