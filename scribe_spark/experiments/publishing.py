@@ -54,7 +54,6 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.schemas import arrow_table
 from scribe_spark.systems.registry import is_built_in, live_system
-from scribe_spark.systems.scribe.groups import limits_by_number
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.round_of_run import (
@@ -157,10 +156,12 @@ def playing_silent(stages: Stages, groups: pa.Table) -> Callable[[Player, np.nda
 
 def _of_network(stages: Stages) -> dict[str, Any]:
     """Return the fields of `LivingRound` that are the same for all systems of a run."""
+    limits = stages.limits
     return {
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
-        **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
+        "capacity": None if limits is None else limits[stages.overlay.ring.facts.ring.node],
+        "routers": len(stages.underlay.routers),
     }
 
 
@@ -225,13 +226,6 @@ def _group_of_picture(size: np.ndarray) -> np.ndarray:
     """
     small = np.where(size <= _MOST_IN_PICTURE, size, -size)
     return np.array([np.argmax(small)] if len(size) else [], dtype=np.int64)
-
-
-def _capacity(stages: Stages) -> np.ndarray | None:
-    """Return the user's limits of children by ring position: int64, (N,); None without a table."""
-    if stages.config.trees.capacities is None:
-        return None
-    return limits_by_number(stages.given_capacities)[stages.overlay.ring.facts.ring.node]
 
 
 # --- publications along trees: several of a group, with sizes, with losses

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
@@ -263,6 +263,12 @@ class Stages:
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
 
+    @property
+    def limits(self) -> np.ndarray | None:
+        """The user's limits on children by the numbers of nodes; None without a table."""
+        given = self.config.trees.capacities is not None
+        return scribe_groups.limits_by_number(self.given_capacities) if given else None
+
     # --- network, overlay and groups
 
     @cached_property
@@ -326,10 +332,8 @@ class Stages:
             of = config.overlay.nodes, config.topology.nodes_file
             weights = self._files.own(Weights.read(self.spark, config.coverage.weights, *of))
         if config.coverage.replies:
-            network, sized = self.underlay, config.bandwidth.has_sizes
-            links = None
-            if sized:
-                links = RoundLinks.of(config, self.graph.hosts, network.lan_us, network.kernel)
+            network = self.underlay
+            links = links_of(self) if config.bandwidth.has_sizes else None
             size, router_of = config.coverage.reply_bytes, self._router_of
             replies = ReplySetting(network.kernel, network.lan_us, size, links, router_of)
         return Asked(config.coverage.for_tasks(), config.bandwidth.several, weights, replies)
