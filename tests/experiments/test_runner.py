@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,10 @@ from scribe_spark.core.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, _started, refuse_local_lock
 from scribe_spark.experiments.manifest import version_of
+from scribe_spark.experiments.phases import TABLE_PHASES, Phase
 from scribe_spark.experiments.plan import Plan, plan_run
+from scribe_spark.experiments.run import _Phases
+from scribe_spark.experiments.stages import SavedTables
 from scribe_spark.experiments.steps import Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
@@ -27,6 +32,51 @@ from .conftest import Notes
 class NoLock:
     def check(self) -> None:
         """Nobody else is here."""
+
+
+@pytest.fixture
+def phases(spark, tmp_path, monkeypatch):
+    """The texts of phases that write one each, and a function that plays phases and tells which."""
+    content, played = dict.fromkeys(TABLE_PHASES, "as ever"), []
+    of_run = {"spark": spark, "saved": SavedTables(), "application": None, "asked_for": ()}
+    simulation: Any = SimpleNamespace(**of_run, clock_player=None)
+
+    def phase(name: str) -> Phase:
+        def tables(simulation: Any, scope: Any) -> Iterator[Any]:
+            played.append(name)
+            yield from ()
+
+        return Phase(name, tables, lambda simulation: {f"{name}.json": content[name]})
+
+    def play(*wanted: str) -> list[str]:
+        played.clear()
+        with Folder(spark, str(tmp_path)) as folder:
+            work = Work(folder, NoLock(), Notes())
+            there = (tmp_path / "manifest.json").exists()
+            work.manifest = folder.read_json("manifest.json") if there else {"phases": []}
+            _Phases(work, simulation).play(wanted or tuple(TABLE_PHASES), None)
+        return [*played]
+
+    module = sys.modules[_Phases.__module__]
+    simulation.release = played.clear
+    monkeypatch.setattr(module, "TABLE_PHASES", {name: phase(name) for name in TABLE_PHASES})
+    return content, play
+
+
+def test_what_is_complete_is_skipped_and_other_outputs_have_later_phases_played(phases, tmp_path):
+    content, play = phases
+    names = [*TABLE_PHASES]
+    assert play(*names[:1]) == names[:1]
+    assert play() == names[1:]
+    assert play() == []
+    (tmp_path / "overlay.json").unlink()
+    assert play() == ["overlay"]
+    (tmp_path / "overlay.json").write_text("damaged")
+    content["overlay"] = "new"
+    assert play() == names[1:]
+    (tmp_path / "overlay.json").unlink()
+    with pytest.raises(InputError, match=r"^phase = 'trees': needs the tables of overlay, which"):
+        play("trees")
 
 
 # --- what is gone on with
