@@ -71,25 +71,6 @@ REFUSED = [
     (RUN, CAN | dict(can_processing_ms=1.0, validation="5ms"), "can_processing_ms"),
 ]
 
-#: Fields that another section has; the line names that section.
-REFUSED += [
-    (
-        kind,
-        {field: value},
-        f"{field} = {value!r}: is not a field of [{field.split('.')[0]}]; give {home}",
-    )
-    for kind, field, value, home in (
-        (WorldConfig, "scribe.count", 5, "groups.count"),
-        (WorldConfig, "scribe.groups", 5, "groups.count"),
-        (WorldConfig, "scribe.size", 5, "groups.size"),
-        (WorldConfig, "scribe.ids", "creator", "groups.ids"),
-        (WorldConfig, "scribe.members", "m.csv", "groups.members"),
-        (WorldConfig, "scribe.source", "direct", "groups.source"),
-        (RunConfig, "trees.reference_children", 3, "reference_tree.children"),
-        (RunConfig, "overlay.count", 5, "groups.count"),
-    )
-]
-
 #: What is refused of a run with rounds: one with reliable delivery.
 REFUSED += [
     (RunConfig, {"delivery": "reliable", **given}, line)

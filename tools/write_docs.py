@@ -60,7 +60,9 @@ def results(metrics: Rows) -> dict[str, list[str]]:
         rows = []
         for row in both:
             pairs = ((row.shown(side), str(row.apart(side) or "")) for side in row.others)
-            rows.append([f"`{row.measure}`", row.shown(0), *(cell for two in pairs for cell in two)])
+            rows.append(
+                [f"`{row.measure}`", row.shown(0), *(cell for two in pairs for cell in two)]
+            )
         heads = (head for overlay in OVERLAYS for head in (overlay, "difference"))
         words = _OVERLAYS.format(count=len(both), **met(both))
         parts["overlays"] = [words, "", *table(["metric", "paper", *heads], rows)]

@@ -80,7 +80,15 @@ def _perform(
 ) -> None:
     """Check the input; then print the `resolved` settings, or the text that the work returns."""
     if resolved is not None:
-        _show(check, execution, {**resolved, **execution.flat()})
+        check_master(execution.master)
+        check_where(execution)
+        out, decided = execution.out, execution.resume or execution.overwrite
+        undecided = not decided and is_local(out) and bool(visible(local_contents(out)[0]))
+        check(execution.replace(overwrite=True) if undecided else execution)
+        if undecided:
+            there = f"{shown(out)} exists"
+            tell(f"{there}: without --dry-run, --resume or --overwrite is needed", err=True)
+        tell_toml({**resolved, **execution.flat()})
         return
     check(execution)
     from scribe_spark.core import progress
@@ -121,25 +129,6 @@ def _settings(config: Any) -> dict[str, Any]:
     from scribe_spark.experiments.plan import settings_of
 
     return settings_of(config)[0]
-
-
-def _show(
-    check: Callable[[Execution], None], execution: Execution, resolved: Mapping[str, Any]
-) -> None:
-    """Make the checks of a command before Spark starts, and print its settings as TOML."""
-    check_master(execution.master)
-    check_where(execution)
-    undecided = not (execution.resume or execution.overwrite) and _is_there(execution.out)
-    check(execution.replace(overwrite=True) if undecided else execution)
-    if undecided:
-        there = f"{shown(execution.out)} exists"
-        tell(f"{there}: without --dry-run, --resume or --overwrite is needed", err=True)
-    tell_toml(resolved)
-
-
-def _is_there(out: str) -> bool:
-    """Return True if the folder `out` is local and has visible, complete contents."""
-    return is_local(out) and bool(visible(local_contents(out)[0]))
 
 
 def _play_one(

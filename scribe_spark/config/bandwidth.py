@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -207,33 +207,34 @@ class BandwidthConfig(Section):
             return f"{self.message_size or _OF_SCHEDULE}, each publication alone"
         return sizes_in_words(self.message_size, self.uplink_order, self.links)
 
-    def refuse_slow(self, rate: int, given: Any) -> None:
-        """Refuse a rate (bits per second, 0: no limit) at which a copy takes too long."""
-        if remedy := _too_slow(self.size, rate, given):
-            raise InputError("message_size", self.message_size, remedy)
-
-    def refuse_slow_sizes(
-        self, field: str, value: Any, most: int, rates: Mapping[int, str]
+    def refuse_slow(
+        self,
+        classes: Sequence[NodeClass],
+        rates: Iterable[int] = (),
+        table: tuple[str, Any, int] | None = None,
     ) -> None:
-        """Refuse rates at which the largest publication of a table (bytes) takes too long."""
-        for rate, given in rates.items():
-            if remedy := _too_slow(most, rate, given):
-                size_of = f"has a size of {units.canonical('size', most)}, which"
-                raise InputError(field, value, f"{size_of} {remedy}")
+        """Refuse rates at which a copy takes too long.
 
-    def rates(self, classes: Sequence[NodeClass]) -> dict[int, str]:
-        """Return the limits of rates in this section and in classes: bits per second -> words."""
-        given = {rate: units.canonical("rate", rate) for rate in (self.up, self.down) if rate}
+        Rates are those of this section, of `classes` of nodes, and further `rates` (bit/s).
+        `table` has a field, its value (a table of publications), and the largest size in bytes.
+        """
+        own = [rate for rate in (self.up, self.down) if rate]
+        given = {rate: units.canonical("rate", rate) for rate in (*own, *rates)}
         for one in classes:
             for rate in (one.up, one.down):
                 if rate is not None:
                     given[units.parse_rate(rate)] = f"{rate} (class {one.name})"
-        return given
+        sizes = [("message_size", self.message_size, self.size), *([table] if table else [])]
+        for field, value, size in sizes:
+            for bits, words in given.items():
+                if -(-8_000_000 * size // bits) > MOST_TRANSMISSION_US:
+                    takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {words}"
+                    if field != "message_size":
+                        takes = f"has a size of {units.canonical('size', size)}, which {takes}"
+                    remedy = f"{takes}; give a smaller size or a higher rate"
+                    raise InputError(field, value, remedy)
 
     def _faults(self) -> Iterator[Fault]:
-        for rate, given in ((self.up, self.uplink), (self.down, self.downlink)):
-            remedy = _too_slow(self.size, rate, given)
-            yield bool(remedy), "message_size", self.message_size, remedy
         parts, code, several = self.parts, self.code, self.publications
         needs = "divides the size of publications; give message_size, such as 128KB"
         yield parts is not None and not self.has_sizes, "parts", parts, needs
@@ -252,14 +253,6 @@ class BandwidthConfig(Section):
 def sizes_in_words(message_size: object, uplink_order: object, links: object) -> str:
     """Return a description of sizes and shared links from the values of settings."""
     return f"{message_size or _OF_SCHEDULE}, {uplink_order} uplinks, {links} links"
-
-
-def _too_slow(size: int, rate: int, given: object) -> str:
-    """Return words if one copy of `size` bytes takes too long at a rate (bit/s), else ""."""
-    if not rate or -(-8_000_000 * size // rate) <= MOST_TRANSMISSION_US:
-        return ""
-    takes = f"takes more than {MOST_TRANSMISSION_US // 10**6:,} s at {given}"
-    return f"{takes}; give a smaller size or a higher rate"
 
 
 def refuse_two_clocks(config: Any, prefix: str, clock: str, processing_ms: float) -> None:

@@ -18,7 +18,6 @@ MOST_DEADLINES = 16
 #: The greatest denominator of a quorum; a weight times it fits into 64 bits (`measures.within`).
 MOST_PARTS = 10**6
 
-_OF_GROUPS: section.UsedWhen = section.used_when(section.has_groups, "--groups or --members")
 _OF_SHARES: section.UsedWhen = section.used_when(
     lambda config: bool(config.coverage.deadline) or config.coverage.quorum is not None,
     "--deadline or --quorum",
@@ -84,7 +83,7 @@ class CoverageConfig(section.Section):
         "coverage and quorums."
     )
 
-    deadline: Annotated[Deadlines, _OF_GROUPS] = section.setting(
+    deadline: Annotated[Deadlines, section.OF_GROUPS] = section.setting(
         (),
         "Times since the publication, such as 800ms or 500ms,1s,4s: measure the share of the "
         "expected receivers that have it by then",
@@ -94,7 +93,7 @@ class CoverageConfig(section.Section):
         "other nodes weigh 0. The nodes file may be named, if it has weights. Shares are then also "
         "by weight [default: each node weighs 1]"
     )
-    quorum: Annotated[Quorum | None, _OF_GROUPS] = section.unset(
+    quorum: Annotated[Quorum | None, section.OF_GROUPS] = section.unset(
         "Share such as 2/3 or 0.67: measure the time until nodes with this share of the weight of "
         "all expected receivers have the publication"
     )

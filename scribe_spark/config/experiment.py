@@ -141,8 +141,8 @@ class ExperimentConfig(NetworkConfig):
         refuse_first(self._faults())
         if self.groups.count and "root-failure" in self.world.generators:
             refuse_missing_roots(self.world.roots, self.groups.count)
-        for rate, given in self.bandwidth.rates(self.classes).items() if self.bandwidth.on else ():
-            self.bandwidth.refuse_slow(rate, given)
+        if self.bandwidth.on:
+            self.bandwidth.refuse_slow(self.classes)
         return self
 
     def _faults(self) -> Iterator[Fault]:

@@ -15,6 +15,7 @@ from pydantic import field_validator, model_validator
 
 from scribe_spark.config.overlay import MOST_NODES, NodeClass
 from scribe_spark.config.section import (
+    OF_GROUPS,
     Differs,
     Fault,
     Flat,
@@ -23,7 +24,6 @@ from scribe_spark.config.section import (
     Section,
     UsedWhen,
     declared_by,
-    has_groups,
     setting,
     unset,
     used_by,
@@ -52,7 +52,6 @@ _MOST_PLACES = 2**31 - 1
 #: Fields that follow from a table of members.
 _IN_TABLE = ("count", "zipf_exponent")
 
-_OF_GROUPS = used_when(has_groups, "--groups or --members")
 _OF_DRAWN_SIZES = UsedWhen(
     lambda config: config.groups.size is None and config.groups.custody is None,
     "has no effect beside group_size or custody, which set the sizes; leave one of them out",
@@ -74,21 +73,21 @@ class GroupsConfig(Section):
     count: Annotated[int | None, within(0, MOST_GROUPS), Flat("groups"), Differs(("world",), 0)] = (
         setting(1_500, "Number of groups, G; in a world, 0 simulates Pastry alone")
     )
-    size: Annotated[int | None, within(0, MOST_NODES), Flat("group_size"), _OF_GROUPS] = unset(
+    size: Annotated[int | None, within(0, MOST_NODES), Flat("group_size"), OF_GROUPS] = unset(
         "Number of members of every group, in place of Zipf-like sizes; 0 in worlds only"
     )
-    custody: Annotated[int | None, within(0, MOST_GROUPS), _OF_GROUPS] = unset(
+    custody: Annotated[int | None, within(0, MOST_GROUPS), OF_GROUPS] = unset(
         "Number of random groups that each node joins, in place of group sizes; a class of nodes "
         "may have its own number"
     )
-    zipf_exponent: Annotated[float | None, within(0.0, 100.0), _OF_GROUPS, _OF_DRAWN_SIZES] = (
+    zipf_exponent: Annotated[float | None, within(0.0, 100.0), OF_GROUPS, _OF_DRAWN_SIZES] = (
         setting(
             1.25,
             "Exponent of the Zipf-like group sizes: the r-th largest group has floor(N "
             "r^-zipf_exponent + 0.5) members",
         )
     )
-    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = setting(
+    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), OF_GROUPS] = setting(
         "hash",
         "GroupId: a hash of the group's name and creator (hash), or the nodeId of the creator, "
         "which thus is the root (creator)",
@@ -96,7 +95,7 @@ class GroupsConfig(Section):
     members: Location | None = unset(
         "CSV or Parquet table with your own members (columns group, node), in place of random ones"
     )
-    source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = setting(
+    source: Annotated[Literal["root", "routed", "direct"], OF_GROUPS] = setting(
         "root",
         "Start of a publication: the root (root), or another node that sends to the root by "
         "routing (routed) or directly (direct)",

@@ -184,9 +184,6 @@ class OverlayConfig(section.Section):
 
 # --- the section ``forwarding``: the nodes that forward no copies of publications
 
-_OF_GROUPS = section.used_when(
-    lambda config: config.groups.has_groups or not config.is_world, "--groups"
-)
 _OF_WITHHOLD = section.used_when(
     lambda config: config.forwarding.withhold is not None, "--withhold"
 )
@@ -200,7 +197,7 @@ class ForwardingConfig(section.Section):
         "publications."
     )
 
-    withhold: Annotated[section.Location | None, _OF_GROUPS] = section.unset(
+    withhold: Annotated[section.Location | None, section.OF_GROUPS] = section.unset(
         "Nodes that forward no copies: a share of all nodes (20%), the name of a class of nodes, "
         "or a CSV or Parquet table (column node) [default: none]"
     )

@@ -12,13 +12,13 @@ from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import (
     Fault,
     Location,
+    OnlyInWorlds,
     Section,
     Text,
     generated_by,
     has_events,
     may_play_pastry,
     nodes_fail,
-    only_in_worlds,
     setting,
     unset,
     used_when,
@@ -79,7 +79,7 @@ _OF_WEIBULL = used_when(
 
 
 #: Mark of a setting of what a world measures in each round.
-IN_WORLDS = only_in_worlds("a run measures its last round; leave it out")
+IN_WORLDS = OnlyInWorlds("a run measures its last round; leave it out")
 
 _Seconds = Annotated[float | None, within(_LENGTHS[0], _MOST_TIME)]
 

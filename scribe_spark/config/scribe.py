@@ -9,13 +9,13 @@ from pydantic import field_validator
 
 from scribe_spark.config.rounds import IN_WORLDS, MOST_ROUNDS
 from scribe_spark.config.section import (
+    OF_GROUPS,
     Fault,
     Flat,
     Location,
     Names,
     Section,
     UsedWhen,
-    has_groups,
     has_publications,
     nodes_come_back,
     plays_scribe,
@@ -34,7 +34,6 @@ _OF_ROUNDS = used_when(
     lambda config: config.has_rounds,
     "rounds: --generator, --events, --access or --delivery reliable",
 )
-_OF_GROUPS = used_when(has_groups, "--groups or --members")
 _OF_SCRIBE = used_when(plays_scribe, "--systems scribe")
 _OF_RETURNS = used_when(
     nodes_come_back, "nodes that a generator brings back: churn or flash-crowd, without group-churn"
@@ -49,7 +48,7 @@ _OF_LINKS = UsedWhen(
 )
 
 #: A number of rounds of Scribe's maintenance.
-_Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE]
+_Rounds = Annotated[int, within(1, MOST_ROUNDS), _OF_ROUNDS, OF_GROUPS, _OF_SCRIBE]
 
 
 class ScribeConfig(Section):
@@ -61,7 +60,7 @@ class ScribeConfig(Section):
         "its parent joins again."
     )
 
-    rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = setting(
+    rejoin: Annotated[bool, _OF_RETURNS, OF_GROUPS] = setting(
         True,
         "A node that a generator brings back joins its former groups again; no effect with "
         "group-churn",
@@ -70,7 +69,7 @@ class ScribeConfig(Section):
         "CSV or Parquet table of rights (columns group, node, right): nodes that may create, join "
         "or multicast; a right that no row names belongs to all nodes"
     )
-    replicas: Annotated[int, within(1, 64), _OF_ROUNDS, _OF_GROUPS, _OF_SCRIBE] = setting(
+    replicas: Annotated[int, within(1, 64), _OF_ROUNDS, OF_GROUPS, _OF_SCRIBE] = setting(
         5,
         "Number of nodes that store a group's state, k: the root and the k - 1 nodes next closest "
         "to the groupId; at most half of leaf_set",
@@ -88,19 +87,19 @@ class ScribeConfig(Section):
         "Rounds after which a parent drops a child that did not refresh its entry; more than "
         "refresh",
     )
-    delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS, _OF_SCRIBE] = setting(
+    delivery: Annotated[Literal["best-effort", "reliable"], OF_GROUPS, _OF_SCRIBE] = setting(
         "best-effort",
         "Send each publication once (best-effort), or number publications, buffer them and send "
         "lost ones again, so that they arrive in order (reliable)",
     )
-    buffer: Annotated[int, within(1, 4_096), _OF_RELIABLE, _OF_GROUPS, _OF_SCRIBE] = setting(
+    buffer: Annotated[int, within(1, 4_096), _OF_RELIABLE, OF_GROUPS, _OF_SCRIBE] = setting(
         64,
         "Number of latest publications of a group that a node buffers with --delivery reliable, B",
     )
     deadline: Annotated[
-        int, within(0, MOST_ROUNDS), Flat("lost_after"), _OF_GROUPS, _OF_PUBLICATIONS
+        int, within(0, MOST_ROUNDS), Flat("lost_after"), OF_GROUPS, _OF_PUBLICATIONS
     ] = setting(5, "Rounds after which an undelivered publication counts as lost")
-    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), _OF_GROUPS, _OF_LINKS, IN_WORLDS] = (
+    link_stress_period: Annotated[int, within(0, MOST_ROUNDS), OF_GROUPS, _OF_LINKS, IN_WORLDS] = (
         setting(10, "Rounds between two measurements of link stress (packets per link); 0: never")
     )
     measures: Annotated[Names, IN_WORLDS] = setting(

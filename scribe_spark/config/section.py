@@ -220,6 +220,10 @@ def has_groups(config: Any) -> bool:
     return not config.is_world or config.groups.has_groups
 
 
+#: The mark of a field of groups.
+OF_GROUPS = used_when(has_groups, "--groups or --members")
+
+
 def plays_scribe(config: Any) -> bool:
     """Return True if Scribe is simulated: a world may leave Scribe out."""
     return not config.is_world or used_by("scribe")(config)
@@ -284,10 +288,9 @@ class Flat:
 
 
 @dataclass(frozen=True)
-class OnlyIn:
-    """A mark of a field that only some commands have; `why` ends an error of other commands."""
+class OnlyInWorlds:
+    """A mark of a field that only worlds have; `why` is the reason in errors of other commands."""
 
-    commands: tuple[str, ...]
     why: str
 
 
@@ -298,11 +301,6 @@ class Differs:
     commands: tuple[str, ...]
     default: Any
     description: str | None = None
-
-
-def only_in_worlds(why: str) -> OnlyIn:
-    """Return the mark of a field that only worlds have; `why` is the reason in errors of runs."""
-    return OnlyIn(("world",), f"applies to worlds only: {why}")
 
 
 #: A possible fault: True if a config has it, the field, its value, and a remedy.
@@ -431,8 +429,8 @@ class Section(BaseModel):
     @cache
     def refused_in(cls, command: str) -> dict[str, str]:
         """Return the fields that only other commands than this one have: flat name -> reason."""
-        flat, marks = cls.flat_names(), cls.marked(OnlyIn)
-        return {flat[name]: one.why for name, one in marks.items() if command not in one.commands}
+        flat, marks = cls.flat_names(), {} if command == "world" else cls.marked(OnlyInWorlds)
+        return {flat[n]: f"applies to worlds only: {one.why}" for n, one in marks.items()}
 
     @classmethod
     def differing_in(cls, command: str) -> dict[str, Differs]:

@@ -70,8 +70,8 @@ class Sectioned(Section):
     """A config with sections of fields, and own fields that belong to no section.
 
     `sections` are in the order of flags and docs; sections that systems declare are attributes, but
-    not fields of the model.  `command` decides which fields the config has (`OnlyIn`), and which
-    defaults (`Differs`).
+    not fields of the model.  `command` decides which fields the config has (`OnlyInWorlds`), and
+    which defaults (`Differs`).
     """
 
     sections: ClassVar[Mapping[str, type[Section]]] = {}
@@ -149,12 +149,10 @@ class Sectioned(Section):
         known = _known_names((*cls.fields_outside(), *tables), tuple(sections.items()))
         found: dict[str, Any] = {}
         for name, value in _entries(given, sections, cls.command, known):
-            section, dot, field = name.partition(".")
+            section, dot, _ = name.partition(".")
             if name in refused:
                 raise InputError(name, value, refused[name])
             if name not in known and dot and section in sections:
-                if home := _home(field, sections, refused):
-                    raise InputError(name, value, f"is not a field of [{section}]; give {home}")
                 own = sections[section].flat_names()
                 check_names([name], [f"{section}.{one}" for one in own], what)
             elif name not in known:
@@ -226,16 +224,3 @@ def _entries(
             some = next(iter(model.model_fields))
             raise InputError(name, inner, f"must be a table of fields, such as {some}")
         yield from ((f"{name}.{field}", of) for field, of in inner.items())
-
-
-def _home(name: str, sections: Mapping[str, type[Section]], refused: Mapping[str, str]) -> str:
-    """Return the section and name of a field by its flat name, or by its only section; else ""."""
-    fields = [
-        (section, field, flat)
-        for section, model in sections.items()
-        for field, flat in model.flat_names().items()
-        if flat not in refused
-    ]
-    homes = [f"{section}.{field}" for section, field, flat in fields if flat == name]
-    homes = homes or [f"{section}.{field}" for section, field, flat in fields if field == name]
-    return homes[0] if len(homes) == 1 else ""

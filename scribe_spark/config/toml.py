@@ -54,9 +54,8 @@ def read_toml(path: str | Path, field: str = "config") -> dict[str, Any]:
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read ({error.strerror})") from None
     except RecursionError:
-        raise InputError(
-            field, str(path), "is no file of settings: it is nested too deeply"
-        ) from None
+        remedy = "is no file of settings: it is nested too deeply"
+        raise InputError(field, str(path), remedy) from None
     except ValueError as error:  # a bad text or encoding
         raise InputError(field, str(path), f"is not TOML: {error}") from None
 

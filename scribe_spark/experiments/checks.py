@@ -11,7 +11,6 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.node_classes import NodeClasses
 from scribe_spark.core.paths import local_contents, probe_local, refuse_old
-from scribe_spark.core.units import canonical
 from scribe_spark.experiments.folder import StoredFolder
 from scribe_spark.experiments.lock import refuse_local_lock
 from scribe_spark.experiments.plan import Plan, plan_run
@@ -48,8 +47,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         alive = extent_of(world).initial
     graph = check_tables(config, alive)
     if graph is not None:
-        for rate in graph.hosts.least_rates():
-            config.bandwidth.refuse_slow(rate, canonical("rate", rate))
+        config.bandwidth.refuse_slow(config.classes, graph.hosts.least_rates())
     members = config.groups.members
     sizes: pd.Series | None = None
     if members is not None and is_local(members):

@@ -6,8 +6,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import pandas as pd
@@ -60,15 +61,21 @@ _ROUNDING = 1e-9
 _NAMED = 3
 
 
-def _limits(
-    texts: Iterable[str], field: str, form: str, number_of: Callable[[str, str], float | None]
-) -> dict[str, float]:
-    """Return the limits in texts of users, ``MEASURE=NUMBER`` or ``NUMBER`` (of measure "")."""
-    found: dict[str, float] = {}
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+
+
+def _limits(texts: Iterable[str], field: str, form: str, plain: bool) -> dict[str, Fraction]:
+    """Return the limits in texts of users, ``MEASURE=PERCENTAGE``, as shares.
+
+    If they may be `plain` numbers, they need a measure; others without one are of measure "".
+    """
+    found: dict[str, Fraction] = {}
     for text in texts:
         measure, _, value = text.rpartition("=")
-        number = number_of(measure, value)
-        if number is None:
+        number = parse_percentage(value)
+        if plain and _NUMBER.fullmatch(value):
+            number = Fraction(value)
+        if number is None or (plain and not measure):
             raise InputError(field, text, f"must be {form}")
         if measure in found:
             raise InputError(field, text, "gives a second limit; leave one of them out")
@@ -88,13 +95,9 @@ class Limits:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Limits:
         """Return the limits in users' texts, such as ``5%`` or ``scribe.rad.median=2.5%``."""
-
-        def percent(measure: str, value: str) -> float | None:
-            share = parse_percentage(value)
-            return None if share is None else float(share * 100)
-
         form = "a percentage, such as 5% or scribe.rad.median=5%"
-        return cls(_limits(texts, "fail_above", form, percent))
+        found = _limits(texts, "fail_above", form, plain=False)
+        return cls({name: float(share * 100) for name, share in found.items()})
 
     def limit_of(self, row: Compared) -> float | None:
         """Return the limit of a compared measure in per cent; None if it has none."""
@@ -172,7 +175,7 @@ def compare(
     here = local_path(out).absolute()
     pages = [local_path(folder).absolute() / "report.html" for folder in folders]
     page = render_compare(sides, rows, noun, [os.path.relpath(one, here) for one in pages])
-    texts = {ROWS: _as_csv(folders, rows), JSON: _as_json(sides, rows, noun)}
+    texts = _tables(sides, rows, noun)
     manifest = {
         "compared": noun,
         "resolved": {"folders": list(folders)},
@@ -230,12 +233,6 @@ def _check_one(folder: str) -> None:
         check_verify(folder)
     except InputError as error:
         raise InputError("folder", folder, error.remedy) from None
-
-
-def read_side(folder: str) -> Side:
-    """Return the measures of a local run or world."""
-    _check_one(folder)
-    return _read(folder)[1]
 
 
 def _read(folder: str) -> tuple[Owner, Side]:
@@ -318,50 +315,35 @@ def _refuse_missing(folders: Sequence[str], rows: Sequence[Compared], limits: Li
             raise InputError("folder", folder, remedy)
 
 
-def _as_csv(folders: Sequence[str], rows: Sequence[Compared]) -> str:
-    cells = [
-        {**_names(row), "folder": folder, **{name: of[at] for name, of in _numbers(row).items()}}
-        for row in rows
-        for at, folder in enumerate(folders)
+def _tables(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> dict[str, str]:
+    """Return all compared measures as a CSV and a JSON text, by file."""
+    measures, cells = [], []
+    for row in rows:
+        names = {"measure": row.measure, "unit": row.unit, "headline": row.headline}
+        places = range(len(sides))
+        apart = [row.difference(at) for at in places]
+        percent = [row.percent(at) for at in places]
+        percent = [of if of is None or math.isfinite(of) else None for of in percent]
+        numbers = {"values": list(row.values), "differences": apart, "percent": percent}
+        measures.append({**names, **numbers})
+        folders = [side.folder for side in sides]
+        for folder, *of in zip(folders, *numbers.values(), strict=True):
+            cells.append([*names.values(), folder, *of])
+    named = ("measure", "unit", "headline", "folder", "value", "difference", "percent")
+    listed = [
+        {
+            "folder": side.folder,
+            "seed": side.manifest.get("seed"),
+            "versions": side.manifest["versions"],
+        }
+        for side in sides
     ]
-    named = {"values": "value", "differences": "difference"}
-    return pd.DataFrame(cells).rename(columns=named).to_csv(index=False, lineterminator="\n")
-
-
-def _as_json(sides: Sequence[Side], rows: Sequence[Compared], noun: str) -> str:
-    told = {
-        "kind": noun,
-        "folders": [
-            {
-                "folder": side.folder,
-                "seed": side.manifest.get("seed"),
-                "versions": side.manifest["versions"],
-            }
-            for side in sides
-        ],
-        "measures": [{**_names(row), **_numbers(row)} for row in rows],
-    }
-    return json.dumps(told, indent=1) + "\n"
-
-
-def _names(row: Compared) -> dict[str, Any]:
-    return {"measure": row.measure, "unit": row.unit, "headline": row.headline}
-
-
-def _numbers(row: Compared) -> dict[str, list[float | None]]:
-    """Return the values of a measure, and their differences from the first one, by folder."""
-    places = range(len(row.values))
-    percent = [row.percent(at) for at in places]
-    return {
-        "values": list(row.values),
-        "differences": [row.difference(at) for at in places],
-        "percent": [of if of is None or math.isfinite(of) else None for of in percent],
-    }
+    told = {"kind": noun, "folders": listed, "measures": measures}
+    table = pd.DataFrame(cells, columns=named).to_csv(index=False, lineterminator="\n")
+    return {ROWS: table, JSON: json.dumps(told, indent=1) + "\n"}
 
 
 # --- least values of measures: a run or a world fails below them, as a check of a CI job
-
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -373,15 +355,9 @@ class Floors:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Floors:
         """Return the least values in users' texts, such as ``scribe.within_800ms=99%``."""
-
-        def least(measure: str, value: str) -> float | None:
-            share = parse_percentage(value)
-            if not measure or (share is None and not _NUMBER.fullmatch(value)):
-                return None
-            return float(value if share is None else share)
-
         form = "a measure and a number, such as scribe.within_800ms=99%"
-        return cls(_limits(texts, "fail_below", form, least))
+        found = _limits(texts, "fail_below", form, plain=True)
+        return cls({name: float(number) for name, number in found.items()})
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         """Refuse names that are not among the known measures."""
@@ -405,7 +381,8 @@ class Floors:
         """Raise a RunError if a measure of a run or world is below its least value."""
         if not self.least:
             return
-        values = read_side(folder).values
+        _check_one(folder)
+        values = _read(folder)[1].values
         self.refuse_unknown(values)
         below = [
             (name, values[name], least)

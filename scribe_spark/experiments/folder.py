@@ -79,6 +79,9 @@ from scribe_spark.runtime.sessions import local_frame
 #: The option with which Spark does not read a path as a pattern.
 _NO_PATTERN = {"__globPaths__": "false"}
 
+#: The table of a sweep.
+SWEPT = "sweep"
+
 #: Errors because of a text, not because of the storage.
 _OF_CONTENT = (
     *(FileNotFoundError, NotADirectoryError, IsADirectoryError),
@@ -188,7 +191,7 @@ class StoredFolder:
         with self.usable():
             found = self._files.list(self._location("tables")) if "tables" in self.names() else []
         tables = [f"tables/{each.name}" for each in found if each.name in schemas.WRITTEN]
-        self._refuse_strange(find_strange_file, [*tables, "sweep"])
+        self._refuse_strange(find_strange_file, [*tables, SWEPT])
 
     def _refuse_strange(self, find: Callable[[Files, str, Any], str | None], where: Any) -> None:
         with self.usable():
@@ -294,17 +297,9 @@ def _local(url: str) -> Path:
     return Path(url.removeprefix("file://"))
 
 
-def _rows(table: Table | pa.Table) -> Batches | pa.Table:
-    return table if isinstance(table, pa.Table) else Batches.of(table)
-
-
-def _spark_schema(table: Table | pa.Table) -> StructType:
-    return from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
-
-
 def _table_path(name: str) -> str:
     """Return the path of a table in its folder; a sweep's table is not among ``tables``."""
-    return name if name == "sweep" else f"tables/{name}"
+    return name if name == SWEPT else f"tables/{name}"
 
 
 #: Parquet checks after each row if a page or a row group is full.  By default it checks after a
@@ -338,18 +333,22 @@ class Folder(StoredFolder):
 
     def write_tables(self, tables: Mapping[str, Table | pa.Table]) -> dict[str, dict[str, Any]]:
         """Write tables as Parquet, those that tasks can write in one job; return their records."""
-        for name, table in tables.items():
-            schemas.check_columns(name, _spark_schema(table))
-        records = self._write({self._table(name): table for name, table in tables.items()})
-        return {name: records[self._table(name)] for name in tables}
-
-    def _write(self, tables: Mapping[str, Table | pa.Table]) -> dict[str, dict[str, Any]]:
-        """Write tables, by URL; return their records, with digests."""
-        columns = {url: _spark_schema(table) for url, table in tables.items()}
+        made = {
+            name: table if isinstance(table, pa.Table) else Batches.of(table)
+            for name, table in tables.items()
+        }
+        columns = {
+            name: from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
+            for name, table in made.items()
+        }
+        for name, found in columns.items():
+            if name != SWEPT:  # which has a column for each swept setting
+                schemas.check_columns(name, found)
+        urls = {name: self._table(name) for name in made}
         in_tasks = {
-            _local(url): _rows(table)
-            for url, table in tables.items()
-            if can_write(columns[url], self.spark, url)
+            _local(urls[name]): table
+            for name, table in made.items()
+            if can_write(columns[name], self.spark, urls[name])
         }
         try:
             contents = write_parquet(in_tasks)
@@ -357,13 +356,13 @@ class Folder(StoredFolder):
             with self.usable():
                 raise
         records = {}
-        for url, table in tables.items():
-            content: Mapping[str, Any] | None = contents.get(_local(url))
+        for name, table in made.items():
+            content: Mapping[str, Any] | None = contents.get(_local(urls[name]))
             if content is None:
-                content = self._write_by_spark(url, _rows(table), columns[url])
+                content = self._write_by_spark(urls[name], table, columns[name])
             with self.usable():
-                files = file_digests(self._files, url)
-            records[url] = {**content_digest(content, columns[url]), "files": files}
+                files = file_digests(self._files, urls[name])
+            records[name] = {**content_digest(content, columns[name]), "files": files}
         return records
 
     def _write_by_spark(
@@ -378,9 +377,12 @@ class Folder(StoredFolder):
         watched.write.mode("overwrite").options(**options).parquet(table_url(url))
         return seen.get
 
-    def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
+    def read_table(self, name: str) -> DataFrame:
         """Return a table; with known columns, Spark does not open its files first."""
-        return self._read(self._table(name), schema or self._columns(name))
+        read, columns = self.spark.read.options(**_NO_PATTERN), self._columns(name)
+        return (read if columns is None else read.schema(columns)).parquet(
+            table_url(self._table(name))
+        )
 
     def _columns(self, name: str) -> StructType | None:
         """Return the columns of a table that are known; None if Spark has to open its files."""
@@ -414,16 +416,6 @@ class Folder(StoredFolder):
         if shares_disk(self.spark, self._table(name)):
             return super().collect(name, columns, among)
         return rows_of(self.read_table(name), columns, among)
-
-    def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
-        """Write a few rows as one Parquet file; return them as read back, and their record."""
-        url = self._table(name)
-        record = self._write({url: frame.coalesce(1)})[url]
-        return self._read(url, frame.schema), record
-
-    def _read(self, url: str, schema: StructType | None = None) -> DataFrame:
-        read = self.spark.read.options(**_NO_PATTERN)
-        return (read if schema is None else read.schema(schema)).parquet(table_url(url))
 
 
 #: In the folder of a table: rows, marks and checksums, and what a killed job has left.

@@ -208,11 +208,6 @@ def refuse_local_lock(out: str) -> None:
         raise InputError("out", out, f"its {LOCK} {error}") from None
     except (OSError, UnicodeDecodeError):  # the lock was just released, or cannot be read
         return
-    refuse_locked(out, text)
-
-
-def refuse_locked(out: str, text: str) -> None:
-    """Refuse a folder if the text of its lock file names a live process of this machine."""
     owner = LockOwner.read(text)
     if owner is not None and owner.is_of_this_machine and not owner.is_dead:
         raise _in_use(out, str(owner))

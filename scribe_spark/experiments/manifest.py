@@ -11,7 +11,6 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,16 +169,25 @@ class Records(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A command that writes folders: the files in its folder, and how to read its manifest."""
+    """A command that writes folders, and the files in its folder."""
 
     #: The result of the command, for messages.
     noun: str
     #: The files and folders in its folder, besides the manifest and the folders of `inner`.
     contents: tuple[str, ...]
-    #: Returns the records of its manifest; see :func:`records_of`.
-    records: Callable[[Manifest], Records]
     #: The owner of the inner folders: the points of a sweep, the runs of the paper.
     inner: Owner | None = None
+
+
+_PAGE = ("report.html", "figures", "tables")
+
+RUN = Owner("a run", ("metrics.json", *_PAGE))
+SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html", "figures"), RUN)
+WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE))
+WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, WORLD)
+REFERENCE_TREE = Owner("experiments on the reference tree", ("metrics.json", "points", *_PAGE))
+PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), RUN)
+COMPARISON = Owner("a comparison", ("compare.html", "compare.csv", "compare.json", "figures"))
 
 
 def records_of(manifest: Manifest, owner: Owner) -> Records:
@@ -187,104 +195,43 @@ def records_of(manifest: Manifest, owner: Owner) -> Records:
     for name in ("resolved", "inputs", "versions"):
         if not isinstance(manifest.get(name, {}), Mapping):
             raise TypeError(name)
-    return owner.records(manifest)
-
-
-def _of_run(manifest: Manifest) -> Records:
-    phases = manifest["phases"]
-    for phase in phases:
-        PHASES.index(phase["name"])
-        dict(phase.get("registered", {}))
-    tables, texts = (
-        {name: of for phase in phases for name, of in phase[kind].items()}
-        for kind in ("tables", "texts")
-    )
-    finished = any(phase["name"] == PHASES[-1] for phase in phases)
-    return _records(manifest, tables=tables, texts=texts, finished=finished)
-
-
-def _of_world(manifest: Manifest) -> Records:
-    tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
-    finished = "rounds" in tables
-    if saved is None:
-        return _records(manifest, tables=tables, finished=finished)
-    state, measures = names_of_save(saved)
-    tables, texts = {**tables, state: saved["state"]}, {measures: saved["measures"]}
-    return _records(manifest, tables=tables, texts=texts, finished=finished)
+    parts = [{"tables": manifest.get("tables", {}), "texts": manifest.get("texts", {})}]
+    finished, inside = owner is COMPARISON or "tables" in manifest, dict[str, None]()
+    if owner is RUN:
+        parts = manifest["phases"]
+        for phase in parts:
+            PHASES.index(phase["name"])
+            dict(phase.get("registered", {}))
+        finished = any(phase["name"] == PHASES[-1] for phase in parts)
+    elif owner is WORLD:
+        of_world, saved = manifest["world"]["tables"], manifest["world"]["saved"]
+        parts, finished = [{"tables": of_world, "texts": {}}], "rounds" in of_world
+        if saved is not None:
+            state, measures = names_of_save(saved)
+            last = {"tables": {state: saved["state"]}, "texts": {measures: saved["measures"]}}
+            parts.append(last)
+    elif owner is PAPER:
+        runs = [run["name"].split(", seed ") for run in manifest["runs"]]
+        inside = {run_folder(inner_name(name), inner_name(seed)): None for name, seed in runs}
+    elif owner.inner is not None:
+        inside = dict.fromkeys(map(inner_name, manifest["points"]))
+    tables = {inner_name(name): dict(of) for part in parts for name, of in part["tables"].items()}
+    texts = {inner_name(name): of for part in parts for name, of in part["texts"].items()}
+    if owner is REFERENCE_TREE:
+        points = manifest["points"].items()
+        texts |= {point_file(inner_name(name)): digest for name, digest in points}
+    return Records(finished, tables, texts, list(inside))
 
 
 def names_of_save(saved: Manifest) -> tuple[str, str]:
-    """Return the names of the table and of the text of a world's save.
-
-    Old saves have no slot; their round gives the names.
-    """
-    slot = saved.get("slot", ("even", "odd")[int(saved["number"]) % 2])
-    return f"state_{slot}", f"measures_{slot}.json"
-
-
-def _of_reference_tree(manifest: Manifest) -> Records:
-    texts = {point_file(inner_name(name)): digest for name, digest in manifest["points"].items()}
-    found = _records(manifest)
-    return found._replace(texts=found.texts | texts)
+    """Return the names of the table and of the text of a world's save."""
+    return f"state_{saved['slot']}", f"measures_{saved['slot']}.json"
 
 
 def point_file(name: str) -> str:
     """Return the path, below OUT, of the JSON file with the measures of a point."""
     return f"points/{name}.json"
 
-
-def _of_sweep(manifest: Manifest) -> Records:
-    inside = dict.fromkeys(map(inner_name, _listed(manifest["points"])))
-    return _records(manifest, inside=list(inside))
-
-
-def _of_paper(manifest: Manifest) -> Records:
-    runs = [run["name"].split(", seed ") for run in _listed(manifest["runs"])]
-    inside = [run_folder(inner_name(name), inner_name(seed)) for name, seed in runs]
-    return _records(manifest, inside=inside)
-
-
-def _records(
-    manifest: Manifest,
-    *,
-    tables: Mapping[str, Any] | None = None,
-    texts: Mapping[str, str] | None = None,
-    inside: list[str] | None = None,
-    finished: bool | None = None,
-) -> Records:
-    """Return what a manifest records of a folder, by default its ``tables`` and ``texts``."""
-    tables = manifest.get("tables", {}) if tables is None else tables
-    texts = manifest.get("texts", {}) if texts is None else texts
-    return Records(
-        "tables" in manifest if finished is None else finished,
-        {inner_name(name): dict(record) for name, record in tables.items()},
-        {inner_name(name): digest for name, digest in texts.items()},
-        inside or [],
-    )
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return the value if it is a list; raise an error otherwise."""
-    if not isinstance(value, list):
-        raise TypeError("no list")
-    return value
-
-
-_PAGE = ("report.html", "figures", "tables")
-
-RUN = Owner("a run", ("metrics.json", *_PAGE), _of_run)
-SWEEP = Owner("a sweep of runs", ("sweep", "sweep.html", "figures"), _of_sweep, RUN)
-WORLD = Owner("a world", ("measures_even.json", "measures_odd.json", *_PAGE), _of_world)
-WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, _of_sweep, WORLD)
-REFERENCE_TREE = Owner(
-    "experiments on the reference tree", ("metrics.json", "points", *_PAGE), _of_reference_tree
-)
-PAPER = Owner("the whole paper", ("metrics.json", *_PAGE), _of_paper, RUN)
-COMPARISON = Owner(
-    "a comparison",
-    ("compare.html", "compare.csv", "compare.json", "figures"),
-    partial(_records, finished=True),
-)
 
 #: A setting of worlds that runs do not have.
 _OF_WORLDS = "lookups"

@@ -46,8 +46,6 @@ class PaperSweep:
     """The experiments of the paper as a plan of points (`sweep.PlanOfPoints`): its runs."""
 
     paper: Paper
-    nodes: None = None
-    folders: tuple[str, ...] = ()  # the manifest in OUT names the runs that are there
 
     @cached_property
     def _runs(self) -> dict[str, tuple[str, RunConfig]]:

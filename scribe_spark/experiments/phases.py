@@ -90,8 +90,8 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     if events is not None:
         yield {"events": events}
     overlay = simulation.overlay
-    if simulation.trees_follow:
-        simulation.grow_trees()
+    if simulation.trees_follow and overlay.unfilled is not None:
+        _ = simulation.built_trees  # the job that grows the trees also fills the nodes' tables
     made = {"nodes": simulation.written_nodes, "table_entries": overlay.table_entries()}
     arrived = overlay.arrival_messages()
     yield made if arrived is None else made | {"arrival_messages": arrived}
@@ -169,12 +169,13 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         if run.asked is not None:
             of_latency |= tables_of_run(latencies, run.asked, schedule)
         yield {"distributions": schemas.arrow_table(spread, schemas.DISTRIBUTIONS)} | of_latency
-        simulation.stages["measured"] = early, spread
+        simulation.measured = early, spread
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:
     config, run = simulation.config, _run_tables(simulation)
-    early, spread = simulation.stages.pop("measured")
+    early, spread = simulation.measured
+    simulation.measured = None
     found = find(run, early | collect(run, early=False), spread)
     rows = metric_rows(found, run.systems, published(config), replaced_figures(config), config)
     return {"metrics.json": rows}
@@ -227,12 +228,8 @@ def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
 
 
 def _overloaded(simulation: Simulation) -> pa.Table:
-    variants = simulation.variants.items()
-    rows = [
-        (system_of_variant(name), variant.overloaded)
-        for name, variant in variants
-        if variant.overloaded is not None
-    ]
+    every = {system_of_variant(name): of.overloaded for name, of in simulation.variants.items()}
+    rows = [(system, nodes) for system, nodes in every.items() if nodes is not None]
     return schemas.arrow_table(rows, schemas.OVERLOADED)
 
 

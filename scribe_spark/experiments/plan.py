@@ -50,6 +50,10 @@ class Plan:
     done: Manifest
     #: Returns the digest of each input file by setting, for commands with own inputs.
     inputs: Callable[[], Mapping[str, str]] | None = None
+    #: The number of nodes for which Spark is set up; None: each point has its own.
+    nodes: int | None = None
+    #: The folders of runs or worlds in OUT.
+    inner: Collection[str] = ()
     #: Settings that may differ when the command continues.
     free: Collection[str] = ()
     #: Refuses to continue a manifest for the command's own reasons.
@@ -126,6 +130,7 @@ def plan_run(config: RunConfig, execution: Execution) -> Plan:
         about={"seed": config.seed},
         done={"phases": []},
         inputs=lambda: input_digests(config),
+        nodes=config.overlay.nodes,
     )
 
 

@@ -29,7 +29,7 @@ from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.arrays import distinct, divided, find_sorted, index_sorted, whole_numbers
 from scribe_spark.core.errors import InputError, in_series
 from scribe_spark.core.keys import key_of
-from scribe_spark.core.units import MICROSECONDS, canonical
+from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.engine.buckets import Names, read_view
 from scribe_spark.engine.losses import are_lost, loses, publication_keys
 from scribe_spark.engine.on_spark import BucketTables, OnSpark
@@ -54,7 +54,6 @@ from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import SCHEDULE as SCHEDULE_TABLE
 from scribe_spark.schemas import arrow_table
 from scribe_spark.systems.registry import is_built_in, live_system
-from scribe_spark.systems.scribe.groups import limits_by_number
 from scribe_spark.topology.graph import Graph
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.round_of_run import (
@@ -157,10 +156,12 @@ def playing_silent(stages: Stages, groups: pa.Table) -> Callable[[Player, np.nda
 
 def _of_network(stages: Stages) -> dict[str, Any]:
     """Return the fields of `LivingRound` that are the same for all systems of a run."""
+    limits = stages.limits
     return {
         **{"kernel": stages.underlay.kernel, "lan_us": stages.underlay.lan_us},
         **{"seed": stages.config.seed, "source": stages.config.groups.source},
-        **{"capacity": _capacity(stages), "routers": len(stages.underlay.routers)},
+        "capacity": None if limits is None else limits[stages.overlay.ring.facts.ring.node],
+        "routers": len(stages.underlay.routers),
     }
 
 
@@ -227,13 +228,6 @@ def _group_of_picture(size: np.ndarray) -> np.ndarray:
     return np.array([np.argmax(small)] if len(size) else [], dtype=np.int64)
 
 
-def _capacity(stages: Stages) -> np.ndarray | None:
-    """Return the user's limits of children by ring position: int64, (N,); None without a table."""
-    if stages.config.trees.capacities is None:
-        return None
-    return limits_by_number(stages.given_capacities)[stages.overlay.ring.facts.ring.node]
-
-
 # --- publications along trees: several of a group, with sizes, with losses
 
 #: The greatest number of deliveries of all publications by a system, as they are in memory.
@@ -264,13 +258,9 @@ def _publications(run: Stages) -> Schedule:
 
 def refuse_slow(config: ExperimentConfig, schedule: Schedule, graph: Graph | None) -> None:
     """Refuse rates at which the largest publication takes too long."""
-    links = config.bandwidth
-    rates = links.rates(config.classes)
-    for least in () if graph is None else graph.hosts.least_rates():
-        rates.setdefault(least, canonical("rate", least))
-    for bits, shown in rates.items():
-        links.refuse_slow(bits, shown)
-    links.refuse_slow_sizes("schedule", links.schedule, int(schedule.size.max(initial=0)), rates)
+    links, rates = config.bandwidth, () if graph is None else graph.hosts.least_rates()
+    table = "schedule", links.schedule, int(schedule.size.max(initial=0))
+    links.refuse_slow(config.classes, rates, table)
 
 
 def refuse_deliveries(config: RunConfig, deliveries: int) -> None:

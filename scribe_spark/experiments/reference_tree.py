@@ -26,11 +26,11 @@ from scribe_spark.core.errors import InputError
 from scribe_spark.core.progress import Progress
 from scribe_spark.core.units import MICROSECONDS
 from scribe_spark.experiments.checks import known_graph, refuse_buckets
-from scribe_spark.experiments.manifest import REFERENCE_TREE, Manifest, point_file
+from scribe_spark.experiments.manifest import REFERENCE_TREE, point_file
 from scribe_spark.experiments.plan import Plan, settings_of
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import Scope
-from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last
+from scribe_spark.experiments.steps import Work, closed_at_last
 from scribe_spark.overlays import check_overlay
 from scribe_spark.report.reference_tree import reference_tree_metrics, render_reference_tree
 from scribe_spark.runtime.blocks import release
@@ -71,15 +71,21 @@ class TreeSweep:
     """The experiments of a config on the reference tree, as a plan of points (`PlanOfPoints`)."""
 
     config: ReferenceTreeConfig
-    folders: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> int:
+        """The greatest number of hosts."""
         return max(point.hosts for point in self.config.points())
 
     def plan(self, execution: Execution) -> Plan:
-        about = {"seed": self.config.seed}
-        return Plan(REFERENCE_TREE, execution, *settings_of(self.config), about, {_DONE: {}})
+        return Plan(
+            REFERENCE_TREE,
+            execution,
+            *settings_of(self.config),
+            about={"seed": self.config.seed},
+            done={_DONE: {}},
+            nodes=self.nodes,
+        )
 
     def check(self, execution: Execution) -> None:
         """Refuse buckets, and networks on which look-ups cannot be routed."""
@@ -95,33 +101,21 @@ class TreeSweep:
         network = Simulation(work.folder.spark, _network(self.config), progress=work.progress)
         measured: dict[TreePoint, Counts] = {}
 
-        def step(point: TreePoint) -> ResumableStep:
-            file = point_file(point.name)
-
-            def play() -> Manifest:
+        with closed_at_last(network):
+            for point in self.config.points():
+                file, done = point_file(point.name), work.manifest[_DONE]
+                record = {"tables": {}, "texts": {file: done.get(point.name)}}
+                if point.name in done and work.is_as_written(point.name, record):
+                    work.progress.note(f"{point.name}: complete, skipped")
+                    measured[point] = {
+                        measure: {int(value): count for value, count in counts.items()}
+                        for measure, counts in work.folder.read_json(file).items()
+                    }
+                    continue
                 with work.progress.phase(point.name):
                     measured[point] = measure_point(network, point, self.config, work.progress)
                     digest = work.write_json(file, measured[point])
-                    return {"tables": {}, "texts": {file: digest}}
-
-            def recorded(manifest: Manifest) -> Manifest | None:
-                digest = manifest[_DONE].get(point.name)
-                return None if digest is None else {"tables": {}, "texts": {file: digest}}
-
-            def put(manifest: Manifest, record: Manifest) -> Manifest:
-                done = {**manifest[_DONE], point.name: record["texts"][file]}
-                return {**manifest, _DONE: done}
-
-            def load(_: Manifest) -> None:
-                measured[point] = {
-                    measure: {int(value): count for value, count in counts.items()}
-                    for measure, counts in work.folder.read_json(file).items()
-                }
-
-            return ResumableStep(point.name, play, recorded, put, load)
-
-        with closed_at_last(network):
-            work.play([step(point) for point in self.config.points()])
+                work.save({**work.manifest, _DONE: {**done, point.name: digest}})
         return measured
 
     def write(self, work: Work, results: Mapping[TreePoint, Counts]) -> tuple[str, DataFrame]:

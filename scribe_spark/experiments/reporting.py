@@ -128,12 +128,12 @@ def read_trees(read: Callable[..., pa.Table]) -> RunTrees:
     numbers = sorted({int(row["group"]) for row in chosen.values()})
     among = {"group": numbers}
     edges = read("tree_edges", _ENDS, {"system": [_SYSTEM], **among}).to_pandas()
-    edges_of = dict(list(edges.groupby("group")))
-    members_of = read("members", ["group", "node"], among).to_pandas()
+    edges_of = dict(list(edges.sort_values("child").groupby("group")))
+    members_of = dict(list(read("members", ["group", "node"], among).to_pandas().groupby("group")))
     # with few groups, the largest may also be the median; it is drawn once, as the largest
     once = {int(row["group"]): (what, row) for what, row in chosen.items()}
     trees = [
-        (what, _tree(row, edges_of[group], members_of[members_of["group"] == group]))
+        (what, _tree(group, int(row["size"]), edges_of[group], members_of[group]["node"]))
         for group, (what, row) in once.items()
         if group in edges_of
     ]
@@ -158,39 +158,24 @@ def read_pictures(read: Callable[..., pa.Table]) -> list[tuple[str, GroupTree]]:
         known, group = find_system(str(system)), int(edges["group"].iloc[0])
         if known is not None and known.picture is not None:
             edges = edges.sort_values(["rank", "value", "child"])
-            tree = _picture(group, int(sizes[group]), edges, members.get_group(group))
-            found.append((known.name, replace(tree, picture=known.picture)))
+            tree = _tree(group, int(sizes[group]), edges, members.get_group(group))
+            above = np.full(len(tree.node) - len(edges), -1)  # the roots come first
+            rank = np.r_[above, edges["rank"]]
+            value = np.r_[above * np.nan, edges["value"].astype(float)]
+            told = {"rank": rank, "value": value, "picture": known.picture}
+            found.append((known.name, replace(tree, **told)))
     order = [system.name for system in all_systems()]
     return sorted(found, key=lambda one: order.index(one[0]))
 
 
-def _picture(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> GroupTree:
-    """Return the tree of a system's picture: its roots, and the child of each edge."""
+def _tree(group: int, size: int, edges: pd.DataFrame, members: pd.Series) -> GroupTree:
+    """Return the tree of edges: its roots, and the child of each edge."""
     above, child = edges["parent"].to_numpy(), edges["child"].to_numpy()
     root, first = np.unique(above, return_index=True)
     is_root = ~np.isin(root, child)
     node = np.r_[root[is_root], child]
     router = np.r_[edges["parent_router"].to_numpy()[first[is_root]], edges["child_router"]]
     names, place = np.unique(node, return_index=True)
-    none = np.full(np.count_nonzero(is_root), -1)
-    parent = np.r_[none, place[index_sorted(names, above)]]
-    rank, value = np.r_[none, edges["rank"]], np.r_[none * np.nan, edges["value"].astype(float)]
-    member, depth = np.isin(node, members.to_numpy()), depths(parent)
-    return GroupTree(group, size, node, parent, depth, member, router, None, rank, value)
-
-
-def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
-    ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
-    node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
-    router = np.r_[ends["parent_router"], ends["child_router"]][first]
-    parent = np.full(len(node), -1, dtype=np.int64)
-    parent[index_sorted(node, ends["child"])] = index_sorted(node, ends["parent"])
-    return GroupTree(
-        group=int(group["group"]),
-        size=int(group["size"]),
-        node=node,
-        parent=parent,
-        depth=depths(parent),
-        member=np.isin(node, members["node"].to_numpy(dtype=np.int64)),
-        router=router,
-    )
+    parent = np.r_[np.full(np.count_nonzero(is_root), -1), place[index_sorted(names, above)]]
+    member = np.isin(node, members.to_numpy())
+    return GroupTree(group, size, node, parent, depths(parent), member, router)

@@ -1,4 +1,4 @@
-"""A run: its phases as steps over a folder; a finished run, for further queries.
+"""A run: its phases over a folder; a finished run, for further queries.
 
 The record of a phase is dropped just before its first table is written again, and put back after
 the last one; so a run that is killed at any time can be resumed.
@@ -7,21 +7,21 @@ the last one; so a run that is killed at any time can be resumed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.core.errors import InputError
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.core.units import MICROSECONDS
+from scribe_spark.experiments.digests import same_outputs
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
@@ -36,8 +36,7 @@ from scribe_spark.experiments.plan import plan_run
 from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.stages import MakeApplication, Scope
-from scribe_spark.experiments.steps import ResumableStep, Work, opened, refuse_gap
-from scribe_spark.runtime.batches import Table
+from scribe_spark.experiments.steps import Work, opened
 from scribe_spark.runtime.sessions import concurrent_jobs
 
 
@@ -166,14 +165,13 @@ def run(
 
     def check(manifest: Manifest | None) -> None:
         if manifest is None and PHASES[0] not in phases:
-            refuse_gap(PHASES, PHASES[0], phases)
+            _refuse_gap(PHASES[0], phases)
         if manifest is None or entry_of("trees", manifest) is None:
             simulation.read_inputs()
 
-    plan, nodes = plan_run(config, execution), config.overlay.nodes
     try:
-        with opened(spark, plan, progress, nodes=nodes, check=check) as work:
-            work.play(_Phases(work, simulation, phases, end_session).steps(), phases)
+        with opened(spark, plan_run(config, execution), progress, check) as work:
+            _Phases(work, simulation).play(phases, end_session)
     except BaseException:
         with suppress(Exception):  # the session may be ending by itself
             simulation.close()
@@ -181,74 +179,70 @@ def run(
     return Run(execution.out, simulation)
 
 
+def _refuse_gap(missing: str, wanted: Collection[str]) -> None:
+    """Refuse wanted phases after the phase `missing`, whose tables are missing and not wanted."""
+    later = [name for name in PHASES[PHASES.index(missing) + 1 :] if name in wanted]
+    if later:
+        remedy = "needs the tables of {0}, which are missing or damaged; run --phase {0}"
+        raise InputError("phase", later[0], remedy.format(missing))
+
+
 class _Phases:
-    """The phases of a run as steps on its folder."""
+    """The phases of a run, which are played or skipped on its folder."""
 
-    def __init__(
-        self,
-        work: Work,
-        simulation: Simulation,
-        wanted: tuple[str, ...],
-        end_session: Callable[[], None] | None = None,
-    ) -> None:
-        self._work, self._folder, self._progress = work, work.folder, work.progress
-        self._simulation = simulation
+    def __init__(self, work: Work, simulation: Simulation) -> None:
+        self._work, self._simulation = work, simulation
         simulation.saved.folder = work.folder
-        simulation.trees_follow = "trees" in wanted
-        self._end_session = end_session
 
-    def steps(self) -> list[ResumableStep]:
-        """Return a step for each phase."""
-        tables = [
-            ResumableStep(
-                name,
-                partial(self._run_phase, phase),
-                recorded=partial(entry_of, name),
-                put=put_entry,
-                load=self._load_saved,
-                is_current=partial(self._has_same_parts, phase),
-            )
-            for name, phase in TABLE_PHASES.items()
-        ]
-        return [*tables, ResumableStep(REPORT, self._draw, put=self._put_report)]
-
-    def _put_report(self, manifest: Manifest, entry: Manifest) -> Manifest:
-        return self._work.with_seconds(put_entry(manifest, entry))
-
-    def _draw(self) -> dict[str, Any]:
-        started = time.perf_counter()
-        with self._progress.phase(REPORT), self._work.timed("page"):
-            if self._end_session is None or not is_local(self._folder.out):
-                report(self._simulation.spark, self._folder.out)
+    def play(self, wanted: tuple[str, ...], end_session: Callable[[], None] | None) -> None:
+        """Play the phases that are not complete, and all phases after one with new outputs."""
+        self._simulation.trees_follow = "trees" in wanted
+        before, same = self._work.manifest, True
+        for name, phase in TABLE_PHASES.items():
+            record = entry_of(name, before)
+            if same and record is not None and self._is_complete(phase, record):
+                self._work.progress.note(f"{name}: complete, skipped")
+                self._simulation.saved.update(dict.fromkeys(record["tables"]))
+                self._work.save(put_entry(self._work.manifest, record))
+            elif name in wanted:
+                made = self._run_phase(phase)
+                self._work.save(put_entry(self._work.manifest, made))
+                same = same and record is not None and same_outputs(record, made)
             else:
-                with ThreadPoolExecutor(1) as beside:
-                    ended = beside.submit(self._end)
-                    report(None, self._folder.out)
-                ended.result()  # an error of the end is raised
-        return phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
+                _refuse_gap(name, wanted)
+                same = False
+        if REPORT in wanted:
+            self._draw(end_session)
 
-    def _end(self) -> None:
-        self._simulation.close()
-        assert self._end_session is not None
-        self._end_session()
-
-    # --- a completed phase
-
-    def _has_same_parts(self, phase: Phase, entry: Manifest) -> bool:
-        """Return True if a phase's entry has the systems and measures that the run has now."""
+    def _is_complete(self, phase: Phase, record: Manifest) -> bool:
+        """Return True if the outputs are as recorded, of the systems and measures of this run."""
         for kind, names in registered(phase, self._simulation).items():
-            if entry.get("registered", {}).get(kind) != names:
-                self._progress.note(
+            if record.get("registered", {}).get(kind) != names:
+                self._work.progress.note(
                     f"{phase.name}: the saved tables are of other {kind}; computed again"
                 )
                 return False
-        return True
+        return self._work.is_as_written(phase.name, record)
 
-    def _load_saved(self, entry: Manifest) -> None:
-        for table in entry["tables"]:
-            self._simulation.saved[table] = None
+    def _draw(self, end_session: Callable[[], None] | None) -> None:
+        """Draw the page; if the folder is local, the session may end meanwhile."""
 
-    # --- an incomplete phase
+        def end() -> None:
+            self._simulation.close()
+            assert end_session is not None
+            end_session()
+
+        work, out, started = self._work, self._work.folder.out, time.perf_counter()
+        with work.progress.phase(REPORT), work.timed("page"):
+            if end_session is None or not is_local(out):
+                report(self._simulation.spark, out)
+            else:
+                with ThreadPoolExecutor(1) as beside:
+                    ended = beside.submit(end)
+                    report(None, out)
+                ended.result()  # an error of the end is raised
+        entry = phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
+        work.save(work.with_seconds(put_entry(work.manifest, entry)))
 
     def _run_phase(self, phase: Phase) -> dict[str, Any]:
         """Write the tables and texts of a phase; return the phase's entry for the manifest.
@@ -256,7 +250,7 @@ class _Phases:
         If executors with unsaved data were lost, the phase is computed once more.
         """
         simulation, started = self._simulation, time.perf_counter()
-        with self._progress.phase(phase.name):
+        with self._work.progress.phase(phase.name):
             tables, texts = self._work.until_played(
                 phase.name, lambda _: self._write(phase), simulation.release
             )
@@ -267,9 +261,8 @@ class _Phases:
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
         """Write the tables of a phase, in a thread, and its texts; return their records."""
-        simulation, saved = self._simulation, self._simulation.saved
-        records: dict[str, Any] = {}
-        writes: dict[str, Future[None]] = {}
+        simulation, work = self._simulation, self._work
+        writes: dict[str, Future[dict[str, Any]]] = {}
         try:
             with (
                 Scope() as scope,
@@ -278,26 +271,20 @@ class _Phases:
             ):
                 for tables in made:
                     # from here on neither this phase nor those after it are complete
-                    self._work.save(without_entries_from(self._work.manifest, phase.name))
-                    written = submit(self._write_tables, tables, records)
-                    for table in tables:
-                        saved[table] = writes[table] = written
+                    work.save(without_entries_from(work.manifest, phase.name))
+                    written = dict.fromkeys(tables, submit(work.write_tables, tables))
+                    simulation.saved.update(written)
+                    writes |= written
                     for write in writes.values():
                         if write.done():
                             write.result()  # a failure ends the phase early
-                for write in writes.values():
-                    write.result()
+                records = {name: write.result()[name] for name, write in writes.items()}
         except BaseException:
             for table in writes:  # another attempt overwrites them, so it must not read them
-                del saved[table]
+                del simulation.saved[table]
             raise
         texts = {
-            file: self._folder.write_json(file, value)
+            file: work.folder.write_json(file, value)
             for file, value in phase.texts(simulation).items()
         }
         return records, texts
-
-    def _write_tables(
-        self, tables: Mapping[str, Table | pa.Table], records: dict[str, Any]
-    ) -> None:
-        records |= self._work.write_tables(tables)

@@ -23,7 +23,7 @@ from scribe_spark.experiments.manifest import Manifest, names_of_save
 from scribe_spark.experiments.reporting import latency_of
 from scribe_spark.experiments.saved_knowledge import verify_saved_knowledge
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.steps import ResumableStep, Work, closed_at_last, opened
+from scribe_spark.experiments.steps import Work, closed_at_last, opened
 from scribe_spark.experiments.world_setup import (
     Engine,
     buckets_of,
@@ -73,13 +73,10 @@ def run_world(
     progress = progress or Silent()
     simulation = Simulation(spark, config, progress=progress, shares=shares)
     world = _WorldRun(simulation, config, execution, progress, events)
-    plan, nodes = plan_world(config, execution), config.overlay.nodes
-    with (
-        closed_at_last(simulation),
-        opened(spark, plan, progress, nodes=nodes, check=world.choose) as work,
-    ):
+    plan = plan_world(config, execution)
+    with closed_at_last(simulation), opened(spark, plan, progress, world.choose) as work:
         world.work = work
-        work.play([world.rounds()])
+        work.until_played("rounds", world.play_from, simulation.release, world.saved_round)
         with progress.phase("report"):
             return world.finish()
 
@@ -103,10 +100,8 @@ class _WorldRun:
         self.measured: dict[int, dict[str, float]] = {}
         self.tables: dict[str, list[pd.DataFrame]] = {name: [] for name in _BY_ROUND}
         self.costs: dict[str, dict[str, int]] = {}
-        #: The page, which is drawn while the tables of the last round are written.
-        self.page: Report | None = None
-        #: The tables of all rounds, with which the page is drawn.
-        self.small: dict[str, pd.DataFrame] | None = None
+        #: The page, drawn while the tables of the last round are written, and its small tables.
+        self.drawn: tuple[Report, dict[str, pd.DataFrame]] | None = None
 
     def choose(self, previous: Manifest | None) -> None:
         """Choose the buckets (those of the save, if there is one) and the engine of the rounds."""
@@ -126,24 +121,12 @@ class _WorldRun:
 
     # --- the rounds
 
-    def rounds(self) -> ResumableStep:
-        """Return the step that plays the rounds; its record is the save after the last."""
-
-        def play() -> Manifest:
-            self.progress.note(self.engine.in_words())
-            self.work.until_played(
-                "rounds", self._play_from, self.simulation.release, self._saved_round
-            )
-            return _record(self.work.manifest)
-
-        def recorded(manifest: Manifest) -> Manifest | None:
-            rounds = self.config.world.rounds
-            is_done = self._is_readable(manifest) and manifest["world"]["saved"]["number"] == rounds
-            return _record(manifest) if is_done else None
-
-        return ResumableStep("rounds", play, recorded, load=self._load)
-
-    def _play_from(self, saved: int | None) -> None:
+    def play_from(self, saved: int | None) -> None:
+        """Play the rounds after a saved one (None: all rounds)."""
+        if saved == self.config.world.rounds:
+            self.progress.note("rounds: complete, skipped")
+            return
+        self.progress.note(self.engine.in_words())
         if saved is None:
             world = self._starts()
         else:
@@ -178,28 +161,34 @@ class _WorldRun:
             where = self.buckets, self.engine.name, self._event_files()
             return make_world(self.simulation, self.config, self._events(), None, *where)
 
-    def _saved_round(self) -> int | None:
+    def saved_round(self) -> int | None:
         """Read the measures of the last save and return its round; None without a usable save."""
-        if self.work.manifest["world"]["saved"] is None:
+        saved = self._of_world["saved"]
+        if saved is None:
             return None
-        if not self._is_readable(self.work.manifest):
+        if saved.get("version") != VERSION:
             self.progress.note("an earlier version wrote the save: the world begins again")
             return None
-        record = _record(self.work.manifest)
+        state, measures = names_of_save(saved)
+        # `rounds` is always written again from the saved measures
+        tables = {name: of for name, of in self._of_world["tables"].items() if name != "rounds"}
+        record = {"tables": {**tables, state: saved["state"]}}
+        record["texts"] = {measures: saved["measures"]}
         if not self.work.is_as_written("rounds", record):
             self.progress.note("the save is damaged: the world begins again")
             return None
-        self._load(record)
-        return int(self.work.manifest["world"]["saved"]["number"])
-
-    def _load(self, record: Manifest) -> None:
-        (measures,) = record["texts"]
         read = self.work.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
         self.tables = {name: [pd.DataFrame(read.get(name, {}))] for name in _BY_ROUND}
+        return int(saved["number"])
+
+    @property
+    def _of_world(self) -> dict[str, Any]:
+        """The entries of the world in the manifest."""
+        return self.work.manifest["world"]
 
     def _saved_world(self) -> World:
-        state, _ = names_of_save(self.work.manifest["world"]["saved"])
+        state, _ = names_of_save(self._of_world["saved"])
         return World.of_save(
             self.work.folder.read_table(state),
             self.work.folder.batches("nodes", schemas.NODES.names),
@@ -245,9 +234,10 @@ class _WorldRun:
         self.progress.note(f"  round {number}: {live:,} live nodes, {played.seconds:.1f} s{cost}")
 
     def _save(self, world: World) -> None:
+        before = self._of_world["saved"]
+        slot = "odd" if before is not None and before["slot"] == "even" else "even"
         saved: dict[str, Any] = {"number": world.number, "buckets": self.buckets}
-        saved["version"] = VERSION
-        saved["slot"] = other_slot(self.work.manifest["world"]["saved"])
+        saved |= {"version": VERSION, "slot": slot}
         state, measures = names_of_save(saved)
         is_last = world.number == self.config.world.rounds
         last: dict[str, Any] = world.last_tables if is_last else {}
@@ -262,18 +252,18 @@ class _WorldRun:
             drawn = beside.submit(self._draw, last) if is_last else None
             records = self.work.write_tables({state: world.to_save, **last})
         saved["state"] = records.pop(state)
-        self.page = None if drawn is None else drawn.result()
+        self.drawn = None if drawn is None else drawn.result()
         tables = {name: table.to_dict("list") for name, table in self._so_far().items()}
         texts = {"measures": self.measured, **tables}
         saved["measures"] = self.work.write_json(measures, texts, indent=None)
-        tables = {**self.work.manifest["world"]["tables"], **records}
+        tables = {**self._of_world["tables"], **records}
         played = {"tables": tables, "saved": saved, "engine": self.engine._asdict()}
         played |= self._costs()
         self.work.save(self.work.manifest | {"world": played})
 
     def _costs(self) -> dict[str, Any]:
         """Return the mean costs of all rounds for the manifest; empty if rounds have none."""
-        costs = {**self.work.manifest["world"].get("costs", {}), **self.costs}
+        costs = {**self._of_world.get("costs", {}), **self.costs}
         return {"costs": costs} if costs else {}
 
     def _latency(self, world: World, deliveries: Batches) -> dict[str, pa.Table]:
@@ -292,18 +282,16 @@ class _WorldRun:
 
     def finish(self) -> str:
         """Write the tables of rounds and publications, and the page."""
-        before = self.work.manifest["world"]["tables"]
-        if self.page is None:  # another process has played the last round
-            self.page = self._draw(before)
-        assert self.small is not None
-        tables = before | self.work.write_tables(self.small)
-        location = self.work.folder.write_page(self.page)
-        world_entry = {**self.work.manifest["world"], "tables": tables}
+        before = self._of_world["tables"]
+        # without a drawn page, another process has played the last round
+        page, small = self.drawn or self._draw(before)
+        tables = before | self.work.write_tables(small)
+        location = self.work.folder.write_page(page)
+        world_entry = {**self._of_world, "tables": tables}
         self.work.save(self.work.with_seconds(self.work.manifest | {"world": world_entry}))
         return location
 
     def _small_tables(self) -> dict[str, pd.DataFrame]:
-        """Return the tables of all rounds, which are on the driver."""
         so_far = self._so_far()
         measured = {number: dict(found) for number, found in self.measured.items()}
         for number, found in publication_measures(so_far["publications"]).items():
@@ -317,8 +305,11 @@ class _WorldRun:
             tables["rounds_by_part"] = so_far["by_part"]
         return tables
 
-    def _draw(self, last: Mapping[str, Any]) -> Report:
-        """Return the page; `last` has the last round's tables, or the records of written ones."""
+    def _draw(self, last: Mapping[str, Any]) -> tuple[Report, dict[str, pd.DataFrame]]:
+        """Return the page, and the tables of all rounds, which are on the driver.
+
+        `last` has the last round's tables, or the records of written ones.
+        """
 
         def collect(name: str, columns: Sequence[str]) -> pa.Table:
             table = last[name]
@@ -327,22 +318,13 @@ class _WorldRun:
             return self.work.folder.collect(name, columns)
 
         with self.work.timed("page"):
-            self.small = tables = self._small_tables()
-            manifest = self.work.manifest
-            manifest = {**manifest, "world": manifest["world"] | self._costs()}
+            tables = self._small_tables()
+            manifest = {**self.work.manifest, "world": self._of_world | self._costs()}
             latency = latency_of(collect, manifest) if "latency_counts" in last else None
             rest = tables.get("watched_trees"), latency, tables.get("rounds_by_part")
             page = render_world(tables["rounds"], manifest, *rest)
             _ = page.files  # drawn here, beside the tables of the last round
-            return page
-
-    def _is_readable(self, manifest: Manifest) -> bool:
-        """Return True if a manifest names a save that this version can read in full."""
-        saved, tables = manifest["world"]["saved"], manifest["world"]["tables"]
-        if saved is None or saved.get("version") != VERSION:
-            return False
-        is_last = saved["number"] == self.config.world.rounds
-        return not (is_last and self.config.plays_scribe) or "memberships" in tables
+            return page, tables
 
     @property
     def _is_split(self) -> bool:
@@ -370,20 +352,6 @@ class _WorldRun:
 def _together(tables: Collection[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     some = [found[columns] for found in tables if len(found)]
     return pd.concat(some, ignore_index=True) if some else pd.DataFrame(columns=columns)
-
-
-def _record(manifest: Manifest) -> Manifest:
-    """Return what the manifest records of the last save: its tables and texts."""
-    tables, saved = manifest["world"]["tables"], manifest["world"]["saved"]
-    state, measures = names_of_save(saved)
-    # `rounds` is always written again from the saved measures
-    needed = {name: of for name, of in tables.items() if name != "rounds"}
-    return {"tables": {**needed, state: saved["state"]}, "texts": {measures: saved["measures"]}}
-
-
-def other_slot(saved: Mapping[str, Any] | None) -> str:
-    """Return the name of the slot of the next save: not that of the last complete one."""
-    return "odd" if saved is not None and names_of_save(saved)[0] == "state_even" else "even"
 
 
 def tidy(measured: Mapping[int, Mapping[str, float]]) -> pd.DataFrame:

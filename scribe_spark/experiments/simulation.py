@@ -97,13 +97,8 @@ class Simulation(Stages):
         The session in which the stages are computed.
     config : RunConfig or WorldConfig
         The settings of the run.  Of a world, the simulation has the network, nodes and overlay.
-    saved : mapping of str to DataFrame, optional
-        Tables of the run that are already saved, by name; these are read, not computed.
     progress : Progress, optional
         The object to which progress is reported; by default no object.
-    most_routers : int
-        The largest network for which routes between all pairs of routers are kept as matrices; in
-        larger networks, routes are computed on demand.
     shares : Simulation, optional
         A simulation in the same session; its graph and routes are used if its network is equal.
     engine : str
@@ -279,11 +274,6 @@ class Simulation(Stages):
         ring = self.overlay.ring
         tables = BucketTables(ring.layout, ring.starts())
         return self.own(OnSpark(tables, "silent systems, ", self.progress))
-
-    def grow_trees(self) -> None:
-        """Grow the trees now, if one job of tasks also fills the tables of the overlay's nodes."""
-        if self.overlay.unfilled is not None:
-            _ = self.built_trees
 
     @stage
     def create_rows(self) -> pa.Table:
@@ -501,7 +491,7 @@ class Simulation(Stages):
 
         def deliver() -> Table:
             if system == scribe_trees.SYSTEM:
-                return self._scribe_deliveries()
+                return self._grown.delivered or self.multicast_along(self._grown)
             trees = built
             if trees is None:
                 given = self.overlay, self.groups_with_root, self.members
@@ -516,9 +506,6 @@ class Simulation(Stages):
         delivered, tables = scribe_trees.multicast(trees, self.source_rows, source)
         self.memory.own(tables)
         return delivered
-
-    def _scribe_deliveries(self) -> Table:
-        return self._grown.delivered or self.multicast_along(self._grown)
 
 
 # --- runs with rounds

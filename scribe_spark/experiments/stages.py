@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.bandwidth.runs import RoundLinks
+from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.config import ExperimentConfig, RunConfig
 from scribe_spark.core.inputs import is_local
 from scribe_spark.core.progress import Progress, Silent
@@ -74,31 +74,22 @@ def with_columns(table: pa.Table, **columns: np.ndarray) -> pa.Table:
     return table
 
 
-class Scope:
-    """A list of resources; :meth:`close` releases all of them, the newest first.
+class Scope(ExitStack):
+    """A list of resources; ``close`` releases all of them, the newest first.
 
     If one release fails, the others still happen.  A scope may be closed any number of times, and
     used again after that.
     """
 
-    def __init__(self) -> None:
-        self._releases = ExitStack()
-
-    def __enter__(self) -> Scope:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
     def own(self, resource: R) -> R:
         """Register an object with a method ``release``, which is called at the end; return it."""
-        self._releases.callback(resource.release)
+        self.callback(resource.release)
         return resource
 
     def persist(self, frame: DataFrame) -> DataFrame:
         """Persist a DataFrame until the scope is closed."""
         persisted, free = persist(frame)
-        self._releases.callback(free)
+        self.callback(free)
         return persisted
 
     def materialise(self, frame: DataFrame) -> DataFrame:
@@ -112,37 +103,12 @@ class Scope:
 
     def own_table(self, table: DataFrame) -> DataFrame:
         """Register a table from :func:`blocks.materialise`, and return it."""
-        self._releases.callback(release, table)
+        self.callback(release, table)
         return table
 
-    def close(self) -> None:
-        """Release all registered resources."""
-        self._releases.close()
 
-
-class stage(Generic[T]):
-    """A property that is computed at its first use, and kept in the owner's ``stages``.
-
-    Unlike `functools.cached_property`, all stages can be dropped at once: ``stages.clear()``.
-    """
-
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self._make, self.__doc__ = make, make.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> stage[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: Any, owner: type) -> T | stage[T]:
-        if instance is None:
-            return self
-        stages: dict[str, Any] = instance.stages
-        if self._name not in stages:
-            stages[self._name] = self._make(instance)
-        return stages[self._name]
+class stage(cached_property[T]):
+    """A property that is computed at its first use, and dropped by :meth:`Stages.release`."""
 
 
 class SavedTables(UserDict[str, Any]):
@@ -213,9 +179,7 @@ class Stages:
         self,
         spark: SparkSession,
         config: ExperimentConfig,
-        saved: Mapping[str, DataFrame] | None = None,
         progress: Progress | None = None,
-        most_routers: int = MOST_ROUTERS,
         shares: Stages | None = None,
         engine: str = "auto",
         application: MakeApplication | None = None,
@@ -223,11 +187,10 @@ class Stages:
     ) -> None:
         if application is not None:
             config.refuse_jitter()
-        self.spark, self.most_routers = spark, most_routers
+        self.spark = spark
         self.config = cast("RunConfig", config)  # which has the same fields
         self.engine, self.application, self.buckets = engine, application, buckets
         self.saved = SavedTables()
-        self.saved.update(saved or {})
         self.progress = progress or Silent()
         same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None
@@ -237,7 +200,8 @@ class Stages:
         self.trees_follow = False
         #: Where publications with sizes or times were simulated, and the reason: ``name, why``.
         self.clock_player: dict[str, str] | None = None
-        self.stages: dict[str, Any] = {}
+        #: What the phase of measures has collected, until its metrics are computed.
+        self.measured: Any = None
         self._files, self.memory = Scope(), Scope()
 
     def __enter__(self) -> Self:
@@ -248,7 +212,9 @@ class Stages:
 
     def release(self) -> None:
         """Free the executors' memory; stages there are computed again at their next use."""
-        self.stages.clear()
+        for kind in type(self).__mro__:
+            for name in (name for name, one in vars(kind).items() if isinstance(one, stage)):
+                vars(self).pop(name, None)
         self.memory.close()
 
     def note_clock(self, player: dict[str, str]) -> None:
@@ -297,6 +263,12 @@ class Stages:
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
 
+    @property
+    def limits(self) -> np.ndarray | None:
+        """The user's limits on children by the numbers of nodes; None without a table."""
+        given = self.config.trees.capacities is not None
+        return scribe_groups.limits_by_number(self.given_capacities) if given else None
+
     # --- network, overlay and groups
 
     @cached_property
@@ -335,10 +307,10 @@ class Stages:
         if graph.pairs is not None:
             jitter = jitter_of(config.topology)
             return pair_underlay(config.overlay.nodes, graph.pairs, config.seed, jitter)
-        check_routes(graph, config.topology.tie, config.seed, self.most_routers)
+        check_routes(graph, config.topology.tie, config.seed, MOST_ROUTERS)
         routers = graph.vertices["id"].to_numpy()
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
-        if len(routers) > self.most_routers:
+        if len(routers) > MOST_ROUTERS:
             return self._files.own(HopUnderlay.of(self.spark, routers, graph.edges, lan_us))
         routes = compute_routes(self.spark, routers, graph.edges, config.topology.tie, config.seed)
         routes = with_own_delays(routes, graph.hosts.own_us)
@@ -360,10 +332,8 @@ class Stages:
             of = config.overlay.nodes, config.topology.nodes_file
             weights = self._files.own(Weights.read(self.spark, config.coverage.weights, *of))
         if config.coverage.replies:
-            network, sized = self.underlay, config.bandwidth.has_sizes
-            links = None
-            if sized:
-                links = RoundLinks.of(config, self.graph.hosts, network.lan_us, network.kernel)
+            network = self.underlay
+            links = links_of(self) if config.bandwidth.has_sizes else None
             size, router_of = config.coverage.reply_bytes, self._router_of
             replies = ReplySetting(network.kernel, network.lan_us, size, links, router_of)
         return Asked(config.coverage.for_tasks(), config.bandwidth.several, weights, replies)

@@ -1,8 +1,9 @@
-"""The runner of all commands: OUT is opened once, and each step is played or skipped.
+"""What all commands do in OUT, which is opened once: locked, resumed, recorded.
 
-A step leaves tables and texts.  It is complete when the manifest has its record, and every table
-and text is as recorded there.  So a command that is killed at any time can be resumed.  Runs and
-worlds inside OUT, of a sweep or of the paper, are such commands themselves (`run_sweep`).
+A part of a command (a phase, the rounds, a point) leaves tables and texts.  It is complete when the
+manifest has its record, and every table and text is as recorded there.  So a command that is killed
+at any time can be resumed.  Runs and worlds inside OUT, of a sweep or of the paper, are such
+commands themselves (`run_sweep`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -20,9 +20,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.core.errors import InputError, RunError, redacted
+from scribe_spark.core.errors import RunError, redacted
 from scribe_spark.core.progress import Progress
-from scribe_spark.experiments.digests import same_outputs
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, Manifest
@@ -34,23 +33,6 @@ from scribe_spark.runtime.sessions import seconds_of
 from scribe_spark.runtime.settings import partitions_of, tuned
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ResumableStep:
-    """A part of a command's work, which is played or skipped as a whole."""
-
-    name: str
-    #: Plays the step; returns the record of its outputs: ``tables``, ``texts`` and more.
-    play: Callable[[], Manifest]
-    #: Returns the step's record in a manifest, or None.
-    recorded: Callable[[Manifest], Manifest | None] = lambda manifest: None
-    #: Returns the manifest with the record.
-    put: Callable[[Manifest, Manifest], Manifest] = lambda manifest, record: manifest
-    #: Reads the outputs of a complete step that later steps need.
-    load: Callable[[Manifest], None] = lambda record: None
-    #: Returns True if the step would write the same outputs as in the record.
-    is_current: Callable[[Manifest], bool] = lambda record: True
 
 
 class Work:
@@ -115,24 +97,6 @@ class Work:
         self.lock.check()
         return self.folder.write_json(name, value, indent)
 
-    def play(self, steps: Sequence[ResumableStep], wanted: Collection[str] | None = None) -> None:
-        """Play the steps that are not complete, and all steps after one with new outputs."""
-        before, same = self.manifest, True
-        for step in steps:
-            record = step.recorded(before)
-            is_current = same and record is not None and step.is_current(record)
-            if record is not None and is_current and self.is_as_written(step.name, record):
-                self.progress.note(f"{step.name}: complete, skipped")
-                step.load(record)
-                self.save(step.put(self.manifest, record))
-            elif wanted is None or step.name in wanted:
-                made = step.play()
-                self.save(step.put(self.manifest, made))
-                same = same and record is not None and same_outputs(record, made)
-            else:
-                refuse_gap([each.name for each in steps], step.name, wanted)
-                same = False
-
     def until_played(
         self,
         name: str,
@@ -170,29 +134,14 @@ class Work:
         return True
 
 
-def refuse_gap(names: Sequence[str], missing: str, wanted: Collection[str]) -> None:
-    """Refuse wanted steps after the step `missing`, whose tables are missing and not wanted."""
-    later = [name for name in names[names.index(missing) + 1 :] if name in wanted]
-    if later:
-        remedy = "needs the tables of {0}, which are missing or damaged; run --phase {0}"
-        raise InputError("phase", later[0], remedy.format(missing))
-
-
 @contextmanager
 def opened(
     spark: SparkSession,
     plan: Plan,
     progress: Progress,
-    *,
-    nodes: int | None = None,
     check: Callable[[Manifest | None], None] = lambda manifest: None,
-    inner: Iterable[str] = (),
 ) -> Iterator[Work]:
-    """Open a command's folder, locked.
-
-    `check` refuses bad input before OUT is touched; `inner` are folders of runs or worlds in OUT;
-    Spark's settings are for `nodes` nodes, if given.
-    """
+    """Open a command's folder, locked; `check` refuses bad input before OUT is touched."""
     with ExitStack() as until_the_end:
         folder = until_the_end.enter_context(Folder(spark, plan.execution.out))
         check(plan.previous(folder))
@@ -202,12 +151,12 @@ def opened(
         manifest = plan.previous(folder)
         if manifest is None:
             folder.make()
-            folder.clear(plan.owner, inner)
+            folder.clear(plan.owner, plan.inner)
             work.save(plan.new_manifest(spark))
         else:
             work.manifest = manifest
-        if nodes is not None:
-            partitions = partitions_of(plan.execution, spark, nodes)
+        if plan.nodes is not None:
+            partitions = partitions_of(plan.execution, spark, plan.nodes)
             until_the_end.enter_context(tuned(spark, partitions))
         yield work
 

@@ -12,7 +12,7 @@ import csv
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -34,7 +34,7 @@ from scribe_spark.config import (
 from scribe_spark.core.errors import InputError, check_names, redacted
 from scribe_spark.core.progress import Progress, Silent
 from scribe_spark.experiments.checks import check, check_out
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import SWEPT, Folder
 from scribe_spark.experiments.manifest import (
     MANIFEST,
     SWEEP,
@@ -66,16 +66,7 @@ class Swept(NamedTuple):
 
 
 class PlanOfPoints(Protocol):
-    """The interface of plans of a sweep: its points, and what becomes of their results.
-
-    `nodes` is the greatest number of nodes, if Spark's settings are for all points; None if each
-    has its own.  `folders` are the names of the points that have folders in OUT.
-    """
-
-    @property
-    def nodes(self) -> int | None: ...
-    @property
-    def folders(self) -> Iterable[str]: ...
+    """The interface of plans of a sweep: its points, and what becomes of their results."""
 
     #: Returns what the whole sweep writes into its manifest: settings, defaults, points.
     def plan(self, execution: Execution) -> Plan: ...
@@ -103,8 +94,7 @@ def run_sweep(
     progress: Progress | None = None,
 ) -> Swept:
     """Play every incomplete point, then write the table and the page."""
-    plan, progress = sweep.plan(execution), progress or Silent()
-    with opened(spark, plan, progress, nodes=sweep.nodes, inner=sweep.folders) as work:
+    with opened(spark, sweep.plan(execution), progress or Silent()) as work:
         results = sweep.play_points(work, execution)
         work.lock.check()
         return Swept(execution.out, *sweep.write(work, results))
@@ -376,21 +366,13 @@ class Sweep:
 
     # --- the points, as `run_sweep` plays them
 
-    @property
-    def nodes(self) -> None:
-        """None: Spark's settings are for each point."""
-
-    @property
-    def folders(self) -> list[str]:
-        """The names of the points."""
-        return [point.name for point in self.points]
-
     def plan(self, execution: Execution) -> Plan:
         """See `PlanOfPoints`.  The plan names no input files: the manifest of each point does."""
         resolved, (_, defaults) = self.as_dict(), settings_of(self.base)
-        done = {"phases": [], "points": self.folders}
+        folders = [point.name for point in self.points]
+        done = {"phases": [], "points": folders}
         about = {"seed": resolved["seed"], "inputs": {}}
-        return Plan(self.kind.owner, execution, resolved, defaults, about, done)
+        return Plan(self.kind.owner, execution, resolved, defaults, about, done, inner=folders)
 
     def check(self, execution: Execution) -> None:
         """Refuse bad input at any point of the grid."""
@@ -418,8 +400,9 @@ class Sweep:
         manifest = {n: of for n, of in work.manifest.items() if n != "tables"}
         work.save(manifest)  # without the table until it is written again
         frame = schemas.local_table(work.folder.spark, cells, schema)
-        table, record = work.folder.write_rows("sweep", frame)
-        rounds = {name: of for name in self.folders if (of := results[name].rounds) is not None}
+        records = work.write_tables({SWEPT: frame.coalesce(1)})
+        played = {point.name: results[point.name].rounds for point in self.points}
+        rounds = {name: of for name, of in played.items() if of is not None}
         shown = [*self.incomplete(results), *self.shown]
         measures = dict.fromkeys(measure_of(name) for name in shown) if rounds else {}
         page = render_sweep(
@@ -433,8 +416,8 @@ class Sweep:
             {name: self.units[name] for name in measures},
         )
         location = work.folder.write_page(page, "sweep.html")
-        work.save({**manifest, "tables": {"sweep": record}})
-        return location, table
+        work.save({**manifest, "tables": records})
+        return location, work.folder.read_table(SWEPT)
 
     def incomplete(self, results: Mapping[str, PointResult]) -> list[str]:
         """Return the shown systems' metrics of reached members, where not all are reached.

@@ -1,14 +1,18 @@
-"""The rows of all systems of a run, and their checks before anything is measured."""
+"""The rows of users' systems of a run, and their checks before anything is measured.
+
+Groups, nodes and routers of a system that is played in its round 0 follow from positions on the
+ring; those of a variant's edges are a user's.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from scribe_spark.core.errors import InputError, in_series, shown
@@ -29,33 +33,73 @@ class Known:
     publications: DataFrame | None = None  # publication, group, root, source; with a schedule
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The possible values of each column in a saved table of systems."""
+#: The condition of bad rows in SQL, the column with the fault, and its words.
+_Fault = tuple[str, str, str]
 
-    handed: str  # its name in `Multicast` or `Variant`
-    nodes: Mapping[str, str | None]  # column with a node -> the column with its router
-    least: Mapping[str, int] = field(default_factory=dict)  # column -> its least value
-    optional: tuple[str, ...] = ()  # columns that may be NULL
-    apart: bool = False  # True if the two nodes of a row must differ
+#: Saved table -> its name in `Multicast`.
+_HANDED = HANDED | {"deliveries": "delivered"}
 
+_SAME = ("parent = child", "child", "the same node as parent")
 
-_EDGE = {"parent": "parent_router", "child": "child_router"}
-_COPY = {"sender": "sender_router", "receiver": "receiver_router"}
+#: Saved table -> the faults of a row.
+_ROWS: dict[str, tuple[_Fault, ...]] = {
+    "tree_edges": (
+        _SAME,
+        ("merged AND parent <> source", "parent",
+         "not the source, though routers duplicate (merged)"),
+    ),
+    "deliveries": (
+        ("hops < 1", "hops", "less than 1"),
+        ("delay_ms < 0", "delay_ms", "less than 0"),
+    ),
+    "copies": (
+        ("sender = receiver", "receiver", "the same node as sender"),
+        ("hop < 1", "hop", "less than 1"),
+        ("sent_ms < 0", "sent_ms", "less than 0"),
+        ("sent_ms IS NULL AND NOT by_hops", "sent_ms",
+         "NULL; only copies by the clock of hops have no time"),
+    ),
+    "system_state": (("entries < 0", "entries", "less than 0"),),
+    "control": (("messages < 0", "messages", "less than 0"),),
+    "pictures": (_SAME,),
+}  # fmt: skip
 
-#: Saved table -> the possible values of its columns.
-TABLES = {
-    "tree_edges": _Table("tree_edges", _EDGE, apart=True),
-    "deliveries": _Table("delivered", {"node": None}, {"hops": 1, "delay_ms": 0}),
-    "copies": _Table(HANDED["copies"], _COPY, {"hop": 1, "sent_ms": 0}, ("sent_ms",), apart=True),
-    "system_state": _Table(HANDED["system_state"], {"node": None}, {"entries": 0}, ("group",)),
-    "control": _Table(HANDED["control"], _COPY, {"messages": 0}, ("group",)),
-    "pictures": _Table(HANDED["pictures"], _EDGE, optional=("value",), apart=True),
-    "extra_joins": _Table("joins", _EDGE, {"probes": 0}),
-}
+#: The faults of a row of a variant's edges; `_group`, `_parent`, `_child` are NULL if unknown.
+_OF_EDGES: tuple[_Fault, ...] = (
+    *((f"{one} IS NULL", one, "NULL, or out of the range of its type")
+      for one in ("group", "parent", "child", "parent_router", "child_router")),
+    ("_group IS NULL", "group", "no group of the run"),
+    *((f"_{one} IS NULL", one, "no node of the run") for one in ("parent", "child")),
+    *((f"_{one} <> {one}_router", f"{one}_router", f"not the router of {one}")
+      for one in ("parent", "child")),
+    _SAME,
+)  # fmt: skip
 
-#: A condition of bad rows, with the column and the words of the fault.
-_Fault = tuple[Column, str, str]
+#: The number of times that a pair of group and node is in each table: as a member but the source, a
+#: delivery, the receiver of a copy, the receiver of a first copy, the sender of a copy.
+_COUNTS = ("expected", "delivered", "reached", "first", "sends")
+
+_UNREACHED = "this node has a delivery, but no copy"
+_SENDS = "this node sends, but gets no copy, and is neither source nor root"
+
+#: The faults of a pair; columns are named with their table.  Nodes where messages `begin` are the
+#: source and the root, as the way between them is in no table.
+_PAIRS: tuple[_Fault, ...] = (
+    ("expected = 0 AND delivered > 0 AND is_source", "delivered.node",
+     "this is the source, which gets no copy"),
+    ("expected = 0 AND delivered > 0", "delivered.node",
+     "this is no member of the group, or the group has no source"),
+    ("delivered > 1", "delivered.node", "this member has {delivered} rows; give one"),
+    ("tree AND reached > 1", "tree_edges.child", "this child has {reached} rows; give one"),
+    ("tree AND delivered > 0 AND reached = 0 AND NOT begins", "tree_edges.child", _UNREACHED),
+    ("tree AND sends > 0 AND reached = 0 AND NOT begins", "tree_edges.parent", _SENDS),
+    ("NOT tree AND delivered > 0 AND reached = 0 AND NOT begins", "copies.receiver", _UNREACHED),
+    ("NOT tree AND sends > 0 AND reached = 0 AND NOT begins", "copies.sender", _SENDS),
+    ("NOT tree AND is_source AND first > 0", "copies.first",
+     "a copy to the source is marked as its first"),
+    ("NOT tree AND NOT is_source AND reached > 0 AND first <> 1", "copies.first",
+     "{first} copies to this node are marked as its first, not 1"),
+)  # fmt: skip
 
 
 def check_rows(
@@ -64,14 +108,18 @@ def check_rows(
     saved: Mapping[str, DataFrame],
     known: Known,
 ) -> None:
-    """Refuse a system with an impossible row, or without a necessary one."""
+    """Refuse a system with an impossible row, or without a necessary one.
+
+    `systems` have their clocks.
+    """
     mine = [one for one in made if one.system in systems]
     if not mine:
         return
-    rows = {name: saved[name].where(_among("system", systems)) for name in TABLES if name in saved}
-    untimed = [name for name, clock in systems.items() if clock == HOPS]
+    is_mine = F.col("system").isin(list(systems))
+    rows = {name: saved[name].where(is_mine) for name in _ROWS if name in saved}
+    by_hops = [name for name, clock in systems.items() if clock == HOPS]
     for name, table in rows.items():
-        _raise_first(row_faults(name, table, known, untimed))
+        _raise_first(row_faults(name, table, known, by_hops))
     _raise_first(pair_faults(mine, rows, known))
 
 
@@ -80,72 +128,33 @@ def _raise_first(faults: Mapping[str, InputError]) -> None:
         raise faults[system]
 
 
-def _among(column: str, values: Iterable[str]) -> Column:
-    return F.col(column).isin(list(values))
-
-
-# --- rows
-
-
 def row_faults(
-    name: str, rows: DataFrame, known: Known, untimed: Sequence[str] = ()
+    name: str, rows: DataFrame, known: Known, by_hops: Sequence[str] = ()
 ) -> dict[str, InputError]:
     """Return each system's first impossible row in a table, as an error; one Spark job."""
-    table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
-    groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
-    joined = rows.join(groups, "group", "left")
-    for node in table.nodes:
-        at = known.nodes.select(F.col("node").alias(node), F.col("router").alias(f"_{node}"))
-        joined = joined.join(at, node, "left")
-    faults = [
-        *_null_faults(table, columns, untimed),
-        *_name_faults(table),
-        *((F.col(c) < least, c, f"less than {least}") for c, least in table.least.items()),
-    ]
-    if "kind" in columns:
-        faults.append((F.col("kind") == "", "kind", "empty"))
-    if table.apart:
-        one, other = table.nodes
-        faults.append((F.col(one) == F.col(other), other, f"the same node as {one}"))
-    if "merged" in rows.columns:
-        off = F.col("merged") & (F.col("parent") != F.col("source"))
-        faults.append((off, "parent", "not the source, though routers duplicate (merged)"))
+    sources = known.groups.select("group", "source")
+    untimed = F.col("system").isin(list(by_hops))
+    joined = rows.join(sources, "group", "left").withColumn("by_hops", untimed)
+    columns = [column for column in rows.columns if column not in ("merged", "system")]
+    return _row_faults(_HANDED.get(name, name), joined, _ROWS[name], columns)
 
-    shown = [column for column in columns if column != "system"]
+
+def _row_faults(
+    table: str, rows: DataFrame, faults: Sequence[_Fault], columns: Sequence[str]
+) -> dict[str, InputError]:
     return {
-        row["system"]: _fault_of(row["system"], table.handed, column, _row(row, shown), words)
-        for row, (column, words) in _first(joined, faults, columns)
+        row["system"]: _fault_of(row["system"], table, column, _row(row, columns), words)
+        for row, (column, words) in _first(rows, faults, columns)
     }
-
-
-def _null_faults(table: _Table, columns: Iterable[str], untimed: Sequence[str]) -> list[_Fault]:
-    words = "NULL, or out of the range of its type"
-    faults = [(F.col(c).isNull(), c, words) for c in columns if c not in table.optional]
-    if "sent_ms" in table.optional:
-        timed = F.col("sent_ms").isNull() & ~_among("system", untimed)
-        faults.append((timed, "sent_ms", f"{words}; only copies by the clock of hops have no time"))
-    return faults
-
-
-def _name_faults(table: _Table) -> list[_Fault]:
-    """Return faults to look for in a table: nodes, routers or groups that do not exist."""
-    unknown = F.col("group").isNotNull() & F.col("_group").isNull()
-    faults = [(unknown, "group", "no group of the run")]
-    for node, router in table.nodes.items():
-        at = F.col(f"_{node}")
-        faults.append((at.isNull(), node, "no node of the run"))
-        if router is not None:
-            faults.append((at != F.col(router), router, f"not the router of {node}"))
-    return faults
 
 
 def _first(
     rows: DataFrame, faults: Sequence[_Fault], columns: Sequence[str]
 ) -> list[tuple[Row, tuple[str, str]]]:
     """Return the first bad row of each system, by the order of its columns, with its fault."""
-    which = F.coalesce(*(F.when(here, F.lit(n)) for n, (here, _, _) in enumerate(faults)))
-    wrong = rows.withColumn("_fault", which).where(F.col("_fault").isNotNull())
-    ordered = F.struct(*(c for c in columns if c != "system"), "_fault")
+    which = F.coalesce(*(F.when(F.expr(sql), F.lit(n)) for n, (sql, _, _) in enumerate(faults)))
+    wrong = rows.withColumn("_fault", which).where("_fault IS NOT NULL")
+    ordered = F.struct(*columns, "_fault")
     first = wrong.groupBy("system").agg(F.min(ordered).alias("row")).select("system", "row.*")
     return [(row, faults[row["_fault"]][1:]) for row in first.collect()]
 
@@ -154,26 +163,16 @@ def _row(row: Row, columns: Iterable[str]) -> str:
     """Return the values of a saved row as text, in the units of the system's own table."""
     cells = []
     for column in columns:
-        name, value = IN_MICROSECONDS.get(column, column), row[column]
-        if value is None:
-            cells.append(f"{name} NULL")
-        elif column in IN_MICROSECONDS:
-            cells.append(f"{name} {value * MICROSECONDS:.0f}")
-        else:
-            cells.append(f"{name} {value}")
+        value = "NULL" if row[column] is None else row[column]
+        if column in IN_MICROSECONDS and value != "NULL":
+            value = f"{value * MICROSECONDS:.0f}"
+        cells.append(f"{IN_MICROSECONDS.get(column, column)} {value}")
     return f"row {in_series(cells, len(cells))}"
 
 
 def _fault_of(system: str, table: str, column: str, where: str, words: str) -> InputError:
     column = IN_MICROSECONDS.get(column, column)
     return refuse(system, f"hands over {table} with a fault in column {column}: {where}: {words}")
-
-
-# --- pairs of group and node
-
-#: The number of times that a pair is in each table: as a member but the source, a delivery, the
-#: receiver of a copy, the receiver of a first copy, the sender of a copy.
-_COUNTS = ("expected", "delivered", "reached", "first", "sends")
 
 
 def pair_faults(
@@ -184,8 +183,8 @@ def pair_faults(
     messages, keys = known.groups, ["group"]
     if known.publications is not None:
         messages, keys = known.publications, ["group", "publication"]
-    sources = messages.where(F.col("source").isNotNull())
-    due = known.members.join(sources, "group").where(F.col("node") != F.col("source"))
+    sources = messages.where("source IS NOT NULL")
+    due = known.members.join(sources, "group").where("node <> source")
     parts = [
         _counted(due.select(systems, *keys, "node"), keys, "node", "expected"),
         _counted(saved["deliveries"], keys, "node", "delivered"),
@@ -200,12 +199,17 @@ def pair_faults(
         parts.append(_counted(payload, keys, "sender", "sends"))
     pairs = reduce(DataFrame.unionAll, parts).groupBy("system", *keys, "node")
     counted = pairs.agg(*(F.sum(name).alias(name) for name in _COUNTS))
-    joined = counted.join(messages.select(*keys, "root", "source"), keys, "left")
-    faults = _pair_faults(made)
-    conditions = [(here, f"{table}.{column}", words) for here, table, column, words in faults]
-    columns = ["system", *keys, "node", *_COUNTS]
+    # with a schedule, trees also have copies
+    trees = [one.system for one in made if one.tree_edges is not None and not one.scheduled]
+    joined = counted.join(messages.select(*keys, "root", "source"), keys, "left").withColumns(
+        {
+            "tree": F.col("system").isin(trees),
+            "is_source": F.expr("node <=> source"),
+            "begins": F.expr("node <=> source OR node <=> root"),
+        }
+    )
     found = {}
-    for row, (place, words) in _first(joined, conditions, columns):
+    for row, (place, words) in _first(joined, _PAIRS, [*keys, "node", *_COUNTS]):
         table, _, column = place.partition(".")
         where = in_series([f"{key} {row[key]}" for key in (*keys, "node")], len(keys) + 1)
         words = words.format(**row.asDict())
@@ -218,43 +222,8 @@ def _counted(rows: DataFrame, keys: Sequence[str], node: str, *names: str) -> Da
     return rows.select("system", *keys, F.col(node).alias("node"), *ones)
 
 
-def _pair_faults(made: Sequence[Multicast]) -> list[tuple[Column, str, str, str]]:
-    """Return the faults to look for in pairs (group, node): condition, table, column, words."""
-    expected, delivered, reached, first, sends = (F.col(name) for name in _COUNTS)
-    is_source = F.coalesce(F.col("node") == F.col("source"), F.lit(False))
-    # the way from a source to the root is in no table
-    begins = is_source | F.coalesce(F.col("node") == F.col("root"), F.lit(False))
-    trees = [one.system for one in made if one.tree_edges is not None and not one.scheduled]
-    tree = _among("system", trees)  # with a schedule, trees also have copies
-    faults = [
-        ((expected == 0) & (delivered > 0) & is_source, "delivered", "node",
-         "this is the source, which gets no copy"),
-        ((expected == 0) & (delivered > 0), "delivered", "node",
-         "this is no member of the group, or the group has no source"),
-        (delivered > 1, "delivered", "node", "this member has {delivered} rows; give one"),
-        (tree & (reached > 1), "tree_edges", "child", "this child has {reached} rows; give one"),
-    ]  # fmt: skip
-    for table, ours, to, by in (
-        ("tree_edges", tree, "child", "parent"),
-        ("copies", ~tree, "receiver", "sender"),
-    ):
-        faults += [
-            (ours & (delivered > 0) & (reached == 0) & ~begins, table, to,
-             "this node has a delivery, but no copy"),
-            (ours & (sends > 0) & (reached == 0) & ~begins, table, by,
-             "this node sends, but gets no copy, and is neither source nor root"),
-        ]  # fmt: skip
-    faults += [
-        (~tree & is_source & (first > 0), "copies", "first",
-         "a copy to the source is marked as its first"),
-        (~tree & ~is_source & (reached > 0) & (first != 1), "copies", "first",
-         "{first} copies to this node are marked as its first, not 1"),
-    ]  # fmt: skip
-    return faults
-
-
 def checked_variant(system: str, built: Any, known: Known) -> Variant:
-    """Return a user's variant of Scribe's trees, after a check of its edges."""
+    """Return a user's variant of Scribe's trees, after a check of its edges and JOINs."""
     if not isinstance(built, Variant):
         raise refuse(system, f"trees returns a {type(built).__name__}; return a Variant")
     over = built.overloaded
@@ -262,13 +231,21 @@ def checked_variant(system: str, built: Any, known: Known) -> Variant:
         raise refuse(
             system, f"hands over overloaded = {shown(over)}; give a number of nodes or None"
         )
-    edges, joins = _frame(system, "edges", built.edges, EDGES), built.joins
+
+    def checked(name: str, table: Table, columns: str, *faults: _Fault) -> DataFrame:
+        frame = Batches.of(conformed(system, name, table, columns)).frame
+        rows = frame.join(
+            known.groups.select("group", F.lit(True).alias("_group")), "group", "left"
+        )
+        for node in ("parent", "child"):
+            at = known.nodes.select(F.col("node").alias(node), F.col("router").alias(f"_{node}"))
+            rows = rows.join(at, node, "left")
+        rows = rows.withColumn("system", F.lit(system))
+        _raise_first(_row_faults(name, rows, (*_OF_EDGES, *faults), frame.columns))
+        return frame
+
+    edges, joins = checked("edges", built.edges, EDGES), built.joins
     if joins is not None:
-        joins = _frame(system, "joins", joins, f"{EDGES}, probes bigint")
-    rows = edges.withColumn("system", F.lit(system))
-    _raise_first(row_faults("tree_edges", rows, known))
+        few = "probes < 0", "probes", "less than 0"
+        joins = checked("joins", joins, f"{EDGES}, probes bigint", few)
     return dataclasses.replace(built, edges=edges, joins=joins)
-
-
-def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
-    return Batches.of(conformed(system, name, table, columns)).frame

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark.bandwidth.rounds import RoundLinks
+from scribe_spark.bandwidth.runs import links_of
 from scribe_spark.bandwidth.schedule import check_schedule
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError, in_series
@@ -36,7 +35,6 @@ from scribe_spark.systems.registry import (
     played_systems,
     plays_pastry,
 )
-from scribe_spark.systems.scribe.groups import limits_by_number, read_capacities
 from scribe_spark.systems.scribe.live import LiveScribe
 from scribe_spark.systems.scribe.measures import watched_groups
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
@@ -185,24 +183,19 @@ def _multicast_measures(simulation: Stages, config: WorldConfig) -> MulticastMea
     needs_delay = config.bandwidth.on or config.coverage.on
     names = {*scribe.measures, *(("delay",) if needs_delay else ())}
     names |= {"bytes"} if config.bandwidth.has_sizes else set()
-    parts, links = simulation.node_parts if needs_delay else (), None
-    if config.bandwidth.on:
-        links = RoundLinks.of(config, simulation.graph.hosts, underlay.lan_us, underlay.kernel)
+    parts = simulation.node_parts if needs_delay else ()
+    links = links_of(simulation) if config.bandwidth.on else None
     measured = tuple(sorted(names)), *network, config.groups.source
     return MulticastMeasures(*measured, parts, links, simulation.asked)
 
 
 def _live_systems_of(simulation: Stages, config: WorldConfig) -> LiveSystems:
-    systems, capacities = played_systems(config), config.trees.capacities
-    limits: np.ndarray | None = None
-    if capacities is not None:
-        given = read_capacities(simulation.spark, capacities, config.overlay.nodes)
-        limits = limits_by_number(given)
+    systems = played_systems(config)
     return LiveSystems(
         {system.name: live_system(system, config) for system in systems},
         own_rounds(config),
         round_seconds(config),
-        limits,
+        simulation.limits,
         frozenset(system.name for system in systems if system.clock_of(config) == HOPS),
     )
 
@@ -248,6 +241,7 @@ def plan_world(config: WorldConfig, execution: Execution) -> Plan:
         about={"seed": config.seed},
         done={"round": length, "world": {"tables": {}, "saved": None}},
         inputs=lambda: input_digests(config),
+        nodes=config.overlay.nodes,
         check=lambda made: _refuse_other_buckets(made["world"]["saved"], config, execution),
     )
 

@@ -205,8 +205,8 @@ def convergence(
     number : int
         The number of the period.
     """
-    row = arrays.find_sorted(before.get("group", _NONE), group)
-    since = np.append(before.get("since", _NONE), arrays.NONE)[row]
+    row = arrays.find_sorted(before.get("group", arrays.whole_numbers()), group)
+    since = np.append(before.get("since", arrays.whole_numbers()), arrays.NONE)[row]
     whole, begin = (since >= 0) & ~lacks, np.where(since < 0, number, since)
     return {
         "group": group,

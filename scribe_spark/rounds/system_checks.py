@@ -47,7 +47,9 @@ class CheckedSystem(SystemOnBuckets):
             vars(self)[name] = getattr(self.system, name)
         for kinds in ("payload", "control"):
             given = getattr(self.system, kinds, None)
-            if not isinstance(given, tuple) or not all(isinstance(kind, str) for kind in given):
+            if not isinstance(given, tuple) or not all(
+                isinstance(kind, str) and kind for kind in given
+            ):
                 raise self._fault(
                     f"has {kinds} = {shown(given)}; give a tuple of kinds of messages"
                 )

@@ -187,8 +187,8 @@ def _check_timed(
     if bad is not None:
         raise InputError(field, value, bad)
     refuse_many(round_times(config, len(groups.numbers)), timed, groups, field, value)
-    most, sizes = int(timed.sizes.max(initial=0)), config.bandwidth
-    sizes.refuse_slow_sizes(field, value, most, sizes.rates(config.classes))
+    largest = field, value, int(timed.sizes.max(initial=0))
+    config.bandwidth.refuse_slow(config.classes, table=largest)
 
 
 def generated(

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from small_network import NETWORK, table
 
 from scribe_spark import experiments, schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -23,7 +24,6 @@ from scribe_spark.systems.scribe.upcalls import Emitted, ScribeApplication
 from scribe_spark.worlds.round_of_run import deliveries, other_tables, tree_edges
 from scribe_spark.worlds.world import World
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 SIZE = {
     **NETWORK,
     "overlay": "perfect",
@@ -50,14 +50,6 @@ def handed_over(stages: Simulation) -> dict[str, Counter]:
         "tree_edges": rows(tree_edges(systems).frame),
         "deliveries": rows(deliveries(systems).frame),
     }
-
-
-def saved(out: Path | str, name: str) -> pd.DataFrame:
-    return pd.read_parquet(Path(out) / "tables" / name)
-
-
-def told(out: Path | str, name: str, columns: str) -> list[tuple]:
-    return sorted(saved(out, name)[columns.split()].itertuples(index=False, name=None))
 
 
 # --- where nobody comes or goes
@@ -279,7 +271,7 @@ def test_a_run_on_buckets_has_the_same_tables(spark, eventful, tmp_path):
         )
     assert ours == theirs
     assert len(ours) > 14
-    assert len(saved(eventful, "extra_joins")) > 20
+    assert len(table(eventful, "extra_joins")) > 20
     name = "metrics.json"
     assert (tmp_path / "out" / name).read_text() == (eventful / name).read_text()
 
@@ -329,7 +321,7 @@ def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
         phases = {phase["name"]: phase["registered"] for phase in done.manifest()["phases"]}
         (name,) = phases["trees"]["application"]
         assert name.endswith("Half")
-        delivered = Counter(saved(out, "deliveries")["system"])
+        delivered = Counter(table(Path(out), "deliveries")["system"])
         assert 0 < delivered["scribe"] < 0.7 * delivered["ip_multicast"]
     notes = []
 

@@ -139,9 +139,6 @@ def test_a_record_goes_just_before_its_table(make, copy, monkeypatch):
     assert (copy / "manifest.json").read_text() == before
 
 
-# ------------------------------------------------------------------- lost executors
-
-
 def test_damaged_tables_are_made_again(make, copy, small):
     """Those phases alone whose tables are not whole; the later ones still are, to the bit."""
     cut(parts(copy, "links")[-1])
@@ -252,9 +249,6 @@ def test_a_url_of_no_file_system_or_one_that_cannot_be_listed(make, out):
     with pytest.raises(InputError, match=rf"^out = '{out}': cannot be used \(") as caught:
         make(out)
     assert "\n" not in str(caught.value)
-
-
-# ------------------------------------------------------------------------------- one at a time
 
 
 # ---------------------------------------------------------------------------------- the report

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+from small_network import table
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
@@ -23,14 +24,6 @@ from scribe_spark.systems.registry import all_systems, is_built_in
 from scribe_spark.topology.links import Topology
 
 from .conftest import manifest
-
-
-def table(out: Path, name: str) -> pd.DataFrame:
-    return pd.read_parquet(out / "tables" / name)
-
-
-def reader(spark, out):
-    return Folder(spark, str(out)).collect
 
 
 def test_a_table_of_a_system_is_a_dataframe(small):
@@ -51,7 +44,7 @@ def test_a_table_of_a_system_is_a_dataframe(small):
 def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):
     """Against the tables, edge by edge."""
     out = Path(small.out)
-    found = read_trees(reader(spark, out))
+    found = read_trees(Folder(spark, str(out)).collect)
     assert [what.partition(" ")[0] for what, _ in found.trees] == ["smallest", "median", "largest"]
     groups, edges = table(out, "groups").set_index("group"), table(out, "tree_edges")
     of = [groups.at[tree.group, "size"] for _, tree in found.trees]

@@ -1,30 +1,32 @@
-"""The runner of all commands: steps, the lock of a folder, resources that are released."""
+"""What all commands do in OUT: what is gone on with, lost executors, the lock of a folder."""
 
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError, RunError
-from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, refuse_locked
+from scribe_spark.experiments.lock import LOCK, Lock, LockOwner, _started, refuse_local_lock
 from scribe_spark.experiments.manifest import version_of
+from scribe_spark.experiments.phases import TABLE_PHASES, Phase
 from scribe_spark.experiments.plan import Plan, plan_run
-from scribe_spark.experiments.steps import ResumableStep, Work
+from scribe_spark.experiments.run import _Phases
+from scribe_spark.experiments.stages import SavedTables
+from scribe_spark.experiments.steps import Work
 from scribe_spark.experiments.world_setup import plan_world
 from scribe_spark.runtime.filesystem import LocalFiles
 
 from .conftest import Notes
-
-NAMES = ("first", "second", "third")
 
 
 class NoLock:
@@ -32,98 +34,49 @@ class NoLock:
         """Nobody else is here."""
 
 
-class Played:
-    """Three steps, each with a text of its own; the runs of one command after the other."""
-
-    def __init__(self, out: Path) -> None:
-        self.out, self.content = out, dict.fromkeys(NAMES, "as ever")
-        self.played: list[str] = []
-        self.loaded: list[str] = []
-        self.current = set(NAMES)
-
-    def run(self, wanted: tuple[str, ...] | None = None, killed_in: str | None = None) -> list[str]:
-        """Run the command; the names of the steps that were played."""
-        self.played, self.loaded = [], []
-        with Folder(None, str(self.out)) as folder:
-            work = Work(folder, NoLock(), notes := Notes())
-            if (self.out / "manifest.json").exists():
-                work.manifest = folder.read_json("manifest.json")
-            else:
-                work.save({"done": {}})
-            self.lines = notes.lines
-            work.play([self.step(work, name, name == killed_in) for name in NAMES], wanted)
-        return self.played
-
-    def step(self, work: Work, name: str, is_killed: bool) -> ResumableStep:
-        def play() -> dict[str, Any]:
-            self.played.append(name)
-            digest = work.write_json(f"{name}.json", self.content[name])
-            if is_killed:
-                raise KeyboardInterrupt
-            return {"tables": {}, "texts": {f"{name}.json": digest}}
-
-        return ResumableStep(
-            name,
-            play,
-            lambda manifest: manifest["done"].get(name),
-            lambda manifest, record: {"done": {**manifest["done"], name: record}},
-            lambda record: self.loaded.append(name),
-            lambda record: name in self.current,
-        )
-
-
 @pytest.fixture
-def command(tmp_path) -> Played:
-    return Played(tmp_path)
+def phases(spark, tmp_path, monkeypatch):
+    """The texts of phases that write one each, and a function that plays phases and tells which."""
+    content, played = dict.fromkeys(TABLE_PHASES, "as ever"), []
+    of_run = {"spark": spark, "saved": SavedTables(), "application": None, "asked_for": ()}
+    simulation: Any = SimpleNamespace(**of_run, clock_player=None)
+
+    def phase(name: str) -> Phase:
+        def tables(simulation: Any, scope: Any) -> Iterator[Any]:
+            played.append(name)
+            yield from ()
+
+        return Phase(name, tables, lambda simulation: {f"{name}.json": content[name]})
+
+    def play(*wanted: str) -> list[str]:
+        played.clear()
+        with Folder(spark, str(tmp_path)) as folder:
+            work = Work(folder, NoLock(), Notes())
+            there = (tmp_path / "manifest.json").exists()
+            work.manifest = folder.read_json("manifest.json") if there else {"phases": []}
+            _Phases(work, simulation).play(wanted or tuple(TABLE_PHASES), None)
+        return [*played]
+
+    module = sys.modules[_Phases.__module__]
+    simulation.release = played.clear
+    monkeypatch.setattr(module, "TABLE_PHASES", {name: phase(name) for name in TABLE_PHASES})
+    return content, play
 
 
-@pytest.fixture
-def finished(command) -> Played:
-    assert command.run() == [*NAMES]
-    return command
-
-
-def test_what_is_complete_is_skipped_and_read(finished):
-    assert finished.run() == []
-    assert finished.loaded == [*NAMES]
-    assert finished.lines == [f"{name}: complete, skipped" for name in NAMES]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_killed_command_goes_on_with_the_step_that_was_killed(command, name):
-    with pytest.raises(KeyboardInterrupt):
-        command.run(killed_in=name)
-    assert command.run() == list(NAMES[NAMES.index(name) :])
-    assert command.run() == []
-
-
-@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("{}")])
-def test_a_damaged_step_is_played_and_those_after_it_stay(finished, damage):
-    damage(finished.out / "second.json")
-    assert finished.run() == ["second"]
-    assert finished.loaded == ["first", "third"]
-    assert finished.lines[1].startswith("second: second.json is not as written: it ")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_other_outputs_have_all_later_steps_played(finished, name):
-    finished.current.remove(name)
-    finished.content[name] = "new"
-    assert finished.run() == list(NAMES[NAMES.index(name) :])
-
-
-def test_the_same_outputs_keep_later_steps(finished):
-    finished.current.remove("first")
-    assert finished.run() == ["first"]
-
-
-def test_only_wanted_steps_are_played(command):
-    assert command.run(("first",)) == ["first"]
-    assert command.run(("first", "second")) == ["second"]
-    (command.out / "first.json").unlink()
-    with pytest.raises(InputError, match=r"^phase = 'second': needs the tables of first, which "):
-        command.run(("second",))
-    assert command.played == []
+def test_what_is_complete_is_skipped_and_other_outputs_have_later_phases_played(phases, tmp_path):
+    content, play = phases
+    names = [*TABLE_PHASES]
+    assert play(*names[:1]) == names[:1]
+    assert play() == names[1:]
+    assert play() == []
+    (tmp_path / "overlay.json").unlink()
+    assert play() == ["overlay"]
+    (tmp_path / "overlay.json").write_text("damaged")
+    content["overlay"] = "new"
+    assert play() == names[1:]
+    (tmp_path / "overlay.json").unlink()
+    with pytest.raises(InputError, match=r"^phase = 'trees': needs the tables of overlay, which"):
+        play("trees")
 
 
 # --- what is gone on with
@@ -232,13 +185,11 @@ def test_only_one_has_it(tmp_path):
         for _ in range(2):
             refuse(lock(tmp_path), r"^out = .* is in use by another run \(process")
         text = (tmp_path / LOCK).read_text()
-        with pytest.raises(InputError, match="is in use"):
-            refuse_locked(str(tmp_path), text)
         with pytest.raises(InputError, match="is in use"):  # before Spark is started
             refuse_local_lock(str(tmp_path))
     assert not list(tmp_path.iterdir())
+    (tmp_path / LOCK).write_text(text)  # a lock of ours that is not ours any more
     refuse_local_lock(str(tmp_path))
-    refuse_locked(str(tmp_path), text)  # a lock of ours that is not ours any more
     with lock(tmp_path).acquired() as again:
         again.check()
 
@@ -255,12 +206,6 @@ def test_a_killed_process_of_this_machine_is_known_at_once(tmp_path):
     with lock(tmp_path, notes).acquired():
         assert notes == []
     child.wait()
-
-
-def _started(pid: int) -> str:
-    from scribe_spark.experiments.lock import _started as started
-
-    return started(pid)
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"owner": {"pid": 1}}', "\udcff"])
@@ -296,6 +241,3 @@ def test_whoever_was_taken_for_dead_stops(tmp_path):
         with pytest.raises(InputError, match="is in use by another run"):
             one.check()
     assert (tmp_path / LOCK).read_text() == text  # it is theirs now
-
-
-# --- resources ------------------------------------------------------------------------------------

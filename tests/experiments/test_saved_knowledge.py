@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from small_network import NETWORK
 
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.core.errors import InputError
@@ -13,7 +14,6 @@ from scribe_spark.experiments.world_setup import check_world_run
 
 pytestmark = pytest.mark.slow
 
-NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = RunConfig(**NETWORK, nodes=60, groups=4, overlay="arrivals", leaf_set=8, seed=3)
 
 

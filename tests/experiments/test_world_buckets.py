@@ -5,8 +5,6 @@ import pytest
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core.errors import InputError
 from scribe_spark.experiments import world_setup as engines
-from scribe_spark.experiments.manifest import names_of_save
-from scribe_spark.experiments.run_world import other_slot
 from scribe_spark.experiments.world_setup import (
     COSTS,
     _refuse_other_buckets,
@@ -49,14 +47,3 @@ def test_what_was_saved_goes_on_with_its_buckets():
     _refuse_other_buckets(saved | {"version": 1}, config, Execution(out="x", buckets=2))  # not read
     with pytest.raises(InputError, match="buckets = 2: differs from the saved world; give"):
         _refuse_other_buckets(saved, config, Execution(out="x", buckets=2))
-
-
-def test_a_save_is_not_in_the_slot_of_the_last():
-    """Also where rounds between them were not saved."""
-    saved = None
-    for number in (1, 3, 4, 8, 9):
-        before = None if saved is None else names_of_save(saved)
-        saved = {"number": number, "slot": other_slot(saved)}
-        assert names_of_save(saved) != before
-    assert names_of_save({"number": 3}) == ("state_odd", "measures_odd.json")
-    assert other_slot({"number": 3}) == "even"

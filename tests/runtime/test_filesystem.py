@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from scribe_spark.core.errors import RunError
-from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.folder import SWEPT, Folder
 from scribe_spark.runtime import filesystem as full_disk
 from scribe_spark.runtime.environment import SCRATCH
 from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles, open_files
@@ -237,7 +237,7 @@ def test_a_task_that_finds_no_room(spark, tmp_path, capfd):
 
     with pytest.raises(RunError, match="has no space left") as error:  # noqa: SIM117
         with Folder(spark, str(tmp_path / "out")) as folder:
-            folder.write_rows("rows", spark.range(3).mapInArrow(fails, "id bigint"))
+            folder.write_tables({SWEPT: spark.range(3).mapInArrow(fails, "id bigint")})
     assert "No space left on device" in str(error.value)
     assert "ERROR" not in capfd.readouterr().err
 

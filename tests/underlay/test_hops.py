@@ -9,6 +9,7 @@ import worlds
 
 from scribe_spark.config import RunConfig
 from scribe_spark.core.errors import InputError
+from scribe_spark.experiments import stages
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.kinds import power_law
 from scribe_spark.underlay import hops, protocol
@@ -96,10 +97,11 @@ def test_routing_state_is_the_same(monkeypatch, limit, every):
         assert one.knowledge.equals(expected)
 
 
-def test_a_network_that_neither_can_is_refused(spark):
+def test_a_network_that_neither_can_is_refused(spark, monkeypatch):
     config = RunConfig(nodes=10, groups=1, transit_domains=1, transit_size=2, stub_size=3)
+    monkeypatch.setattr(stages, "MOST_ROUTERS", 20)
     with pytest.raises(InputError, match="every link must have the same weight"):
-        _ = Simulation(spark, config, most_routers=20).underlay
+        _ = Simulation(spark, config).underlay
 
 
 # --- searches -------------------------------------------------------------------------------------

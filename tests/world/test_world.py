@@ -258,6 +258,8 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     play(spark, out, told, resume=True, partitions=3)
     assert "continues with round 4" in told.lines
     assert tables(out) == tables(finished)
+    slots = {path.name for path in (out / "tables").glob("state_*")}
+    assert slots == {"state_even", "state_odd"}  # a save does not replace the last one
     told = Stops()
     play(spark, out, told, resume=True)  # complete: only the page is drawn again
     assert not any("live nodes" in line for line in told.lines)

@@ -41,7 +41,7 @@ class BayeuxConfig(section.Section):
     recreate: Annotated[
         int,
         section.within(0, MOST_ROUNDS),
-        section.only_in_worlds("a run has no failure of a root; leave it out"),
+        section.OnlyInWorlds("a run has no failure of a root; leave it out"),
     ] = section.setting(
         0,
         "Rounds after a root's death until the group gets a new root and all members join again; "

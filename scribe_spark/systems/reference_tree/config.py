@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from scribe_spark.config.reference_tree import MOST_REFERENCE_CHILDREN
 from scribe_spark.config.section import (
     Flat,
+    OnlyInWorlds,
     Section,
-    only_in_worlds,
     setting,
     used_by,
     used_when,
@@ -30,7 +30,7 @@ class KeyTreeConfig(Section):
     )
 
     kept: Annotated[
-        bool, Flat("reference_tree"), only_in_worlds("give --variants reference_tree")
+        bool, Flat("reference_tree"), OnlyInWorlds("give --variants reference_tree")
     ] = setting(
         False,
         "Also maintain the reference tree over the live nodes, and count its messages in each "
