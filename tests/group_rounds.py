@@ -26,7 +26,7 @@ from scribe_spark.rounds.group_events import (
 from scribe_spark.rounds.player import TRAFFIC, Environment, RoundPlayer, Tally
 from scribe_spark.systems.scribe import end_of_round, figures, heartbeat, join, root, sources
 from scribe_spark.systems.scribe.end_of_round import DUE, EndOfRound, PublicationResults
-from scribe_spark.systems.scribe.measures import REPAIRED, TREES_SEEN, lost_groups
+from scribe_spark.systems.scribe.measures import REPAIRED, TREES, lost_groups
 from scribe_spark.systems.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.systems.scribe.round import play_groups
 from scribe_spark.systems.scribe.scribe import (
@@ -210,4 +210,4 @@ def play_round(
 
 
 def _stays(name: str) -> bool:
-    return name.startswith(MEMORY) or name in {*STATE_TABLES, *TREES_SEEN, MEMBERS}
+    return name.startswith(MEMORY) or name in {*STATE_TABLES, TREES, MEMBERS}

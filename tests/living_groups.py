@@ -45,7 +45,7 @@ from scribe_spark.systems.scribe.join import JOINS, REPAIRING
 from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
     REPAIRED,
-    TREES_SEEN,
+    TREES,
     MeasureGroups,
     SeeTrees,
 )
@@ -58,7 +58,7 @@ from scribe_spark.systems.scribe.state import CAUSES, ScribeState
 from scribe_spark.systems.scribe.upcalls import ScribeApplication
 
 #: What all rounds leave besides: counts of groups, and all trees.
-MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
+MEASURED = (GROUPS_MEASURED, TREES)
 
 _SOURCE = 2**32
 

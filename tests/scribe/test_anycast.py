@@ -64,7 +64,7 @@ def play(case: Case, buckets: int) -> list[tuple[int, int, int, int]]:
     edges = np.array(sorted(p * size + c for p, c in case.edges), dtype=np.int64)
     state.children.insert(edges, number=0, refreshed=0, got_payload=False)
     if case.root != NONE:
-        of = {"creator": case.root, "root": case.root, "value": NONE}
+        of = {"creator": case.root, "root": case.root, "length": 0, "values": NONE}
         state.copies.insert(np.array([case.root]), epoch=0, version=0, incarnation=0, **of)
     every, zero = np.arange(size), np.zeros(size, dtype=np.uint64)
     ring = Ring(zero, zero, np.array(case.nodes), every)

@@ -9,7 +9,7 @@ JSAC 2002, Section III; NGC 2001, Section 3; docs/rules.md, "Scribe in worlds".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -176,9 +176,8 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
     scribe.count_between("replica", lost + arrived.sum(), lost, between=between)
     rows, node, first = rows[arrived], node[arrived], first[arrived]
     to = leaves[arrived][np.arange(len(rows)), first]
-    states = root.SentStates.of(scribe, gone.copies, rows, to)
-    states = replace(states, root=node, incarnation=scribe.state.incarnation[node])
-    root.tell_states(scribe, HANDED_ON, states)
+    root_now = {"root": node, "incarnation": scribe.state.incarnation[node]}
+    root.tell_states(scribe, HANDED_ON, gone.copies, rows, to, **root_now)
 
 
 # --- the events of a round
@@ -195,7 +194,7 @@ class PlayEvents(RoundProgram):
     events: Events
     group_events: GroupEvents
     writes = (
-        *("entries", "children", "copies", "replicas", "values", "addresses", "unknown_members"),
+        *("entries", "children", "copies", "replicas", "addresses", "unknown_members"),
         *("kept", "got", "dead_roots", "repairs"),
     )
     settled_writes = ("entries",)
