@@ -171,7 +171,7 @@ class SendJoins(JoinProgram):
     """Handle the round's CREATEs; then every waiting node sends a JOIN."""
 
     def begin(self, scribe: Scribe, tables: Tables) -> None:
-        root.receive_routed_creates(scribe, tables)
+        root.receive_creates(scribe, tables)
         self.send(scribe)
 
     def send(self, scribe: Scribe) -> None:

@@ -353,31 +353,22 @@ CREATED = "scribe CREATEs"
 MADE = "scribe made"
 
 
-def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
+def receive_creates(scribe: Scribe, tables: Tables) -> None:
     """Handle the round's CREATEs where they arrived; the smallest creator of a group counts."""
     came = tables.pop(CREATED, None)
     if came is None:
         return
     scribe.refuse("CREATE lost", (~came["delivered"]).sum())
-    order = np.lexsort((came["creator"], came["group"]))
-    came = take(came, order[came["delivered"][order]])
-    made = receive_creates(scribe, came["group"], came["creator"], came[AT])
-    names = ("group", "creator", AT, "hops", "delay_us")
-    scribe.note(MADE, **{name: came[name][made] for name in names})
-
-
-def receive_creates(
-    scribe: Scribe, group: np.ndarray, creator: np.ndarray, node: np.ndarray
-) -> np.ndarray:
-    """Handle CREATEs, sorted by (group, creator), at nodes; return which were successful."""
-    pair = scribe.key(group, node)
+    came = take(came, came["delivered"])
+    came = take(came, np.lexsort((came["creator"], came["group"])))
+    pair = scribe.key(came["group"], came[AT])
     # check credentials; a CREATE for an existing group changes nothing
-    allowed = scribe.groups.allows("create", group, creator)
+    allowed = scribe.groups.allows("create", came["group"], came["creator"])
     allowed &= ~scribe.state.copies.has(pair)
-    _, first = np.unique(pair[allowed], return_index=True)
-    made = np.flatnonzero(allowed)[first]
+    made = np.flatnonzero(allowed)[np.unique(pair[allowed], return_index=True)[1]]
     scribe.refuse("CREATE", len(pair) - len(made))
-    deliver_create(scribe, group[made], node[made], creator[made])
+    of = {name: came[name][made] for name in ("group", "creator", AT, "hops", "delay_us")}
+    deliver_create(scribe, of["group"], of[AT], of["creator"])
     become_root(scribe, pair[made])
-    scribe.state.created[group[made]] = True
-    return made
+    scribe.state.created[of["group"]] = True
+    scribe.note(MADE, **of)

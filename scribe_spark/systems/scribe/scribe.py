@@ -38,7 +38,7 @@ from scribe_spark.pastry.next_hop import (
 from scribe_spark.pastry.states import BucketNodes, States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
-from scribe_spark.rounds.player import Between, Environment, Sizes
+from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.state import NOTHING, BucketState, ScribeState
 from scribe_spark.systems.scribe.upcalls import Calls, ScribeApplication
 from scribe_spark.underlay.protocol import node_delays
@@ -256,19 +256,6 @@ class Scribe(BucketNodes):
         key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
         return self.losses.lost(key, sender, to)
 
-    def count_between(
-        self,
-        kind: str,
-        messages: int | np.integer,
-        lost: int | np.integer = 0,
-        *,
-        between: Between,
-        sizes: Sizes | None = None,
-    ) -> None:
-        """Count messages of a kind that these nodes send, and lost ones; see `Observer.count`."""
-        if self.observer is not None:
-            self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
-
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
     ) -> np.ndarray:
@@ -325,7 +312,8 @@ class Scribe(BucketNodes):
     ) -> None:
         if self.observer is not None:
             self.observer.meet(self.tables, at[met.message], met.dead)
-        count_hop(functools.partial(self.count_between, kind), at, onward, met, sizes)
+            count = functools.partial(self.observer.count, self.tables, kind)
+            count_hop(count, at, onward, met, sizes)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
