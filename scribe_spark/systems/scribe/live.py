@@ -179,11 +179,11 @@ class LiveScribe(system.SystemOnBuckets):
         self, taken: Mapping[str, Columns], round: scribe.RoundOfGroups, now: system.LivingRound
     ) -> dict[str, pa.Table]:
         """Return the tables `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
-        trees = [taken.get(name, {}) for name in _TREES]
-        of_nodes = now.group, now.ring, now.alive
+        before, after = (taken.get(name, {}) for name in _TREES)
+        trees = before, after, now.group, now.ring, now.alive
         names = Names(facts.RingInMemory(now.ring), now.kernel, now.group)
         return {
-            "watched_trees": measures.tree_rows(now.number, *trees, *of_nodes),
+            "watched_trees": measures.tree_rows(now.number, *trees),
             "extra_joins": _extra_joins(taken.get(EXTRA_JOINS, {}), names),
         }
 
