@@ -55,9 +55,7 @@ def _withholds(scribe: Scribe, publication: np.ndarray, sender: np.ndarray) -> n
     return scribe.losses.withholds(sender) & (number[sender] != source)
 
 
-def _forward(
-    scribe: Scribe, payloads: Columns
-) -> tuple[Columns, dict[str, np.ndarray], Columns]:
+def _forward(scribe: Scribe, payloads: Columns) -> tuple[Columns, dict[str, np.ndarray], Columns]:
     """Deliver payloads of best effort at nodes, and send them to the children: one hop.
 
     The result has the deliveries to members, the payloads that arrive, and the refused ones.
