@@ -59,7 +59,7 @@ from scribe_spark.systems.scribe.end_of_round import (
 from scribe_spark.systems.scribe.measures import (
     GROUPS_MEASURED,
     REPAIRED,
-    TREES_SEEN,
+    TREES,
     MeasureGroups,
     SeeTrees,
     lost_groups,
@@ -167,13 +167,13 @@ class Buckets:
 
 
 def _stays(name: str) -> bool:
-    return name.startswith(MEMORY) or name in {*STATE_TABLES, *TREES_SEEN, MEMBERS}
+    return name.startswith(MEMORY) or name in {*STATE_TABLES, TREES, MEMBERS}
 
 
 # --- worlds
 
 #: What all rounds leave besides: counts of groups, and all trees.
-MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
+MEASURED = (GROUPS_MEASURED, TREES)
 
 _SOURCE = 2**32
 

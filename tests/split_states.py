@@ -16,7 +16,7 @@ from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.rounds.events import NEVER
 from scribe_spark.systems.scribe.sources import SOURCE
-from scribe_spark.systems.scribe.state import PARTS, BucketState, ScribeState
+from scribe_spark.systems.scribe.state import PARTS, BucketState, Paths, ScribeState
 
 #: Tables that all buckets have, for the measures alone.
 _EVERYWHERE = ("dead_roots", "publications", "resent")
@@ -24,8 +24,7 @@ _EVERYWHERE = ("dead_roots", "publications", "resent")
 
 def empty_state(nodes: int, groups: int) -> ScribeState:
     """No group has been created yet."""
-    created, newest = np.zeros(groups, dtype=bool), np.full(groups, NONE, dtype=np.int64)
-    return ScribeState(nodes, np.full(nodes, NEVER, dtype=np.int64), created, newest)
+    return ScribeState(nodes, np.full(nodes, NEVER, dtype=np.int64), np.zeros(groups, dtype=bool))
 
 
 def tables_of(state: ScribeState) -> Tables:
@@ -94,12 +93,10 @@ def join_states(states: Sequence[ScribeState]) -> ScribeState:
     parts: dict[str, Any] = {}
     for name in PARTS:
         each = [getattr(state, name) for state in states]
-        if name in ("values", "paths"):
+        if name == "paths":
             continue
         if name == "created":
             parts[name] = np.any(each, axis=0)
-        elif name == "newest":
-            parts[name] = np.max(each, axis=0)
         elif name in _EVERYWHERE:
             each = _filled(each)
             parts[name] = each[0]
@@ -110,28 +107,22 @@ def join_states(states: Sequence[ScribeState]) -> ScribeState:
                 }
                 parts[name] = replace(each[0], **counts)
         elif name == "entries":
-            parts["paths"], each = _renumbered(states, each, "path", "paths")
-            parts[name] = _joined(each)
-        elif name == "copies":
-            parts["values"], each = _renumbered(states, each, "value", "values")
+            parts["paths"], each = _renumbered(states, each)
             parts[name] = _joined(each)
         else:
             parts[name] = _joined(each)
     return ScribeState(one.size, one.incarnation, **parts)
 
 
-def _renumbered(states: Sequence[ScribeState], tables: list, column: str, of: str) -> Any:
-    """Lists that tables name by their indices, of all buckets; and tables with new indices."""
-    lists, numbered = type(getattr(states[0], of))(), []
+def _renumbered(states: Sequence[ScribeState], tables: list) -> Any:
+    """The paths of all buckets, and the tables of entries with their new rows."""
+    paths, numbered = Paths(), []
     for state, table in zip(states, tables, strict=True):
-        mine, before, index = getattr(state, of), len(lists), getattr(table, column)
-        if of == "paths":
-            lists.add(mine.nodes)
-        else:
-            lists.add(mine.lengths, mine.numbers)
-        index = np.where(index >= 0, index + before, NONE).astype(index.dtype)
-        numbered.append(replace(table, **{column: index}))
-    return lists, numbered
+        before = len(paths)
+        paths.add(state.paths.nodes)
+        path = np.where(table.path >= 0, table.path + before, NONE).astype(table.path.dtype)
+        numbered.append(replace(table, path=path))
+    return paths, numbered
 
 
 def _filled(parts: list) -> list:

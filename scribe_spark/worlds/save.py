@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # not on executors
 LIVES, INCARNATIONS, HEADER = "lives", "incarnations", "world"
 
 #: The version of the saved tables; other versions are refused.
-VERSION = 10
+VERSION = 11
 
 
 def read_header(rows: DataFrame) -> tuple[int, int]:

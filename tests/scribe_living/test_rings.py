@@ -7,16 +7,12 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.systems.scribe.memory import AtNodes, SharedRings
 
 
-def empty_rings(size: int, rows: int) -> SharedRings:
-    every = np.arange(rows)
-    return SharedRings(size, AtNodes(every, every, np.full(rows, NONE)))
-
-
 @pytest.mark.parametrize("size", range(1, 9))
 def test_rings_have_the_names_of_the_last_numbers(size: int) -> None:
     """Most rows write what comes next, some are late, some give a second name."""
     pick, rows, base = np.random.default_rng(size), 12, 0
-    rings, plain = empty_rings(size, rows), [dict[int, int]() for _ in range(rows)]
+    rings = SharedRings(size, AtNodes(np.arange(rows), np.arange(rows), np.full(rows, NONE)))
+    plain = [dict[int, int]() for _ in range(rows)]
     for _ in range(25):
         base += int(pick.choice([0, 1, 1, 2 * size]))
         to = np.sort(pick.integers(rows, size=pick.integers(2 * rows)))
@@ -34,8 +30,7 @@ def test_rings_have_the_names_of_the_last_numbers(size: int) -> None:
 def test_rows_that_write_the_same_share_one_ring() -> None:
     """However many rows there are; and rings that no row has any more are used again."""
     rows = np.arange(10_000)
-    rings = empty_rings(8, len(rows))
+    rings = SharedRings(8, AtNodes(rows, rows, np.full(len(rows), NONE)))
     for number in range(100):
         rings.write(rows, np.full(len(rows), number), np.full(len(rows), 7))
     assert len(rings.tops) <= 4
-    assert rings.run(rows[:1], np.array([99]), -1).tolist() == [8]

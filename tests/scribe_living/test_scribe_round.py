@@ -137,7 +137,7 @@ WORLDS: dict[str, tuple[Callable[[int], World], list[int], Iterable[int]]] = {
     ),
     "losses of copies": (losing, [0, 2, 7], range(60)),
     "the remover": (lambda seed: world_of(with_limit(seed)), [0, 1, 2], range(120)),
-    "refused JOINs": (lambda seed: world_of(with_limit(seed, "whole")), [0, 1], range(200)),
+    "refused JOINs": (lambda seed: world_of(with_limit(seed, "whole")), [0, 4], range(200)),
     "collapse": (collapsing, [0, 1], range(80)),
     "lazy growth": (growing_lazily, [0, 1, 20], range(200)),
     "variants in buckets": (with_variants, [0, 1, 2], range(120)),

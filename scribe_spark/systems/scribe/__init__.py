@@ -6,15 +6,15 @@ line.  Messages between nodes, and the functions that handle them:
 ====================  ================================================================
 message               handler
 ====================  ================================================================
-CREATE                `root.receive_routed_creates`, `figures.deliver_create`
+CREATE                `root.receive_creates`, `figures.deliver_create`
 JOIN                  `join.receive_joins`, `figures.forward`, `figures.deliver_join`
 answer                `figures.take_answers`
 LEAVE                 `scribe.deliver_leave`, `figures.left_trees`
 tree goodbye          `round.hear_goodbyes`
 MULTICAST             `sources.FindRoots`, `sources.receive_publications`
 fate                  `sources.hear_fates`
-payload               `multicast.receive_payloads`, `multicast.Emitter.receive`
-retransmission        `multicast.Emitter.receive`
+payload               `multicast.Disseminate`, `multicast.Emitter.deliver`
+retransmission        `multicast.Emitter.deliver`
 drop child            `multicast.drop_children`
 JOIN (ask)            `multicast.Emitter.asked`
 refresh               `heartbeat.receive_refreshes`, `heartbeat.was_refused`

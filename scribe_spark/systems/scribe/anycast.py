@@ -68,7 +68,7 @@ class Anycasts(Rows):
         for name, known, used in (("group", groups.number, group), ("node", ring.node, node)):
             lacking = without(used, known)
             if len(lacking):
-                raise InputError(f"{name} of an anycast", lacking[0], "does not exist")
+                raise InputError(f"{name} of an anycast", int(lacking[0]), "does not exist")
         return cls(number, index_sorted(groups.number, group), ring.positions(node))
 
 

@@ -7,36 +7,54 @@ JSAC 2002, Section IV.E.  docs/variants.md: ties.  docs/rules.md, S28 and S29: i
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from scribe_spark.core import draws
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, run_starts, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    index_in_run,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import EDGES
-from scribe_spark.pastry.next_hop import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import join
 from scribe_spark.systems.scribe.figures import lose_parent, on_path, paths_above
 from scribe_spark.systems.scribe.root import become_root
-from scribe_spark.systems.scribe.scribe import Handlers, Joins, RoundOfGroups, RoundProgram, Scribe
+from scribe_spark.systems.scribe.scribe import (
+    Handlers,
+    RoundOfGroups,
+    RoundProgram,
+    Scribe,
+    joins_in,
+    joins_of,
+)
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config.groups import TreesConfig
 
-# --- the cycle rule: refused JOINs are sent again on randomised routes
+#: A node drops the same child at most this often in a round; then the child stays.
+MOST_DROPS = 8
 
 #: The number of randomised routes that a refused JOIN tries.  All next hops of a child may be its
 #: own descendants; after the last attempt the JOIN is sent to the last node of the path to the root
 #: that the child knew.
 ATTEMPTS = 8
+
+#: Tables of dropped edges (``edge``): those of the latest step, and those of earlier steps of this
+#: round.
+DROPS, DROPS_BEFORE = "scribe drops", "scribe drops before"
 
 #: The table of dropped children: ``pair``, the sorted keys (group, child); ``parent``, the node
 #: that dropped the child; ``turn``, the rank in which the parent dropped it; ``to``, the sibling
@@ -56,10 +74,22 @@ EXTRA_JOINS_COLUMNS = f"{EDGES}, probes bigint"
 #: last of them (``at``) becomes the root.
 _ACCEPTED = "scribe accepted joins"
 
-# kinds of messages: a JOIN to a known node; its refusal; a JOIN on a randomised route; a JOIN that
-# goes up the tree; the message to the nodes that an accepted JOIN visited
+# kinds of messages: tell a child that it is dropped; send it the parent's children table
+_SHED, _TABLE = "shed", "children table"
+# a JOIN to a known node; its refusal; a JOIN on a randomised route; a JOIN that goes up the tree;
+# the message to the nodes that an accepted JOIN visited
 _DIRECT, _REFUSAL = "JOIN to a node", "refusal"
 _ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
+
+
+def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
+    """Let overloaded nodes drop children until no node drops any more."""
+    most = most_supersteps(len(player.environment.facts.ring))
+    for _ in counted("scribe bottleneck remover", most, "passes"):
+        player.play(RemoveBottlenecks(player.environment, round))
+        if not player.has(DROPS):
+            break
+        rejoin(player, round)
 
 
 def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
@@ -78,39 +108,165 @@ def rejoin(player: RoundPlayer, round: RoundOfGroups) -> None:
         player.play(_JoinTops(player.environment, round))
 
 
-def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
-    """Record JOINs of the bottleneck remover at nodes `at`; sources measured `probes` delays."""
-    probes = np.broadcast_to(probes, len(at))
-    scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
+# --- the choice of dropped children
 
 
-def send_to(
+def overloaded(scribe: Scribe) -> np.ndarray:
+    """Return the nodes (positions) with more children, over all groups, than their limit."""
+    limits = scribe.limits
+    if limits is None:
+        return whole_numbers()
+    pair = scribe.state.children.key // scribe.state.size
+    load = np.bincount(pair % scribe.state.size, minlength=scribe.state.size)
+    node = np.flatnonzero(load)
+    return node[load[node] > limits.of(scribe.ring.node[node])]
+
+
+def _tables_of(
+    scribe: Scribe, nodes: np.ndarray, before: np.ndarray
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the edges to the nodes' children, and their columns; `before` are earlier drops."""
+    limits, edge = scribe.limits, scribe.state.children.key
+    assert limits is not None
+    edge = edge[np.isin(edge // scribe.state.size % scribe.state.size, nodes)]
+    group, parent, child = scribe.ends(edge)
+    number = scribe.ring.node
+    names = scribe.groups.number[group], number[parent], number[child]
+    again, times = np.unique(before, return_counts=True)
+    return edge, {
+        **dict(zip(("group", "parent", "child"), names, strict=True)),
+        "delay_us": scribe.delay(parent, child),
+        "limit": limits.of(number[parent]),
+        "draw": draws.bits_np(scribe.seed, "shed", *names).view(np.int64),
+        "stays": np.isin(edge, again[times == MOST_DROPS]),
+    }
+
+
+def _choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
+    """Return the children that overloaded nodes drop until they meet their limits, in order.
+
+    `columns` and the rows of the result are those of :func:`_tables_of`.
+    """
+    delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
+    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
+    # 1. the children of each table, sorted by the order in which they are dropped
+    order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
+    parent, group = columns["parent"][order], columns["group"][order]
+    starts = run_starts(parent, group)
+    lengths = np.diff(starts, append=len(order))
+    table = np.repeat(np.arange(len(starts)), lengths)
+    left = np.repeat(lengths, lengths) - index_in_run(parent, group)
+    # 2. a node drops from the largest table, or the one whose next child has the least draw; a
+    #    child is never dropped before those ahead of it in its table
+    urgency = -left
+    if rules.shed_group == "random":
+        by_draw, span = np.unique(draw[order], return_inverse=True)[1], len(order)
+        urgency = np.maximum.accumulate(table * span + by_draw) - table * span
+    # 3. one child of each table stays
+    row = np.flatnonzero((left > 1) & ~stays[order])
+    row = row[np.lexsort((table[row], urgency[row], parent[row]))]
+    nodes = run_starts(parent)
+    load = np.diff(nodes, append=len(order))
+    excess = np.repeat(load - columns["limit"][order[nodes]], load)
+    return order[row[index_in_run(parent[row]) < excess[row]]]
+
+
+# --- drops, and JOINs to siblings
+
+
+def _drop(scribe: Scribe, before: np.ndarray) -> None:
+    """Let overloaded nodes drop children, and send these the children tables they were in."""
+    over = overloaded(scribe)
+    if not len(over):
+        return
+    edge, columns = _tables_of(scribe, over, before)
+    drops = _choose_drops(columns, scribe.trees)
+    pair, child = scribe.split(edge)
+    group, parent = scribe.split(pair)
+    scribe.state.children.discard(edge[drops])
+    scribe.note(DROPS, edge=edge[drops])
+    # 1. notify the dropped children that are alive
+    told = drops[scribe.send("shed", parent[drops], child[drops])]
+    turn = np.full(len(edge), len(drops))
+    turn[drops] = np.arange(len(drops))
+    scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
+    # 2. send each parent's children table once to every bucket with a dropped child
+    buckets = len(scribe.bounds) - 1
+    to = pair[told] * buckets + bucket_of(scribe.bounds, child[told])
+    to, one = np.unique(to, return_index=True)
+    which, row = expand(*(np.searchsorted(pair, to // buckets, side) for side in ("left", "right")))
+    table = {"group": group, "parent": parent, "sibling": child, "turn": turn}
+    table = take({**table, "delay_us": columns["delay_us"]}, row)
+    scribe.tell(_TABLE, child[told[one]][which], **table)
+
+
+def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
+    """Let dropped children without another parent measure delays, and send JOINs to siblings."""
+    shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
+    mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
+    shed = take(shed, mine)
+    child, top = shed[AT], _tops(scribe, row)
+    lose_parent(scribe, row, "shed")
+    # 1. (i) the child measures the delay between itself and the nodes in the table
+    number, of = scribe.ring.node, scribe.key(table["group"], table["parent"])
+    order = np.lexsort((number[table["sibling"]], of))
+    table, of = take(table, order), of[order]
+    parents = scribe.key(shed["group"], shed["parent"])
+    asking, line = expand(*(np.searchsorted(of, parents, side) for side in ("left", "right")))
+    if scribe.trees.shed_table == "whole":
+        sent = table["sibling"][line] != child[asking]
+    else:  # the siblings that were in the table when the child was dropped
+        sent = table["turn"][line] > shed["turn"][asking]
+    asking, line = asking[sent], line[sent]
+    probes = np.bincount(asking, minlength=len(child))
+    alive = scribe.send("delay probe", child[asking], table["sibling"][line])
+    asking, line = asking[alive], line[alive]
+    sibling = table["sibling"][line]
+    # 2. (ii), (iii) send a JOIN to the sibling with the smallest combined delay, if there is one
+    total_us = scribe.delay(child[asking], sibling) + table["delay_us"][line]
+    order = np.lexsort((total_us, asking))
+    best = order[run_starts(asking[order])]
+    source, to = asking[best], sibling[best]
+    joins = join.note_joins(scribe, row[source])
+    of_drop = {name: shed[name][source] for name in ("parent", "turn")}
+    pair = scribe.key(joins["group"], joins["source"])
+    scribe.note(DROPPED, pair=pair, to=to, top=top[source], **of_drop)
+    _send_to(scribe, joins, to, probes[source], **of_drop)
+
+
+def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
+    """Return the last node of each node's known path to the root, or NONE if it is the node."""
+    group, node = scribe.split(scribe.state.entries.key[rows])
+    if scribe.roots is not None:
+        return scribe.roots[group]
+    path = np.c_[np.full(len(rows), NONE), paths_above(scribe, rows)]
+    top = path[np.arange(len(rows)), (path >= 0).sum(axis=1)]
+    return np.where(top == node, NONE, top)
+
+
+def _send_to(
     scribe: Scribe,
-    joins: Joins,
+    joins: Columns,
     to: np.ndarray,
+    probes: np.ndarray | int = 0,
     parent: np.ndarray | int = NONE,
     turn: np.ndarray | int = NONE,
 ) -> None:
-    """Send JOINs directly to nodes; those of dropped children with columns of :data:`DROPPED`."""
-    dropped = {"parent": parent, "turn": turn}
-    columns = {name: np.broadcast_to(one, len(to)).copy() for name, one in dropped.items()}
-    scribe.post(_DIRECT, "JOIN", joins.source, to, **joins.to_columns(), **columns)
+    """Send JOINs directly to nodes, and record them; sources measured `probes` delays.
+
+    Those of dropped children have columns of :data:`DROPPED`.
+    """
+    probes, parent, turn = (np.broadcast_to(one, len(to)) for one in (probes, parent, turn))
+    scribe.note(EXTRA_JOINS, group=joins["group"], at=to, child=joins["source"], probes=probes)
+    scribe.post(_DIRECT, "JOIN", joins["source"], to, **joins, parent=parent, turn=turn)
 
 
-def refused_children(tables: Tables) -> Columns:
-    """Return the dropped children whose JOINs were refused, and delete the refusals."""
-    if DROPPED not in tables:
-        tables.pop(REFUSED_JOINS, None)
-        return {}
-    refused = tables.pop(REFUSED_JOINS)["pair"] if REFUSED_JOINS in tables else whole_numbers()
-    return take(tables[DROPPED], np.flatnonzero(np.isin(tables[DROPPED]["pair"], refused)))
+def _refuse(scribe: Scribe, joins: Columns) -> None:
+    scribe.tell(_REFUSAL, joins["source"], group=joins["group"])
 
 
-def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
-    """Return the last JOINs of nodes (keys `pair`), from what the nodes recorded."""
-    entries, (group, source) = scribe.state.entries, scribe.split(pair)
-    row = entries.find(pair)
-    return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
+def _note_refusals(scribe: Scribe, came: Columns) -> None:
+    scribe.note(REFUSED_JOINS, pair=scribe.key(came["group"], came[AT]))
 
 
 def _cross(scribe: Scribe, came: Columns) -> np.ndarray:
@@ -126,20 +282,12 @@ def _cross(scribe: Scribe, came: Columns) -> np.ndarray:
     return crosses
 
 
-def _refuse(scribe: Scribe, joins: Columns) -> None:
-    scribe.tell(_REFUSAL, joins["source"], group=joins["group"])
-
-
-def _note_refusals(scribe: Scribe, came: Columns) -> None:
-    scribe.note(REFUSED_JOINS, pair=scribe.key(came["group"], came[AT]))
-
-
 def _receive_direct(scribe: Scribe, came: Columns) -> None:
     row = scribe.entry(came["group"], came[AT])
     refused = on_path(scribe, row, came["source"]) | _cross(scribe, came)
-    _refuse(scribe, take(came, np.flatnonzero(refused)))
-    came = take(came, np.flatnonzero(~refused))
-    join.receive_joins(scribe, join.sent_to(Joins.from_columns(came), came[AT]))
+    _refuse(scribe, take(came, refused))
+    came = take(came, ~refused)
+    join.receive_joins(scribe, join.sent_to(joins_in(came), came[AT]))
 
 
 class DirectJoins(join.JoinProgram):
@@ -152,10 +300,39 @@ class DirectJoins(join.JoinProgram):
     )
 
 
+class RemoveBottlenecks(DirectJoins):
+    """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
+
+    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        if not superstep:
+            for old in (DROPPED, REFUSED_JOINS):
+                tables.pop(old, None)
+            if DROPS in tables:
+                append(tables, DROPS_BEFORE, tables.pop(DROPS))
+            # the edges that were dropped earlier in this round, once for each drop
+            _drop(scribe, tables.get(DROPS_BEFORE, {"edge": whole_numbers()})["edge"])
+        if _SHED in inbox:
+            _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])
+
+
+# --- the cycle rule: refused JOINs are sent again on randomised routes
+
+
+def _refused_children(scribe: Scribe) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the JOINs of dropped children that were refused, with their tops; forget these."""
+    none = {"pair": whole_numbers(), "top": whole_numbers()}
+    refused = scribe.tables.pop(REFUSED_JOINS, none)["pair"]
+    dropped = scribe.tables.get(DROPPED, none)
+    entries, again = scribe.state.entries, np.isin(dropped["pair"], refused)
+    pair = dropped["pair"][again]
+    row = entries.find(pair)
+    of = entries.number[row], entries.cause[row], entries.extra[row]
+    return joins_of(*scribe.split(pair), *of), dropped["top"][again]
+
+
 def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
-    columns = Joins.from_columns(joins).to_columns()
     ends = np.full(len(joins[AT]), root)
-    scribe.note(_ACCEPTED, at=joins[AT], way=joins["way"], root=ends, **columns)
+    scribe.note(_ACCEPTED, at=joins[AT], way=joins["way"], root=ends, **joins_in(joins))
 
 
 def _go_up(scribe: Scribe, asked: Columns) -> None:
@@ -174,14 +351,15 @@ def _go_up(scribe: Scribe, asked: Columns) -> None:
         up = np.flatnonzero(~refused & (parent >= 0))
         arrives = np.zeros(len(at), dtype=bool)
         arrives[up] = scribe.send("JOIN", at[up], parent[up])
-        _refuse(scribe, take(asked, np.flatnonzero(refused)))
-        _accept(scribe, take(asked, np.flatnonzero(~refused & ~arrives)), root=False)
-        asked, above = take(asked, np.flatnonzero(arrives)), parent[arrives]
+        _refuse(scribe, take(asked, refused))
+        _accept(scribe, take(asked, ~refused & ~arrives), root=False)
+        above = parent[arrives]
+        asked = take(asked, arrives)
         asked |= {AT: above, "above": np.c_[asked["above"], above]}
         own = scribe.is_own(above)
-        away = take(asked, np.flatnonzero(~own))
+        away = take(asked, ~own)
         scribe.tell(_UPWARDS, away.pop(AT), **away)
-        asked = take(asked, np.flatnonzero(own))
+        asked = take(asked, own)
 
 
 @dataclass(frozen=True)
@@ -196,11 +374,9 @@ class _Reroute(RoundProgram):
 
     def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         if not superstep:
-            refused = refused_children(tables)
-            if refused:
-                joins = _their_joins(scribe, refused["pair"])
-                begin = unrouted({**joins.to_columns(), AT: joins.source})
-                self._route(scribe, {**begin, "way": begin["path"]})
+            joins, _ = _refused_children(scribe)
+            way = np.empty((len(joins["source"]), 0), dtype=np.int64)
+            self._route(scribe, {**joins, AT: joins["source"], "way": way})
         if _ROUTED in inbox:
             self._route(scribe, inbox[_ROUTED])
 
@@ -219,9 +395,7 @@ class _Reroute(RoundProgram):
             )
             return onward, {**here, "way": np.c_[here["way"], at]}
 
-        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
-        if ended:
-            ended = take(ended, ended["delivered"])
+        if ended := join.route_joins(scribe, _ROUTED, moving, hop_of):
             pair = scribe.key(ended["group"], ended[AT])
             inside = entries.has(pair) & (ended[AT] != ended["source"])
             knows = scribe.state.copies.has(pair)
@@ -229,8 +403,6 @@ class _Reroute(RoundProgram):
             _accept(scribe, take(ended, ~inside & knows), root=True)
             up = take(ended, inside)
             _go_up(scribe, {**up, "above": up[AT][:, None]})
-        if leaving:
-            scribe.tell(_ROUTED, leaving.pop(AT), **leaving)
 
 
 def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
@@ -238,24 +410,24 @@ def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
     which, column = np.nonzero(accepted["way"] >= 0)
     node = accepted["way"][which, column]
     link = np.flatnonzero(which[1:] == which[:-1])
-    joins = take(Joins.from_columns(accepted).to_columns(), which[link])
-    scribe.tell(_WAY, node[link], above=node[link + 1], **joins)
+    scribe.tell(_WAY, node[link], above=node[link + 1], **take(joins_in(accepted), which[link]))
 
 
 def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
-    sources = take(ways, np.flatnonzero(ways[AT] == ways["source"]))
-    _send_extra(scribe, Joins.from_columns(sources), sources["above"])
+    own = ways[AT] == ways["source"]
+    sources = take(ways, own)
+    _send_to(scribe, joins_in(sources), sources["above"])
     # of several routes through a node, the one of the source with the smallest number is used
     pair = scribe.key(ways["group"], ways[AT])
-    new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(pair)
-    ways, pair = take(ways, np.flatnonzero(new)), pair[new]
+    new = ~own & ~scribe.state.entries.has(pair)
+    ways, pair = take(ways, new), pair[new]
     order = np.lexsort((scribe.ring.node[ways["source"]], pair))
     ways, pair = take(ways, order), pair[order]
     entering, first, which = np.unique(pair, return_index=True, return_inverse=True)
-    own = join.own_joins(scribe, entering, which, Joins.from_columns(ways))
+    joins = join.own_joins(scribe, entering, which, ways["extra"])
     scribe.state.entries.enter(entering, scribe.number, "forwarder")
-    join.remember(scribe, own)
-    _send_extra(scribe, own, ways["above"][first])
+    join.remember(scribe, joins)
+    _send_to(scribe, joins, ways["above"][first])
 
 
 class _TakeInChild(DirectJoins):
@@ -266,7 +438,7 @@ class _TakeInChild(DirectJoins):
     def begin(self, scribe: Scribe, tables: Tables) -> None:
         if _ACCEPTED in tables:
             accepted = tables.pop(_ACCEPTED)
-            new = take(accepted, np.flatnonzero(accepted["root"]))
+            new = take(accepted, accepted["root"])
             become_root(scribe, distinct(scribe.key(new["group"], new["at"])))
             _tell_ways(scribe, accepted)
 
@@ -275,222 +447,6 @@ class _JoinTops(DirectJoins):
     """After the last attempt, send JOINs to the ends of the paths that their sources knew."""
 
     def begin(self, scribe: Scribe, tables: Tables) -> None:
-        if refused := refused_children(tables):
-            knows = refused["top"] >= 0
-            joins = _their_joins(scribe, refused["pair"][knows])
-            _send_extra(scribe, joins, refused["top"][knows])
-
-
-def _send_extra(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
-    """Send JOINs after refusals directly to the nodes `to`, and record them."""
-    note_extra(scribe, joins, to)
-    send_to(scribe, joins, to)
-
-
-#: A node drops the same child at most this often in a round; then the child stays.
-MOST_DROPS = 8
-
-#: Tables of dropped edges (``edge``): those of the latest step, and those of earlier steps of this
-#: round.
-DROPS, DROPS_BEFORE = "scribe drops", "scribe drops before"
-
-# kinds of messages: tell a child that it is dropped; send it the parent's children table
-_SHED, _TABLE = "shed", "children table"
-
-
-# --- the choice of dropped children
-
-
-def choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.ndarray:
-    """Return the children that overloaded nodes drop: rows of the columns of :func:`tables_of`."""
-    delay, draw, stays = columns["delay_us"], columns["draw"], columns["stays"]
-    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
-    # the children of each table, sorted by the order in which they are dropped
-    order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
-    parent, group = columns["parent"][order], columns["group"][order]
-    starts = run_starts(parent, group)
-    tables = np.split(order, starts[1:])
-    nodes = run_starts(parent[starts])
-    ends = np.r_[nodes[1:], len(starts)]
-    rows = [
-        row
-        for first, end in zip(nodes, ends, strict=True)
-        for row in _drops_of_node(tables[first:end], columns, rules)
-    ]
-    return np.array(rows, dtype=np.int64)
-
-
-def _drops_of_node(
-    tables: list[np.ndarray], columns: Mapping[str, np.ndarray], rules: TreesConfig
-) -> Iterator[int]:
-    """Yield the children (rows) that one node drops until it meets its limit."""
-    excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
-    dropped = [0] * len(tables)
-
-    def can_drop(table: int) -> bool:
-        rows, done = tables[table], dropped[table]
-        return len(rows) - done > 1 and not columns["stays"][rows[done]]
-
-    def urgency(table: int) -> tuple[int, int]:
-        at = tables[table]
-        left = len(at) - dropped[table]
-        by_draw = rules.shed_group == "random"
-        return (int(columns["draw"][at[dropped[table]]]) if by_draw else -left, table)
-
-    queue = [urgency(table) for table in range(len(tables)) if can_drop(table)]
-    heapq.heapify(queue)
-    for _ in range(excess):
-        if not queue:  # every table has one child left
-            return
-        _, table = heapq.heappop(queue)
-        yield int(tables[table][dropped[table]])
-        dropped[table] += 1
-        if can_drop(table):
-            heapq.heappush(queue, urgency(table))
-
-
-# --- in a round
-
-
-def remove_bottlenecks(player: RoundPlayer, round: RoundOfGroups) -> None:
-    """Let overloaded nodes drop children until no node drops any more."""
-    most = most_supersteps(len(player.environment.facts.ring))
-    for _ in counted("scribe bottleneck remover", most, "passes"):
-        player.play(RemoveBottlenecks(player.environment, round))
-        if not player.has(DROPS):
-            break
-        rejoin(player, round)
-
-
-def overloaded(scribe: Scribe) -> np.ndarray:
-    """Return the nodes (positions) with more children, over all groups, than their limit."""
-    limits = scribe.limits
-    if limits is None:
-        return np.empty(0, dtype=np.int64)
-    pair = scribe.state.children.key // scribe.state.size
-    load = np.bincount(pair % scribe.state.size, minlength=scribe.state.size)
-    node = np.flatnonzero(load)
-    return node[load[node] > limits.of(scribe.ring.node[node])]
-
-
-def tables_of(
-    scribe: Scribe, nodes: np.ndarray, before: np.ndarray
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the edges to the nodes' children, and their columns; `before` are earlier drops."""
-    limits = scribe.limits
-    assert limits is not None
-    asked = np.zeros(scribe.state.size, dtype=bool)
-    asked[nodes] = True
-    edge = scribe.state.children.key
-    group, parent, child = scribe.ends(edge)
-    mine = asked[parent]
-    edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
-    number = scribe.ring.node
-    names = scribe.groups.number[group], number[parent], number[child]
-    again, times = np.unique(before, return_counts=True)
-    often = again[times == MOST_DROPS]
-    draw = draws.bits_np(scribe.seed, "shed", *names).view(np.int64)
-    return edge, {
-        **dict(zip(("group", "parent", "child"), names, strict=True)),
-        "delay_us": scribe.delay(parent, child),
-        "limit": limits.of(number[parent]),
-        "draw": draw,
-        "stays": np.isin(edge, often),
-    }
-
-
-def _drop(scribe: Scribe, before: np.ndarray) -> None:
-    """Let overloaded nodes drop children, and send these the children tables they were in."""
-    over = overloaded(scribe)
-    if not len(over):
-        return
-    edge, columns = tables_of(scribe, over, before)
-    drops = choose_drops(columns, scribe.trees)
-    pair, child = scribe.split(edge)
-    group, parent = scribe.split(pair)
-    dropped = edge[drops]
-    scribe.state.children.discard(dropped)
-    scribe.note(DROPS, edge=dropped)
-    # 1. notify the dropped children that are alive
-    told = drops[scribe.send("shed", parent[drops], child[drops])]
-    turn = np.full(len(edge), len(drops))
-    turn[drops] = np.arange(len(drops))
-    scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
-    # 2. send each parent's children table once to every bucket with a dropped child
-    buckets = len(scribe.bounds) - 1
-    to = pair[told] * buckets + bucket_of(scribe.bounds, child[told])
-    to, one = np.unique(to, return_index=True)
-    first = np.searchsorted(pair, to // buckets)
-    last = np.searchsorted(pair, to // buckets, side="right")
-    which, row = expand(first, last)
-    scribe.tell(
-        _TABLE,
-        child[told[one]][which],
-        group=group[row],
-        parent=parent[row],
-        sibling=child[row],
-        turn=turn[row],
-        delay_us=columns["delay_us"][row],
-    )
-
-
-def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
-    """Let dropped children without another parent measure delays, and send JOINs to siblings."""
-    shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
-    mine, row = scribe.under(shed["group"], shed[AT], shed["parent"])
-    shed = take(shed, np.flatnonzero(mine))
-    child, top = shed[AT], _tops(scribe, row)
-    lose_parent(scribe, row, "shed")
-    # 1. (i) the child measures the delay between itself and the nodes in the table
-    number, of = scribe.ring.node, scribe.key(table["group"], table["parent"])
-    order = np.lexsort((number[table["sibling"]], of))
-    table, of = take(table, order), of[order]
-    parents = scribe.key(shed["group"], shed["parent"])
-    asking, line = expand(np.searchsorted(of, parents), np.searchsorted(of, parents, side="right"))
-    if scribe.trees.shed_table == "whole":
-        sent = table["sibling"][line] != child[asking]
-    else:  # the siblings that were in the table when the child was dropped
-        sent = table["turn"][line] > shed["turn"][asking]
-    asking, line = asking[sent], line[sent]
-    probes = np.bincount(asking, minlength=len(child))
-    alive = scribe.send("delay probe", child[asking], table["sibling"][line])
-    asking, line = asking[alive], line[alive]
-    sibling = table["sibling"][line]
-    # 2. (ii), (iii) send a JOIN to the sibling with the smallest combined delay, if there is one
-    total_us = scribe.delay(child[asking], sibling) + table["delay_us"][line]
-    order = np.lexsort((total_us, asking))
-    best = order[run_starts(asking[order])]
-    source, to = asking[best], sibling[best]
-    joins = join.note_joins(scribe, row[source])
-    parent, turn = shed["parent"][source], shed["turn"][source]
-    pair = scribe.key(joins.group, joins.source)
-    scribe.note(DROPPED, pair=pair, parent=parent, turn=turn, to=to, top=top[source])
-    note_extra(scribe, joins, to, probes[source])
-    send_to(scribe, joins, to, parent, turn)
-
-
-def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the last node of each node's known path to the root, or NONE if it is the node."""
-    if scribe.roots is not None:
-        return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
-    path = paths_above(scribe, rows)
-    length = (path >= 0).sum(axis=1)
-    top = np.full(len(rows), NONE)
-    some = np.flatnonzero(length)
-    top[some] = path[some, length[some] - 1]
-    return np.where(top == scribe.state.entries.key[rows] % scribe.state.size, NONE, top)
-
-
-class RemoveBottlenecks(DirectJoins):
-    """Overloaded nodes drop children, which send JOINs to siblings, until no node drops."""
-
-    def handle(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
-        if not superstep:
-            for old in (DROPPED, REFUSED_JOINS):
-                tables.pop(old, None)
-            if DROPS in tables:
-                append(tables, DROPS_BEFORE, tables.pop(DROPS))
-            # the edges that were dropped earlier in this round, once for each drop
-            _drop(scribe, tables.get(DROPS_BEFORE, {"edge": whole_numbers()})["edge"])
-        if _SHED in inbox:
-            _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])
+        joins, top = _refused_children(scribe)
+        knows = top >= 0
+        _send_to(scribe, take(joins, knows), top[knows])

@@ -18,7 +18,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.systems.scribe import figures, heartbeat, multicast, root, sources
 from scribe_spark.systems.scribe.bottleneck import overloaded
-from scribe_spark.systems.scribe.scribe import RoundOfGroups, RoundProgram, Scribe, keep_used_values
+from scribe_spark.systems.scribe.scribe import RoundOfGroups, RoundProgram, Scribe
 from scribe_spark.systems.scribe.sources import (
     AGAIN,
     first_copies,
@@ -53,9 +53,7 @@ def _keep_outcomes(scribe: Scribe, came: Columns) -> None:
 class EndRound(RoundProgram):
     """Roots update replicas and acknowledge publications; parents send heartbeats and paths."""
 
-    writes = (
-        *("entries", "children", "copies", "replicas", "values", "paths", "kept", "questions"),
-    )
+    writes = ("entries", "children", "copies", "replicas", "paths", "kept", "questions")
 
     handlers = (
         *root.REPLICATING,
@@ -118,10 +116,7 @@ class EndOfRound(RoundProgram):
     """Record the outcomes of the round: deliveries, publications, orphans, overloaded nodes."""
 
     is_last: bool
-    writes = (
-        *("entries", "copies", "values", "paths", "publications", "missing", "resent", "lacking"),
-        *("got", "newest"),
-    )
+    writes = ("entries", "paths", "publications", "missing", "resent", "newest", "got")
 
     def begin(self, scribe: Scribe, tables: Tables) -> None:
         sent = sources.SentPublications.of(tables.get(OUTCOMES, {}), scribe.round.nodes)
@@ -138,9 +133,9 @@ class EndOfRound(RoundProgram):
         if came is not None:
             tables[multicast.DELIVERIES] = {**came, "out_of_order": wrong}
         keep_got(scribe, tables)
-        keep_used_values(scribe)
         figures.forget_paths(scribe)
-        scribe.note(ORPHANS, pair=scribe.state.entries.key[heartbeat.find_orphans(scribe)])
+        entries = scribe.state.entries
+        scribe.note(ORPHANS, pair=entries.key[entries.are_orphans()])
         scribe.note(OVERLOADED, node=overloaded(scribe))
         due = publications_due(scribe.state, scribe.round, everything=self.is_last)
         scribe.note(DUE, **due.to_columns())
@@ -312,9 +307,8 @@ def _forget(state: ScribeState, due: np.ndarray) -> None:
 # round. Because nothing is delivered after the round of its publication, nothing can be out of
 # order.
 #
-# Between rounds, the module keeps only the members that lack the newest publication of their group;
-# all other members are known to have it.  It also keeps the publications that roots accepted in a
-# later round than that of publication.
+# Between rounds, the module keeps the newest publication of each member, and the publications that
+# roots accepted in a later round than that of publication.
 
 
 def out_of_order(
@@ -322,101 +316,42 @@ def out_of_order(
 ) -> np.ndarray:
     """Return which deliveries of a round are out of order; update the state for later rounds.
 
-    `got` has group, publication and node of the round's deliveries, in order of arrival.  The
-    members that missed publications have been recorded.
+    `got` has group, publication and node of the round's deliveries, in order of arrival.
     """
     group, name, node = got
     if scribe.best_effort:
         return np.zeros(len(name), dtype=bool)
-    state, size = scribe.state, scribe.state.size
-    _forget_former_members(scribe)
-    # 1. members with a delivery, or without the newest publication, and the newest they had
-    taken = sent.taken()
-    newest, last = state.newest.copy(), arrays.last_of_runs(taken.group)  # in the order of roots
-    newest[taken.group[last]] = taken.publication[last]
-    _remember_resent(scribe, taken)
-    lacks = _may_lack(scribe, newest)
-    pairs = np.concatenate([lacks, scribe.key(group, node)])
+    state, newest, entries = scribe.state, scribe.state.newest, scribe.state.entries
+    late = sent.taken()
+    late = late.take(late.publication >> SOURCE_BITS < scribe.number)
+    late_now = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
+    state.resent = AcceptedLate.join(state.resent, late_now)
+    # 1. forget members that quit or died, or joined in this round
+    row = entries.find(newest.key)
+    stays = row >= 0
+    stays[stays] = (entries.member & (entries.joined < scribe.number))[row[stays]]
+    newest.keep(stays)
+    # 2. for each member, compare each delivery with the newest one before it
+    pairs = scribe.key(group, node)
     order = np.argsort(pairs, kind="stable")  # deliveries at a member stay in their order
-    is_delivery = order >= len(lacks)
     starts = arrays.run_starts(pairs[order])
     pair, lengths = pairs[order[starts]], np.diff(starts, append=len(order))
-    # 2. for each member, compare each delivery with the newest one before it
-    names = np.concatenate([_had(scribe, pair), name])
-    ranks = _ranks(scribe, np.concatenate([pair // size, group]), names)
+    row, had = newest.find(pair), np.full(len(pair), arrays.NONE)
+    had[row >= 0] = newest.publication[row[row >= 0]]
+    names = np.r_[had, name]
+    ranks = _ranks(scribe, np.r_[pair // state.size, group], names)
     span = int(ranks.max(initial=0)) + 1
     least = np.arange(len(pair)) * span  # ranks at a later member are greater
-    had = np.repeat(least + ranks[: len(pair)], lengths)
-    came = np.concatenate([np.zeros_like(lacks), ranks[len(pair) :]])[order]
-    came += np.repeat(least, lengths)
-    highest = np.maximum.accumulate(np.maximum(came, had))
-    before = np.maximum(had, np.r_[arrays.NONE, highest[:-1]])
+    before = np.repeat(least + ranks[: len(pair)], lengths)
+    came = np.repeat(least, lengths) + ranks[len(pair) :][order]
+    highest = np.maximum.accumulate(np.maximum(came, before))
     wrong = np.zeros(len(name), dtype=bool)
-    wrong[order[is_delivery & (came < before)] - len(lacks)] = True
-    # 3. members that lack the newest publication now
+    wrong[order] = came < np.maximum(before, np.r_[arrays.NONE, highest[:-1]])
+    # 3. the newest one now
     by_rank = np.full(span, arrays.NONE)
     by_rank[ranks] = names
-    has = by_rank[highest[starts + lengths - 1] - least]
-    state.newest = newest
-    behind = has != newest[pair // size]
-    state.lacking.discard(pair[~behind])
-    state.lacking.put(pair[behind], newest=has[behind])
-    _forget_resent(scribe)
+    newest.put(pair, publication=by_rank[highest[starts + lengths - 1] - least])
     return wrong
-
-
-def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
-    """Return a superset of the members, as (group, node), that lack the newest publication."""
-    state, size = scribe.state, scribe.state.size
-    # 1. the members that missed a publication of this round are known
-    missed = state.missing.publication == newest[state.missing.group]
-    missed &= state.missing.publication >> SOURCE_BITS == scribe.number
-    lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
-    if not len(state.resent.group):
-        return arrays.distinct(lacks)
-    # 2. of a publication that was sent again, all members may lack it
-    resent = (state.resent.taken == scribe.number) & (
-        state.resent.publication == newest[state.resent.group]
-    )
-    members = state.entries.key[state.entries.member]
-    others = members[np.isin(members // size, state.resent.group[resent])]
-    return arrays.distinct(np.concatenate([lacks, others]))
-
-
-def _remember_resent(scribe: Scribe, taken: sources.SentPublications) -> None:
-    """Record publications of earlier rounds (`taken`) that roots accepted only in this round."""
-    late = taken.take(taken.publication >> SOURCE_BITS < scribe.number)
-    new = AcceptedLate(late.group, late.publication, np.full(len(late), scribe.number))
-    scribe.state.resent = AcceptedLate.join(scribe.state.resent, new)
-
-
-def _forget_resent(scribe: Scribe) -> None:
-    """Forget older resent publications of a group once all members have the newest one."""
-    state, old = scribe.state, scribe.state.resent
-    kept = old.publication == state.newest[old.group]
-    kept |= np.isin(old.group, state.lacking.key // state.size)
-    state.resent = old.take(kept)
-
-
-def _forget_former_members(scribe: Scribe) -> None:
-    """Forget the newest publications of members that quit or died, or joined in this round."""
-    lacking, entries = scribe.state.lacking, scribe.state.entries
-    row = entries.find(lacking.key)
-    stays = row >= 0
-    there = row[stays]
-    stays[stays] = entries.member[there] & (entries.joined[there] < scribe.number)
-    lacking.keep(stays)
-
-
-def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
-    """Return the newest publication that members (keys) had before this round, or NONE."""
-    state = scribe.state
-    newest = state.newest[pair // state.size]
-    joined = state.entries.joined[state.entries.find(pair)]
-    had = np.where(_taken(scribe, pair // state.size, newest) >= joined, newest, arrays.NONE)
-    row = state.lacking.find(pair)
-    had[row >= 0] = state.lacking.newest[row[row >= 0]]
-    return had
 
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
@@ -428,19 +363,12 @@ def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
     group, publication = publications_of(scribe, each[1:])
     position = scribe.ring.positions(source_numbers(scribe, publication))
     turn = turns_of(publication, scribe.round.nodes)
-    taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
+    published = publication >> SOURCE_BITS
+    # the round in which a root accepted each one
+    resent, taken = scribe.state.resent, published.copy()
+    of_resent = publication_keys(scribe, resent.group, resent.publication, 0)
+    row = arrays.find_sorted(each[1:], of_resent)
+    taken[row[row >= 0]] = resent.taken[row >= 0]
     rank = np.zeros(len(each), dtype=np.int64)
     rank[1 + np.lexsort((position, turn, published, taken))] = np.arange(1, len(each))
     return np.repeat(rank[arrays.index_sorted(each, keys)], lengths)
-
-
-def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
-    """Return the round in which a root accepted each publication, given by id; NONE for NONE."""
-    resent, taken = scribe.state.resent, publication >> SOURCE_BITS
-    if not len(resent.group):
-        return taken
-    key = publication_keys(scribe, resent.group, resent.publication, 0)
-    order = np.argsort(key)
-    row = arrays.find_sorted(key[order], publication_keys(scribe, group, publication, 0))
-    taken[row >= 0] = resent.taken[order[row[row >= 0]]]
-    return taken

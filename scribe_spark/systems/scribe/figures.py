@@ -17,7 +17,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, distinct, joined
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
-from scribe_spark.systems.scribe.scribe import Joins, Scribe, send_leave
+from scribe_spark.systems.scribe.scribe import Scribe, send_leave
 from scribe_spark.systems.scribe.state import cause
 
 
@@ -166,14 +166,14 @@ AT_ROOT = "scribe at root"
 
 
 def forward(
-    scribe: Scribe, at: np.ndarray, joins: Joins, route: Callable[[np.ndarray], None]
+    scribe: Scribe, at: np.ndarray, joins: Columns, route: Callable[[np.ndarray], None]
 ) -> None:
     """Forward JOINs at nodes on their way to the groupId (Figure 3, line 1).
 
     ``route(pairs)`` sends the JOINs of nodes that enter the tree, given as sorted keys (group,
     node).
     """
-    pair = scribe.key(joins.group, at)
+    pair = scribe.key(joins["group"], at)
     new = distinct(pair[~scribe.state.entries.has(pair)])  # (3) if !(msg.group in groups)
     scribe.state.entries.enter(new, scribe.number, "forwarder")  # (4) groups = groups + msg.group
     route(new)  # (5) route(msg, msg.group)
@@ -185,27 +185,28 @@ def deliver_create(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, creator: np.ndarray
 ) -> None:
     """Store a group's state at its root, a node without a state of it (Figure 4, line 3)."""
-    state = {"epoch": scribe.number, "version": 0, "creator": creator, "value": -1}
+    state = {"epoch": scribe.number, "version": 0, "creator": creator, "length": 0, "values": NONE}
     pair = scribe.key(group, node)
     scribe.state.copies.insert(pair, **state, root=node, incarnation=-1)  # (3) groups + msg.group
 
 
-def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
+def deliver_join(scribe: Scribe, at: np.ndarray, joins: Columns) -> None:
     """Add children at roots (Figure 4, line 4)."""
     _add_children(scribe, at, joins)  # (4) groups[msg.group].children + msg.source
 
 
-def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
+def _add_children(scribe: Scribe, at: np.ndarray, joins: Columns) -> None:
     """Add children at the nodes `at` and answer their JOINs; joinHandler is called later."""
-    edge = scribe.edge(joins.group, at, joins.source)
-    scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, got_payload=False)
-    answer: dict[str, np.ndarray] = {"group": joins.group, "parent": at}
+    group, source = joins["group"], joins["source"]
+    edge, now = scribe.edge(group, at, source), {"refreshed": scribe.number, "got_payload": False}
+    scribe.state.children.put(edge, number=joins["number"], **now)
+    answer: dict[str, np.ndarray] = {"group": group, "parent": at}
     if not scribe.settled:
-        scribe.note(ADDED, at=at, **joins.to_columns())
-        row = scribe.entry(joins.group, at)
+        scribe.note(ADDED, at=at, **joins)
+        row = scribe.entry(group, at)
         answer["by_root"] = scribe.state.entries.root[row]
         answer["path"] = paths_above(scribe, row)
-    scribe.tell(ANSWER, joins.source, **answer)
+    scribe.tell(ANSWER, source, **answer)
 
 
 def take_answers(scribe: Scribe, answers: Columns) -> None:

@@ -244,7 +244,11 @@ def check_capacities(path: str, nodes: int, spark: SparkSession | None = None) -
 
 def limits_by_number(capacities: DataFrame) -> np.ndarray:
     """Return the limits of :func:`read_capacities` by node number: int64, shape (N,)."""
-    return capacities.select("node", "limit").toArrow().sort_by("node").column("limit").to_numpy()
+    rows = capacities.select("node", "limit").toArrow()
+    node, limit = (rows.column(name).to_numpy() for name in rows.column_names)
+    by_number = np.zeros(node.max() + 1, dtype=np.int64)
+    by_number[node] = limit
+    return by_number
 
 
 def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:

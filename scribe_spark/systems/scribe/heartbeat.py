@@ -13,17 +13,18 @@ import numpy as np
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.applications import note_failures
 from scribe_spark.systems.scribe import figures, join, multicast, root, state
 from scribe_spark.systems.scribe.scribe import (
     LEAVE,
-    Joins,
     RoundProgram,
     Routing,
     Scribe,
     call_fault_handler,
     calls_of,
+    joins_of,
 )
 
 REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
@@ -110,25 +111,17 @@ def hear_parents(scribe: Scribe, came: Columns) -> None:
     group, node, last = (came[name][there] for name in ("group", AT, "last"))
     lacks = _last_numbers(scribe, group, node) < last
     row, of = row[lacks], (group[lacks], node[lacks], entries.number[row[lacks]])
-    no_data = np.full(len(row), state.NOTHING)
-    joins = Joins(*of, np.full(len(row), state.cause("ask"), dtype=np.int8), no_data)
-    joins = call_fault_handler(scribe, joins)
-    asks = joins.extra != state.NOTHING
-    joins, row = joins.take(asks), row[asks]
-    scribe.note(join.JOINS, **joins.to_columns())
-    scribe.post(multicast.ASK, "JOIN", joins.source, entries.parent[row], **joins.to_columns())
+    joins = call_fault_handler(scribe, joins_of(*of, state.cause("ask")))
+    asks = joins["extra"] != state.NOTHING
+    joins, row = take(joins, asks), row[asks]
+    scribe.note(join.JOINS, **joins)
+    scribe.post(multicast.ASK, "JOIN", joins["source"], entries.parent[row], **joins)
 
 
 def keep_questions(scribe: Scribe, came: Columns) -> None:
     """Parents keep questions until joinHandler is called in the next round."""
     edge = scribe.edge(came["group"], came[AT], came["source"])
     scribe.state.questions.insert(edge, number=came["number"], extra=came["extra"])
-
-
-def find_orphans(scribe: Scribe) -> np.ndarray:
-    """Return the orphans after the heartbeats: rows of `Entries` that heard no parent."""
-    entries = scribe.state.entries
-    return np.flatnonzero(~entries.root & ((entries.parent < 0) | ~entries.heeded))
 
 
 # --- the steps of a round before the JOINs: soft state, suspicions, LEAVEs and CREATEs

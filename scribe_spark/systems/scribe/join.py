@@ -16,14 +16,15 @@ from scribe_spark.core.arrays import NONE, distinct, index_sorted
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.next_hop import route_to_edge, unrouted
+from scribe_spark.pastry.next_hop import HopOf, route_to_edge, unrouted
 from scribe_spark.systems.scribe import figures, root, state
 from scribe_spark.systems.scribe.scribe import (
     Handlers,
-    Joins,
     RoundProgram,
     Scribe,
     call_fault_handler,
+    joins_in,
+    joins_of,
 )
 
 #: The kind of a JOIN message.
@@ -33,34 +34,43 @@ JOIN = "JOIN"
 JOINS, REPAIRING = "scribe joins", "scribe repairing"
 
 
-# JOINs on their way are columns: those of `Joins`; the node (``at``); ``path``, the nodes that each
-# JOIN visited, padded with NONE (no columns in a settled round); and ``repairs`` for repair JOINs.
+# JOINs on their way have further columns: the node (``at``); ``path``, the nodes that each JOIN
+# visited, padded with NONE (no columns in a settled round); and ``repairs`` for repair JOINs.
 
 
-def _from_sources(scribe: Scribe, joins: Joins, repairs: np.ndarray) -> dict[str, np.ndarray]:
+def _from_sources(scribe: Scribe, joins: Columns, repairs: np.ndarray) -> dict[str, np.ndarray]:
     """Return JOINs on their way, at their sources."""
-    path = joins.source[:, None][:, : 0 if scribe.settled else 1]
-    return {**joins.to_columns(), AT: joins.source, "path": path, "repairs": repairs}
+    path = joins["source"][:, None][:, : 0 if scribe.settled else 1]
+    return {**joins, AT: joins["source"], "path": path, "repairs": repairs}
 
 
-def sent_to(joins: Joins, at: np.ndarray) -> dict[str, np.ndarray]:
+def sent_to(joins: Columns, at: np.ndarray) -> dict[str, np.ndarray]:
     """Return JOINs that are sent to the nodes `at` without routing."""
-    path, repairs = np.column_stack([joins.source, at]), np.zeros(len(at), dtype=bool)
-    return {**joins.to_columns(), AT: at, "path": path, "repairs": repairs}
+    path, repairs = np.column_stack([joins["source"], at]), np.zeros(len(at), dtype=bool)
+    return {**joins, AT: at, "path": path, "repairs": repairs}
 
 
 def first_joins(scribe: Scribe) -> dict[str, np.ndarray]:
     """Let every waiting node send a JOIN; return the JOINs that travel on."""
     joins = note_joins(scribe, scribe.state.entries.waiting())
     # all JOINs take a hop; Pastry delivers some of them at their source
-    repairs = np.isin(joins.cause, state.FAILED)
-    scribe.note(REPAIRING, node=joins.source[repairs])
+    repairs = np.isin(joins["cause"], state.FAILED)
+    scribe.note(REPAIRING, node=joins["source"][repairs])
     moving, delivered = onward(scribe, _from_sources(scribe, joins, repairs))
-    pair = scribe.key(joins.group[delivered], joins.source[delivered])
+    pair = scribe.key(joins["group"], joins["source"])[delivered]
     knows = scribe.state.copies.has(pair)
     scribe.refuse("no group", (~knows).sum())
     root.become_root(scribe, pair[knows])
     return moving
+
+
+def route_joins(scribe: Scribe, kind: str, moving: Columns, hop_of: HopOf) -> dict[str, np.ndarray]:
+    """Route JOINs of a kind to their end, or to the edge of the bucket; return delivered ones."""
+    moving = moving if "path" in moving else unrouted(moving)
+    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+    if leaving:
+        scribe.tell(kind, leaving.pop(AT), **leaving)
+    return take(ended, ended["delivered"]) if ended else {}
 
 
 def send_on(scribe: Scribe, moving: dict[str, np.ndarray]) -> None:
@@ -68,33 +78,36 @@ def send_on(scribe: Scribe, moving: dict[str, np.ndarray]) -> None:
     scribe.tell(JOIN, moving.pop(AT), **moving)
 
 
-def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
+def note_joins(scribe: Scribe, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Make and record JOINs of waiting nodes (rows of `Entries`); faultHandler adds data."""
     entries = scribe.state.entries
-    joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
+    joins = joins_of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
     tried = np.flatnonzero(entries.tried[rows])
-    extra = joins.extra.copy()
-    extra[tried] = call_fault_handler(scribe, joins.take(tried)).extra
-    joins = joins.with_extra(extra)
+    extra = joins["extra"].copy()
+    extra[tried] = call_fault_handler(scribe, take(joins, tried))["extra"]
+    joins["extra"] = extra
     remember(scribe, joins)
     return joins
 
 
-def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
-    """Return the JOINs of nodes ``pair[which]`` that enter the tree since `joins` visit them."""
-    own = Joins.of(*scribe.split(pair), scribe.number, state.cause("forwarder"))
-    if scribe.best_effort:
-        return own
-    return own.with_extra(scribe.application.common_extra(which, joins.extra, len(pair)))
+def own_joins(
+    scribe: Scribe, pair: np.ndarray, which: np.ndarray, extra: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return JOINs of nodes that enter the tree since JOINs with `extra` visit ``pair[which]``."""
+    own = joins_of(*scribe.split(pair), scribe.number, state.cause("forwarder"))
+    if not scribe.best_effort:
+        own["extra"] = scribe.application.common_extra(which, extra, len(pair))
+    return own
 
 
-def remember(scribe: Scribe, joins: Joins) -> None:
+def remember(scribe: Scribe, joins: Columns) -> None:
     """Record JOINs at the nodes that send them."""
     entries = scribe.state.entries
-    row = scribe.entry(joins.group, joins.source)
-    entries.number[row], entries.tried[row], entries.extra[row] = joins.number, True, joins.extra
+    row = scribe.entry(joins["group"], joins["source"])
+    entries.number[row], entries.tried[row] = joins["number"], True
+    entries.extra[row] = joins["extra"]
     if not scribe.settled:
-        scribe.note(JOINS, **joins.to_columns())
+        scribe.note(JOINS, **joins)
 
 
 def onward(scribe: Scribe, moving: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -112,18 +125,18 @@ def onward(scribe: Scribe, moving: Columns) -> tuple[dict[str, np.ndarray], np.n
 
 def receive_joins(scribe: Scribe, moving: Columns) -> None:
     """Handle JOINs at the nodes that they visit, and send on those that travel on."""
-    joins, at, repairing = Joins.from_columns(moving), moving[AT], moving["repairs"]
+    joins, at, repairing = joins_in(moving), moving[AT], moving["repairs"]
     scribe.note(REPAIRING, node=at[repairing])
-    pair = scribe.key(joins.group, at)
+    pair = scribe.key(joins["group"], at)
     row = scribe.state.entries.find(pair)
     # 1. a JOIN travels on if its source is on the receiver's own path from the root
-    circular = np.flatnonzero(figures.on_path(scribe, row, joins.source))
+    circular = np.flatnonzero(figures.on_path(scribe, row, joins["source"]))
     parts = [onward(scribe, take(moving, circular))[0]]
     # 2. nodes outside of the tree enter it and send JOINs of their own, unless Pastry delivers
     #    the JOIN there
     outside = np.flatnonzero(row < 0)
     new, which = np.unique(pair[outside], return_inverse=True)
-    own = own_joins(scribe, new, which, joins.take(outside))
+    own = own_joins(scribe, new, which, joins["extra"][outside])
     repairs = np.zeros(len(new), dtype=bool)
     repairs[which[repairing[outside]]] = True
     own_moving, delivered = onward(scribe, _from_sources(scribe, own, repairs))
@@ -131,17 +144,17 @@ def receive_joins(scribe: Scribe, moving: Columns) -> None:
     ends[outside] = delivered[which]
 
     def route(entered: np.ndarray) -> None:
-        remember(scribe, own.take(index_sorted(new, entered)))
+        remember(scribe, take(own, index_sorted(new, entered)))
         parts.append(own_moving)
 
     answered = ~ends
     answered[circular] = False
-    figures.forward(scribe, at[answered], joins.take(answered), route)
+    figures.forward(scribe, at[answered], take(joins, answered), route)
     # 3. delivered JOINs: the node becomes the root if it has the group's state
     knows = ends & scribe.state.copies.has(pair)
     scribe.refuse("no group", (ends & ~knows).sum())
     root.become_root(scribe, distinct(pair[knows]))
-    figures.deliver_join(scribe, at[knows], joins.take(knows))
+    figures.deliver_join(scribe, at[knows], take(joins, knows))
     send_on(scribe, concatenate(parts))
 
 
@@ -158,7 +171,7 @@ class SendJoins(JoinProgram):
     """Handle the round's CREATEs; then every waiting node sends a JOIN."""
 
     def begin(self, scribe: Scribe, tables: Tables) -> None:
-        root.receive_routed_creates(scribe, tables)
+        root.receive_creates(scribe, tables)
         self.send(scribe)
 
     def send(self, scribe: Scribe) -> None:
@@ -187,13 +200,9 @@ def _route_unknown(scribe: Scribe, joins: Columns) -> None:
         to[~knows & (to == at)] = NONE
         return to, here
 
-    ended, leaving = route_to_edge(joins, hop_of, scribe.is_own)
-    if ended:
-        refused = take(ended, ended["delivered"])
+    if refused := route_joins(scribe, _JOIN, joins, hop_of):
         scribe.refuse("JOIN", len(refused[AT]))
         scribe.tell(_REFUSED, refused["source"], group=refused["group"])
-    if leaving:
-        scribe.tell(_JOIN, leaving.pop(AT), **leaving)
 
 
 class RefuseUnknownMembers(RoundProgram):
@@ -204,4 +213,4 @@ class RefuseUnknownMembers(RoundProgram):
 
     def begin(self, scribe: Scribe, tables: Tables) -> None:
         group, source = scribe.split(scribe.state.unknown_members.key)
-        _route_unknown(scribe, unrouted({"group": group, "source": source, AT: source}))
+        _route_unknown(scribe, {"group": group, "source": source, AT: source})

@@ -67,7 +67,7 @@ class LiveScribe(system.SystemOnBuckets):
     def stays(self, name: str) -> bool:
         """Return True for the state, watched trees, and all tables that are not Scribe's."""
         of_scribe = name.startswith(state.PREFIX) or name in (MESSAGES, NOTICED)
-        return not of_scribe or name in state.STATE_TABLES or name in measures.TREES_SEEN
+        return not of_scribe or name in state.STATE_TABLES or name == measures.TREES
 
     def members(self, tables: Mapping[str, Columns]) -> np.ndarray:
         entries = tables.get(state.table_of("entries"), {})
@@ -91,7 +91,7 @@ class LiveScribe(system.SystemOnBuckets):
             measures.SeeTrees(environment, round, now.watched),
         )
         player.play(program.Together(programs))
-        taken = player.gather(*_COUNTS, *measures.TREES_SEEN, *measures.TREES_BEFORE)
+        taken = player.gather(*_COUNTS, *_TREES)
         now.tally.take(taken)
         sent = sources.SentPublications.of_buckets(taken.get(OUTCOMES, {}), round.nodes).taken()
         multicasts = self.multicasts(sent, now.source, several=now.scheduled)
@@ -179,17 +179,16 @@ class LiveScribe(system.SystemOnBuckets):
         self, taken: Mapping[str, Columns], round: scribe.RoundOfGroups, now: system.LivingRound
     ) -> dict[str, pa.Table]:
         """Return the tables `schemas.WATCHED_TREES` and `schemas.EXTRA_JOINS` of a round."""
-        size = len(now.ring)
-        before, after = (measures.trees_of(taken, names, now.watched, size) for names in _MOMENTS)
-        of_nodes = now.group, now.ring, now.alive
+        before, after = (taken.get(name, {}) for name in _TREES)
+        trees = before, after, now.group, now.ring, now.alive
         names = Names(facts.RingInMemory(now.ring), now.kernel, now.group)
         return {
-            "watched_trees": measures.tree_rows(now.number, before, after, *of_nodes),
+            "watched_trees": measures.tree_rows(now.number, *trees),
             "extra_joins": _extra_joins(taken.get(EXTRA_JOINS, {}), names),
         }
 
 
-_MOMENTS = measures.TREES_BEFORE, measures.TREES_SEEN
+_TREES = measures.TREES_BEFORE, measures.TREES
 
 
 # --- times and sizes of publications of a schedule

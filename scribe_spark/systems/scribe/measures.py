@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NONE, Rows, distinct, expand, find_sorted, flags, whole_numbers
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, flags, whole_numbers
 from scribe_spark.core.keys import key_of
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.facts import Ring
-from scribe_spark.engine.packing import count_rows, take
+from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.rounds.group_events import SOURCE_BITS
 from scribe_spark.rounds.player import Counted, Counts
@@ -30,7 +30,7 @@ from scribe_spark.systems.scribe.multicast import DELIVERIES
 from scribe_spark.systems.scribe.root import MADE
 from scribe_spark.systems.scribe.scribe import REFUSED, REFUSED_KINDS, RoundProgram, Scribe
 from scribe_spark.systems.scribe.sources import FATES, first_parts
-from scribe_spark.systems.scribe.state import CAUSES, Repairs, ScribeState
+from scribe_spark.systems.scribe.state import CAUSES, Repairs
 
 #: The maximal N in ``repaired.N``, the number of repairs that took N rounds; most late deliveries
 #: need fewer rounds, too.
@@ -282,111 +282,84 @@ def watched_groups(numbers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.sort(numbers[np.argsort(apart, kind="stable")[:WATCHED]])
 
 
-@dataclass(frozen=True)
-class Tree(Rows):
-    """A group's tree between two rounds; arrays of shape (n,), sorted by node position.
-
-    `parent` is negative at the root and at nodes without a parent, and may be dead.  A node is an
-    `orphan` if it is not the root and no live node is its parent and knows it as a child.
-    """
-
-    node: np.ndarray
-    parent: np.ndarray
-    member: np.ndarray
-    root: np.ndarray
-    orphan: np.ndarray
-
-
-#: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges
-#: in children tables (``group, parent, child``), with indices of groups and positions of nodes.
-#: They stay until the end of the next round; then they are the trees before that round.
-TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
-TREES_BEFORE = tuple(f"{name} before" for name in TREES_SEEN)
+#: The table of the watched trees: ``group`` (the index), ``node``, ``parent``, ``member``,
+#: ``root``, ``orphan``.  It stays for the next round; then it has the trees before that round.
+TREES = "scribe watched entries"
+TREES_BEFORE = f"{TREES} before"
 
 
 @dataclass(frozen=True)
 class SeeTrees(RoundProgram):
-    """Record what nodes know about watched trees (indices of groups): :data:`TREES_SEEN`."""
+    """Record what nodes know about watched trees (indices of groups): :data:`TREES`."""
 
     watched: np.ndarray
 
     def begin(self, scribe: Scribe, tables: Tables) -> None:
-        for name, before in zip(TREES_SEEN, TREES_BEFORE, strict=True):
-            if name in tables:
-                tables[before] = tables.pop(name)
-        for name, columns in watched_rows(scribe.state, self.watched).items():
-            scribe.note(name, **columns)
-
-
-def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    """Return what nodes know of watched groups' trees, as the tables :data:`TREES_SEEN`."""
-    size, entries, children = state.size, state.entries, state.children
-    first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
-    small = last - first <= MOST_NODES
-    _, row = expand(first, np.minimum(last, first + MOST_NODES + 1))
-    group, node = np.divmod(entries.key[row], size)
-    seen = {name: getattr(entries, name)[row] for name in ("parent", "member", "root")}
-    first, last = (
-        np.searchsorted(children.key, (watched[small] + n) * size * size) for n in (0, 1)
-    )
-    place, child = np.divmod(children.key[expand(first, last)[1]], size)
-    edges = dict(zip(("group", "parent"), np.divmod(place, size), strict=True))
-    return {_ENTRIES: {"group": group, "node": node, **seen}, _EDGES: {**edges, "child": child}}
-
-
-def trees_of(
-    taken: Mapping[str, Columns], names: tuple[str, ...], watched: np.ndarray, size: int
-) -> dict[int, Tree]:
-    """Return the watched trees by the index of the group, from two tables of all buckets."""
-    entries, edges = taken.get(names[0], _NO_ENTRIES), taken.get(names[1], _NO_EDGES)
-    order = np.lexsort((entries["node"], entries["group"]))
-    group, node, parent, member, root = (
-        entries[name][order] for name in ("group", "node", "parent", "member", "root")
-    )
-    has_child = np.sort(key_of([edges[name] for name in ("group", "parent", "child")], size))
-    edge = key_of([group, np.maximum(parent, 0), node], size)
-    attached = root | ((parent >= 0) & (find_sorted(has_child, edge) >= 0))
-    together = Tree(node, parent, member, root, ~attached)
-    return {one: together.take(np.flatnonzero(group == one)) for one in watched.tolist()}
-
-
-_NO_EDGES = {name: whole_numbers() for name in ("group", "parent", "child")}
-_NO_ENTRIES = {
-    **{name: whole_numbers() for name in ("group", "node", "parent")},
-    **{name: flags() for name in ("member", "root")},
-}
+        if TREES in tables:
+            tables[TREES_BEFORE] = tables.pop(TREES)
+        entries, size = scribe.state.entries, scribe.state.size
+        first, last = (np.searchsorted(entries.key, (self.watched + n) * size) for n in (0, 1))
+        # one node more than is recorded shows that a tree is too large
+        _, row = expand(first, np.minimum(last, first + MOST_NODES + 1))
+        group, node = scribe.split(entries.key[row])
+        seen = {name: getattr(entries, name)[row] for name in ("parent", "member", "root")}
+        scribe.note(TREES, group=group, node=node, **seen, orphan=entries.are_orphans()[row])
 
 
 def tree_rows(
     number: int,
-    before: Mapping[int, Tree],
-    after: Mapping[int, Tree],
+    before: Columns,
+    after: Columns,
     groups: np.ndarray,
     known: Ring,
     alive: np.ndarray,
 ) -> pa.Table:
-    """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`."""
-    parts = []
-    for group, old in before.items():
-        new, died = after[group], ~alive[old.node]
-        struck = bool((died & np.isin(old.node, old.parent)).any())
-        if max(len(old.node), len(new.node)) > MOST_NODES:
-            continue
-        if struck:
-            parts.append(_rows(number, BEFORE, group, old, alive=True))
-        if struck or old.orphan.any() or new.orphan.any():
-            parts.append(_rows(number, AFTER, group, new, alive=True))
-            gone = old.take(died & ~np.isin(old.node, new.node))
-            parts.append(_rows(number, AFTER, group, gone, alive=False))
-    wanted = to_arrow_schema(schemas.WATCHED_TREES)
-    if not parts:
-        return wanted.empty_table()
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in wanted.names}
-    columns["group"] = groups[columns["group"]]
-    columns["node"], parent = known.node[columns["node"]], columns["parent"]
-    cells = {name: pa.array(part) for name, part in columns.items()}
-    cells["parent"] = pa.array(known.node[parent], mask=parent < 0)
-    return pa.table(cells, schema=wanted)
+    """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
+
+    `before` and `after` are :data:`TREES` of all buckets, before and after the round.
+    """
+    old, new = ({**_NO_TREES, **seen} for seen in (before, after))
+    old, new = (take(seen, np.lexsort((seen["node"], seen["group"]))) for seen in (old, new))
+    place = [key_of([seen["group"], seen["node"]], len(known)) for seen in (old, new)]
+
+    def count(seen: Columns, which: np.ndarray) -> np.ndarray:
+        return np.bincount(seen["group"][which], minlength=len(groups))
+
+    # 1. the groups of which a node with children has died, and those with orphans
+    died, below = ~alive[old["node"]], old["parent"] >= 0
+    parents = key_of([old["group"], old["parent"]], len(known))[below]
+    struck = count(old, died & np.isin(place[0], parents)) > 0
+    sizes = [count(seen, seen["node"] >= 0) for seen in (old, new)]
+    small = np.maximum(*sizes) <= MOST_NODES
+    orphans = count(old, old["orphan"]) + count(new, new["orphan"]) > 0
+    told = small & (struck | orphans)
+    # 2. the trees before and after the round, and the nodes that are gone
+    gone = died & ~np.isin(place[0], place[1])
+    parts = (
+        (BEFORE, True, take(old, (small & struck)[old["group"]])),
+        (AFTER, True, take(new, told[new["group"]])),
+        (AFTER, False, take(old, told[old["group"]] & gone)),
+    )
+    rows = concatenate(
+        {**part, "moment": np.full(count_rows(part), moment, dtype=object)}
+        | {"alive": np.full(count_rows(part), is_alive)}
+        for moment, is_alive, part in parts
+    )
+    rows = take(rows, np.argsort(rows["group"], kind="stable"))
+    cells = {
+        **rows,
+        "round": np.full(count_rows(rows), number),
+        "group": groups[rows["group"]],
+        "node": known.node[rows["node"]],
+        "parent": pa.array(known.node[rows["parent"]], mask=rows["parent"] < 0),
+    }
+    return pa.Table.from_pydict(cells, schema=to_arrow_schema(schemas.WATCHED_TREES))
+
+
+_NO_TREES = {
+    **{name: whole_numbers() for name in ("group", "node", "parent")},
+    **{name: flags() for name in ("member", "root", "orphan")},
+}
 
 
 def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -396,15 +369,3 @@ def all_told(rounds: Iterable[pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame(columns=schemas.WATCHED_TREES.names)
     trees = pd.concat(parts, ignore_index=True)
     return trees.astype({"parent": object}).where(trees.notna(), None)
-
-
-def _rows(number: int, moment: str, group: int, tree: Tree, alive: bool) -> dict[str, np.ndarray]:
-    """Return rows of `schemas.WATCHED_TREES` for one tree, before or after a round (`moment`)."""
-    n = len(tree.node)
-    return {
-        "round": np.full(n, number),
-        "moment": np.full(n, moment, dtype=object),
-        "group": np.full(n, group),
-        **vars(tree),
-        "alive": np.full(n, alive),
-    }

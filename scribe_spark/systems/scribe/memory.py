@@ -135,7 +135,6 @@ class SharedRings:
     def __init__(self, size: int, table: AtNodes) -> None:
         self.size, self.table = size, table
         self.tops, self.names = self._empty(1)
-        self._free = whole_numbers()  # some of the unused rings
 
     def _empty(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         return np.full(n, NONE), np.full((n, self.size), NONE)
@@ -212,43 +211,24 @@ class SharedRings:
 
     def _unused(self, n: int) -> np.ndarray:
         """Return the indices of `n` unused rings, which the caller may use."""
-        if n > len(self._free):
-            self._free = np.flatnonzero(~self._used())
-        if n > len(self._free):
-            before = len(self.tops)
-            tops, names = self._empty(max(n, before))
+        used = self._used()
+        if n > len(used) - np.count_nonzero(used):
+            tops, names = self._empty(max(n, len(used)))
             self.tops, self.names = np.r_[self.tops, tops], np.concatenate([self.names, names])
-            self._free = np.r_[self._free, np.arange(before - 1, len(self.tops) - 1)]
-        taken, self._free = self._free[:n], self._free[n:]
-        return taken
+            used = self._used()
+        return np.flatnonzero(~used)[:n]
 
     def _used(self) -> np.ndarray:
         used = np.zeros(len(self.tops), dtype=bool)
         used[self.table.ring] = used[NONE] = True
         return used
 
-    def _first_equal(self) -> np.ndarray:
-        """Return for each used ring the index of the first equal ring; the rest is arbitrary."""
-        used = np.flatnonzero(self._used())
-        contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
-        # compare hashes first, then the contents
-        factors = np.multiply.accumulate(np.full(self.size + 1, 0x9E3779B97F4A7C15, np.uint64))
-        hashes = contents.view(np.uint64) @ factors
-        _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
-        first = first[which]
-        same = (contents == contents[first]).all(axis=1)
-        ring = np.empty(len(self.tops), dtype=np.int64)
-        ring[used] = np.where(same, used[first], used)
-        return ring
-
     def _merge(self) -> None:
         """Let rows with equal rings share one ring, and replace unused rings by new ones."""
-        rows = np.flatnonzero(self.table.ring != NONE)
-        ring = self._first_equal()[self.table.ring[rows]]
-        is_kept = np.zeros(len(self.tops), dtype=bool)
-        is_kept[ring] = True
-        self.table.ring[rows] = (np.cumsum(is_kept) - 1)[ring]
-        tops, names = self._empty(int(np.count_nonzero(is_kept)) + 1)
-        self.tops = np.r_[self.tops[is_kept], tops]
-        self.names = np.concatenate([self.names[is_kept], names])
-        self._free = whole_numbers()
+        used, rows = self._used(), np.flatnonzero(self.table.ring != NONE)
+        used[NONE] = False
+        contents = np.column_stack([self.tops, self.names])[used]
+        kept, which = np.unique(contents, axis=0, return_inverse=True)
+        self.table.ring[rows] = which.ravel()[np.cumsum(used) - 1][self.table.ring[rows]]
+        tops, names = self._empty(len(kept) + 1)
+        self.tops, self.names = np.r_[kept[:, 0], tops], np.concatenate([kept[:, 1:], names])

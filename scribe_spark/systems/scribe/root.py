@@ -6,11 +6,11 @@ the group's state at its nearest leaves.  JSAC 2002, Sections III.A.1 and III.B.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, Rows, distinct, index_sorted, offsets_of, turns
+from scribe_spark.core.arrays import NONE, distinct, index_sorted, turns
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -18,10 +18,10 @@ from scribe_spark.pastry.next_hop import RingDistances, distances
 from scribe_spark.systems.scribe.figures import ADDED, deliver_create
 from scribe_spark.systems.scribe.scribe import (
     CHANGED,
-    Joins,
     RoundProgram,
     Scribe,
     call_fault_handler,
+    joins_of,
     send_leave,
 )
 from scribe_spark.systems.scribe.state import Copies, cause
@@ -30,60 +30,38 @@ from scribe_spark.systems.scribe.state import Copies, cause
 REPLICA, TAKEN, REPLICA_GOODBYE = "replica", "replica taken", "replica goodbye"
 
 #: The columns of `Copies` that are the group's state; the others are about the root.
-_STATE = ("epoch", "version", "creator", "value")
+_STATE = ("epoch", "version", "creator", "length", "values")
 
 
-@dataclass(frozen=True)
-class SentStates(Rows):
-    """Group states in messages between nodes; after `to` come the columns of `Copies`."""
-
-    group: np.ndarray
-    sender: np.ndarray
-    to: np.ndarray
-    epoch: np.ndarray
-    version: np.ndarray
-    creator: np.ndarray
-    value: np.ndarray
-    root: np.ndarray
-    incarnation: np.ndarray
-
-    def of_copies(self) -> dict[str, np.ndarray]:
-        """Return the columns of the table `Copies`: all except group, sender and receiver."""
-        way = ("group", "sender", "to")
-        return {name: one for name, one in self.to_columns().items() if name not in way}
-
-    @classmethod
-    def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
-        """Return the group states in the given rows of `copies`, addressed to the nodes `to`."""
-        group, sender = scribe.split(copies.key[rows])
-        return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
-
-    @classmethod
-    def received(cls, scribe: Scribe, came: Columns) -> SentStates:
-        """Return received states (:func:`tell_states`), and store the application's values."""
-        columns = dict(came)
-        numbers, lengths = columns.pop("numbers"), columns.pop("length")
-        value = np.full(len(lengths), -1)
-        there = np.flatnonzero(lengths >= 0)
-        # a sender has a single state for a group
-        key = scribe.key(columns["group"], columns["sender"])[there]
-        _, first, which = np.unique(key, return_index=True, return_inverse=True)
-        first = there[first]
-        inside = np.arange(numbers.shape[1]) < lengths[first][:, None]
-        value[there] = scribe.state.values.add(lengths[first], numbers[first][inside])[which]
-        return cls(to=columns.pop(AT), value=value, **columns)
+def tell_states(
+    scribe: Scribe,
+    kind: str,
+    copies: Copies,
+    rows: np.ndarray,
+    to: np.ndarray,
+    **others: np.ndarray,
+) -> None:
+    """Send the group states in rows of `copies` to the nodes `to`; `others` replace columns."""
+    group, sender = scribe.split(copies.key[rows])
+    scribe.tell(kind, to, group=group, sender=sender, **copies.rows(rows) | others)
 
 
-def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
-    """Send group states as messages of a kind, with the values of the application in them."""
-    columns = states.to_columns()
-    to, value = columns.pop("to"), columns.pop("value")
-    which, number = scribe.state.values.of(value)
-    lengths = np.bincount(which, minlength=len(to))
-    numbers = np.zeros((len(to), int(lengths.max(initial=0))), dtype=np.int64)
-    numbers[which, np.arange(len(which)) - offsets_of(lengths)[which]] = number
-    lengths[value < 0] = -1
-    scribe.tell(kind, to, **columns, length=lengths, numbers=numbers, **more)
+def _one_by_one(
+    scribe: Scribe, states: Columns
+) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]]:
+    """Yield received states of different nodes and groups at a time, in order.
+
+    With them come their keys and the rows of the copies that the nodes have.
+    """
+    for turn in turns(scribe.key(states["group"], states[AT])):
+        one = take(states, turn)
+        pair = scribe.key(one["group"], one[AT])
+        yield one, pair, scribe.state.copies.find(pair)
+
+
+def _keep_states(scribe: Scribe, pair: np.ndarray, states: Columns, which: np.ndarray) -> None:
+    copies = scribe.state.copies
+    copies.put(pair[which], **{name: states[name][which] for name in copies.columns()})
 
 
 def receive_states(scribe: Scribe, came: Columns) -> None:
@@ -91,32 +69,26 @@ def receive_states(scribe: Scribe, came: Columns) -> None:
 
     A root that receives a newer state stays the root, takes over the state, and repairs its tree.
     """
-    copies, states = scribe.state.copies, SentStates.received(scribe, came)
-    states = states.take(nearness_order(scribe, states.group, states.sender))
-    for turn in turns(scribe.key(states.group, states.to)):
-        one = states.take(turn)
-        pair = scribe.key(one.group, one.to)
-        row = copies.find(pair)
+    copies = scribe.state.copies
+    states = take(came, nearness_order(scribe, came["group"], came["sender"]))
+    for one, pair, row in _one_by_one(scribe, states):
         there = row >= 0
         newer = ~there
-        newer[there] = _is_newer(_age(one, there), _age(copies, row[there]))
-        root = newer & there & scribe.is_root(one.group, one.to)
+        newer[there] = _age(take(one, there)) > _age(copies.rows(row[there]))
+        root = newer & there & scribe.is_root(one["group"], one[AT])
+        mine = take({**one, "values": copies.widened(one["values"])}, root)
         for name in _STATE:
-            getattr(copies, name)[row[root]] = getattr(one, name)[root]
-        join_themselves(scribe, one.group[root], one.to[root])
-        other = newer & ~root
-        copies.put(pair[other], **one.take(other).of_copies())
+            getattr(copies, name)[row[root]] = mine[name]
+        join_themselves(scribe, one["group"][root], one[AT][root])
+        _keep_states(scribe, pair, one, newer & ~root)
 
 
-def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
-    """Return True for each state in `one` that is newer than the state in its row of `than`."""
-    same_epoch = one["epoch"] == than["epoch"]
-    return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
+def _age(states: Columns) -> np.ndarray:
+    """Return numbers by which states, or rows of `Replicas`, are compared: the newer is greater."""
+    return (states["epoch"] << _VERSION_BITS) + states["version"]
 
 
-def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the epochs and versions of states in some rows, by which states are compared."""
-    return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
+_VERSION_BITS = 32
 
 
 def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
@@ -124,8 +96,8 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
     if not len(group):
         return
     why = scribe.state.entries.cause[scribe.entry(group, node)]
-    joins = call_fault_handler(scribe, Joins.of(group, node, scribe.number, why))
-    scribe.note(ADDED, at=node, **joins.to_columns())
+    joins = call_fault_handler(scribe, joins_of(group, node, scribe.number, why))
+    scribe.note(ADDED, at=node, **joins)
 
 
 def replicate(scribe: Scribe, pair: np.ndarray) -> None:
@@ -135,7 +107,7 @@ def replicate(scribe: Scribe, pair: np.ndarray) -> None:
     own, leaf = own[needs], leaf[needs]
     copies = scribe.state.copies
     arrives = scribe.send("replica", copies.key[own] % scribe.state.size, leaf)
-    tell_states(scribe, REPLICA, SentStates.of(scribe, copies, own[arrives], leaf[arrives]))
+    tell_states(scribe, REPLICA, copies, own[arrives], leaf[arrives])
 
 
 def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,9 +124,8 @@ def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
     taken = (row >= 0) & scribe.is_alive(leaf)
     row, own, leaf = row[taken], own[taken], leaf[taken]
     same = replicas.incarnation[row] == scribe.state.incarnation[leaf]
-    for name in ("epoch", "version"):
-        same &= getattr(replicas, name)[row] == getattr(copies, name)[own]
-    taken[taken] = same
+    same &= replicas.epoch[row] == copies.epoch[own]
+    taken[taken] = same & (replicas.version[row] == copies.version[own])
     return taken
 
 
@@ -170,20 +141,16 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
 
 def receive_replicas(scribe: Scribe, came: Columns) -> None:
     """Store states of roots at leaves without a newer one, and answer the roots."""
-    copies, states = scribe.state.copies, SentStates.received(scribe, came)
+    copies = scribe.state.copies
     # on a broken ring a group may have several roots: their states come one after the other
-    states = states.take(np.lexsort((states.sender, states.to, states.group)))
-    for turn in turns(scribe.key(states.group, states.to)):
-        one = states.take(turn)
-        pair = scribe.key(one.group, one.to)
-        row = copies.find(pair)
-        there = row >= 0
-        takes = ~scribe.is_root(one.group, one.to)
-        takes[there] &= ~_is_newer(_age(copies, row[there]), _age(one, there))
-        one = one.take(takes)
-        copies.put(pair[takes], **one.of_copies())
-        state = {name: getattr(one, name) for name in ("epoch", "version")}
-        scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
+    states = take(came, np.lexsort((came["sender"], came[AT], came["group"])))
+    for one, pair, row in _one_by_one(scribe, states):
+        there, takes = row >= 0, ~scribe.is_root(one["group"], one[AT])
+        takes[there] &= _age(take(one, there)) >= _age(copies.rows(row[there]))
+        _keep_states(scribe, pair, one, takes)
+        one = take(one, takes)
+        state = {name: one[name] for name in ("group", "epoch", "version")}
+        scribe.tell(TAKEN, one["sender"], leaf=one[AT], **state)
 
 
 def receive_taken(scribe: Scribe, came: Columns) -> None:
@@ -291,7 +258,7 @@ PASSED_ON = "scribe passed on"
 
 
 def _hear_states(scribe: Scribe, came: Columns) -> None:
-    receive_states(scribe, {name: one for name, one in came.items() if name != "hands"})
+    receive_states(scribe, came)
     become_root(scribe, distinct(scribe.key(came["group"], came[AT])[came["hands"]]))
 
 
@@ -302,7 +269,7 @@ class HandOver(RoundProgram):
     to the groupId.
     """
 
-    writes = ("entries", "children", "copies", "replicas", "values")
+    writes = ("entries", "children", "copies", "replicas")
 
     handlers = ((STATE, _hear_states),)
 
@@ -316,7 +283,7 @@ class HandOver(RoundProgram):
         arrives = scribe.send("replica", node[sends], leaf)
         sends, leaf = sends[arrives], leaf[arrives]
         hands = root[sends]
-        tell_states(scribe, STATE, SentStates.of(scribe, copies, sends, leaf), hands=hands)
+        tell_states(scribe, STATE, copies, sends, leaf, hands=hands)
         scribe.note(PASSED_ON, pair=copies.key[sends[~hands]])
         _step_down(scribe, sends[hands], leaf[hands])
 
@@ -337,7 +304,7 @@ def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
 class Failover(RoundProgram):
     """Let the nearest nodes with a copy of a group's state become roots, and update replicas."""
 
-    writes = ("entries", "children", "copies", "replicas", "values")
+    writes = ("entries", "children", "copies", "replicas")
 
     handlers = REPLICATING
 
@@ -386,31 +353,22 @@ CREATED = "scribe CREATEs"
 MADE = "scribe made"
 
 
-def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
+def receive_creates(scribe: Scribe, tables: Tables) -> None:
     """Handle the round's CREATEs where they arrived; the smallest creator of a group counts."""
     came = tables.pop(CREATED, None)
     if came is None:
         return
     scribe.refuse("CREATE lost", (~came["delivered"]).sum())
-    order = np.lexsort((came["creator"], came["group"]))
-    came = take(came, order[came["delivered"][order]])
-    made = receive_creates(scribe, came["group"], came["creator"], came[AT])
-    names = ("group", "creator", AT, "hops", "delay_us")
-    scribe.note(MADE, **{name: came[name][made] for name in names})
-
-
-def receive_creates(
-    scribe: Scribe, group: np.ndarray, creator: np.ndarray, node: np.ndarray
-) -> np.ndarray:
-    """Handle CREATEs, sorted by (group, creator), at nodes; return which were successful."""
-    pair = scribe.key(group, node)
+    came = take(came, came["delivered"])
+    came = take(came, np.lexsort((came["creator"], came["group"])))
+    pair = scribe.key(came["group"], came[AT])
     # check credentials; a CREATE for an existing group changes nothing
-    allowed = scribe.groups.allows("create", group, creator)
+    allowed = scribe.groups.allows("create", came["group"], came["creator"])
     allowed &= ~scribe.state.copies.has(pair)
-    _, first = np.unique(pair[allowed], return_index=True)
-    made = np.flatnonzero(allowed)[first]
+    made = np.flatnonzero(allowed)[np.unique(pair[allowed], return_index=True)[1]]
     scribe.refuse("CREATE", len(pair) - len(made))
-    deliver_create(scribe, group[made], node[made], creator[made])
+    of = {name: came[name][made] for name in ("group", "creator", AT, "hops", "delay_us")}
+    deliver_create(scribe, of["group"], of[AT], of["creator"])
     become_root(scribe, pair[made])
-    scribe.state.created[group[made]] = True
-    return made
+    scribe.state.created[of["group"]] = True
+    scribe.note(MADE, **of)

@@ -9,7 +9,7 @@ JSAC 2002, Section III; NGC 2001, Section 3; docs/rules.md, "Scribe in worlds".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -166,19 +166,13 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
     group, node = scribe.split(gone.copies.key[rows])
     leaves = root.leaves_by_nearness(scribe, group, node)
     alive = scribe.is_alive(leaves)
-    first = np.where(alive.any(axis=1), alive.argmax(axis=1), (leaves >= 0).sum(axis=1))
-    lost, arrived = first.sum(), alive.any(axis=1)
-
-    def between() -> tuple[np.ndarray, np.ndarray]:
-        asked = (leaves >= 0) & (np.arange(leaves.shape[1]) < (first + arrived)[:, None])
-        return node[np.nonzero(asked)[0]], leaves[asked]
-
-    scribe.count_between("replica", lost + arrived.sum(), lost, between=between)
-    rows, node, first = rows[arrived], node[arrived], first[arrived]
-    to = leaves[arrived][np.arange(len(rows)), first]
-    states = root.SentStates.of(scribe, gone.copies, rows, to)
-    states = replace(states, root=node, incarnation=scribe.state.incarnation[node])
-    root.tell_states(scribe, HANDED_ON, states)
+    tried = (leaves >= 0) & (np.cumsum(alive, axis=1) == alive)  # up to the first live one
+    which, column = np.nonzero(tried)
+    node, to = node[which], leaves[which, column]
+    arrives = scribe.send("replica", node, to)
+    which, node, to = which[arrives], node[arrives], to[arrives]
+    root_now = {"root": node, "incarnation": scribe.state.incarnation[node]}
+    root.tell_states(scribe, HANDED_ON, gone.copies, rows[which], to, **root_now)
 
 
 # --- the events of a round
@@ -195,7 +189,7 @@ class PlayEvents(RoundProgram):
     events: Events
     group_events: GroupEvents
     writes = (
-        *("entries", "children", "copies", "replicas", "values", "addresses", "unknown_members"),
+        *("entries", "children", "copies", "replicas", "addresses", "unknown_members"),
         *("kept", "got", "dead_roots", "repairs"),
     )
     settled_writes = ("entries",)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,13 +15,9 @@ import numpy as np
 from scribe_spark.bandwidth.setting import Parts
 from scribe_spark.core.arrays import (
     NONE,
-    Rows,
-    codes,
-    distinct,
     expand,
-    index_sorted,
+    index_in_run,
     search_sorted,
-    whole_numbers,
 )
 from scribe_spark.core.draws import more_bits
 from scribe_spark.core.keys import key_of
@@ -42,7 +38,7 @@ from scribe_spark.pastry.next_hop import (
 from scribe_spark.pastry.states import BucketNodes, States
 from scribe_spark.rounds.applications import Applications
 from scribe_spark.rounds.group_events import SOURCE_BITS, Groups
-from scribe_spark.rounds.player import Between, Environment, Sizes
+from scribe_spark.rounds.player import Environment
 from scribe_spark.systems.scribe.state import NOTHING, BucketState, ScribeState
 from scribe_spark.systems.scribe.upcalls import Calls, ScribeApplication
 from scribe_spark.underlay.protocol import node_delays
@@ -71,28 +67,29 @@ PAYLOAD_KINDS = ("MULTICAST", "payload", "retransmission")
 CONTROL_KINDS = tuple(kind for kind in SCRIBE_KINDS if kind not in PAYLOAD_KINDS)
 
 
-@dataclass(frozen=True)
-class Joins(Rows):
-    """JOIN messages; `number` is the round, `extra` the data of faultHandler or NOTHING."""
+#: The columns of JOINs: `number` is the round, `extra` the data of faultHandler or NOTHING.
+_OF_JOINS = ("group", "source", "number", "cause", "extra")
 
-    group: np.ndarray = field(default_factory=whole_numbers)
-    source: np.ndarray = field(default_factory=whole_numbers)
-    number: np.ndarray = field(default_factory=whole_numbers)
-    cause: np.ndarray = field(default_factory=codes)
-    extra: np.ndarray = field(default_factory=whole_numbers)
 
-    @classmethod
-    def of(
-        cls, group: np.ndarray, source: np.ndarray, number: int, cause: np.ndarray | int
-    ) -> Joins:
-        """Return JOINs without data of the application; `number` is the round."""
-        n = len(group)
-        causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), n)
-        return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))
+def joins_of(
+    group: np.ndarray,
+    source: np.ndarray,
+    number: np.ndarray | int,
+    cause: np.ndarray | int,
+    extra: np.ndarray | int = NOTHING,
+) -> dict[str, np.ndarray]:
+    """Return JOINs as columns; a number stands for a column of equal values."""
+    values = {"number": (number, np.int64), "cause": (cause, np.int8), "extra": (extra, np.int64)}
+    columns = {
+        name: np.broadcast_to(np.asarray(value, dtype=kind), len(group))
+        for name, (value, kind) in values.items()
+    }
+    return {"group": group, "source": source, **columns}
 
-    def with_extra(self, extra: np.ndarray) -> Joins:
-        """Return the JOINs with other data of the application."""
-        return replace(self, extra=extra)
+
+def joins_in(columns: Columns) -> dict[str, np.ndarray]:
+    """Return the columns of JOINs, of messages or rows with further columns."""
+    return {name: columns[name] for name in _OF_JOINS}
 
 
 @dataclass(frozen=True)
@@ -259,19 +256,6 @@ class Scribe(BucketNodes):
         key = np.where(is_late, more_bits(key, np.full(len(to), self.number)), key)
         return self.losses.lost(key, sender, to)
 
-    def count_between(
-        self,
-        kind: str,
-        messages: int | np.integer,
-        lost: int | np.integer = 0,
-        *,
-        between: Between,
-        sizes: Sizes | None = None,
-    ) -> None:
-        """Count messages of a kind that these nodes send, and lost ones; see `Observer.count`."""
-        if self.observer is not None:
-            self.observer.count(self.tables, kind, messages, lost, between=between, sizes=sizes)
-
     def post(
         self, kind: str, counted: str, sender: np.ndarray, to: np.ndarray, **columns: np.ndarray
     ) -> np.ndarray:
@@ -328,7 +312,8 @@ class Scribe(BucketNodes):
     ) -> None:
         if self.observer is not None:
             self.observer.meet(self.tables, at[met.message], met.dead)
-        count_hop(functools.partial(self.count_between, kind), at, onward, met, sizes)
+            count = functools.partial(self.observer.count, self.tables, kind)
+            count_hop(count, at, onward, met, sizes)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the delay D between pairs of different nodes, in microseconds: int64."""
@@ -516,19 +501,20 @@ def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
     }
     call, edge = scribe.children_of(pair)
     under = {"call": call, "child": children.key[edge] % scribe.state.size}
-    which, value = scribe.state.values.of(copies.value[copy])
-    kept = {"call": np.flatnonzero(root)[which], "value": value}
+    lists = copies.values[copy]
+    which, place = np.nonzero(np.arange(lists.shape[1]) < copies.length[copy][:, None])
+    kept = {"call": np.flatnonzero(root)[which], "value": lists[which, place]}
     return Calls(scribe.number, here, under, kept)
 
 
-def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
+def call_fault_handler(scribe: Scribe, joins: Columns) -> Columns:
     """Call the upcall faultHandler for repair JOINs; return the JOINs with its data."""
-    if scribe.best_effort or not len(joins):
+    if scribe.best_effort or not count_rows(joins):
         return joins
-    pair = scribe.key(joins.group, joins.source)
+    pair = scribe.key(joins["group"], joins["source"])
     calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
-    table = {"number": joins.number, "cause": joins.cause}
-    return joins.with_extra(scribe.application.fault_handler(calls, table).astype(np.int64))
+    table = {name: joins[name] for name in ("number", "cause")}
+    return {**joins, "extra": scribe.application.fault_handler(calls, table).astype(np.int64)}
 
 
 def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
@@ -537,20 +523,13 @@ def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
     if not len(call):
         return
     order = np.argsort(call, kind="stable")
-    numbers = values["value"][order]
-    changed, first = np.unique(call[order], return_index=True)
+    changed, which = np.unique(call[order], return_inverse=True)
+    length, place = np.bincount(which), index_in_run(which)
+    lists = np.full((len(changed), length.max()), NONE)
+    lists[which, place] = values["value"][order]
     copies = scribe.state.copies
     row = copies.find(pair[changed])
-    lengths = np.diff(np.r_[first, len(numbers)])
-    copies.value[row] = scribe.state.values.add(lengths, numbers)
+    lists = copies.widened(lists)
+    copies.values[row], copies.length[row] = lists, length
     copies.version[row] += 1
     scribe.note(CHANGED, pair=pair[changed])
-
-
-def keep_used_values(scribe: Scribe) -> None:
-    """Delete values of the application that no group state has; number the others from 0."""
-    value = scribe.state.copies.value
-    used = distinct(value[value >= 0])
-    if len(used) < len(scribe.state.values):
-        value[value >= 0] = index_sorted(used, value[value >= 0])
-        scribe.state.values.keep(used)

@@ -17,17 +17,16 @@ import numpy as np
 from scribe_spark.core import draws
 from scribe_spark.core.arrays import NONE, distinct, index_in_run, whole_numbers
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.packing import take
+from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.player import counted, most_supersteps
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.next_hop import route_to_edge, unrouted
 from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.systems.scribe import figures, join, root, state
 from scribe_spark.systems.scribe.scribe import (
-    Joins,
     RoundOfGroups,
     RoundProgram,
     Scribe,
+    joins_in,
     send_leave,
 )
 
@@ -101,7 +100,7 @@ def _join_above(scribe: Scribe, came: Columns) -> None:
     above = came["above"][told]
     figures.lose_parent(scribe, row, "collapse")
     joins = join.note_joins(scribe, row)
-    scribe.send("JOIN", joins.source, above)
+    scribe.send("JOIN", joins["source"], above)
     join.send_on(scribe, join.sent_to(joins, above))
 
 
@@ -214,19 +213,14 @@ def _route(scribe: Scribe, moving: Columns) -> None:
         before = np.where((onward == at) | (onward < 0), here["before"], at)
         return onward, {**here, "alone": here["alone"] | circular, "before": before}
 
-    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
-    if ended:
-        ended = take(ended, ended["delivered"])
+    if ended := join.route_joins(scribe, _JOIN, moving, hop_of):
         pair = scribe.key(ended["group"], ended[AT])
         answers = _in_tree(scribe, scribe.state.entries.find(pair))
         answers |= scribe.state.copies.has(pair)
         scribe.refuse("no group", (~answers).sum())
         asked = take(ended, answers)
-        columns = {name: asked[name] for name in ("before", "alone", "repairs")}
-        columns |= Joins.from_columns(asked).to_columns()
-        scribe.note(ASKED, at=asked[AT], **columns)
-    if leaving:
-        scribe.tell(_JOIN, leaving.pop(AT), **leaving)
+        columns = {name: asked[name] for name in (AT, "before", "alone", "repairs")}
+        scribe.note(ASKED, **columns, **joins_in(asked))
 
 
 @dataclass(frozen=True)
@@ -249,10 +243,10 @@ class AskTree(RoundProgram):
             tables[WAVES] = take(waves, np.flatnonzero(~now))
         row = scribe.state.entries.find(np.sort(waves["pair"][now]))
         joins = join.note_joins(scribe, row[scribe.state.entries.waits(row)])
-        scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
-        at, none = joins.source, np.zeros(len(joins), dtype=bool)
-        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, state.FAILED)}
-        _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
+        at = joins["source"]
+        scribe.note(SENT, pair=scribe.key(joins["group"], at))
+        way = {AT: at, "before": at, "alone": np.zeros(len(at), dtype=bool)}
+        _route(scribe, {**joins, **way, "repairs": np.isin(joins["cause"], state.FAILED)})
 
 
 def _answer(scribe: Scribe, asked: Columns) -> None:
@@ -269,12 +263,11 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     taken = rank_at_node(at, group, number[source]) < room
     before = np.where(asked["alone"], source, asked["before"])
     taken |= (before == source) | figures.on_path(scribe, scribe.entry(group, at), before)
-    figures.forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
+    figures.forward(scribe, at[taken], take(joins_in(asked), taken), lambda _: None)
     # 3. the previous nodes on the routes adopt the others
-    rest = take({**asked, "above": at}, np.flatnonzero(~taken))
-    columns = Joins.from_columns(rest).to_columns()
-    above, repairs = rest["above"], rest["repairs"]
-    scribe.tell(_ADOPT, rest["before"], above=above, repairs=repairs, **columns)
+    rest = take({**asked, "above": at}, ~taken)
+    way = {name: rest[name] for name in ("above", "repairs")}
+    scribe.tell(_ADOPT, rest["before"], **way, **joins_in(rest))
 
 
 def _adopt(scribe: Scribe, came: Columns) -> None:
@@ -286,23 +279,22 @@ def _adopt(scribe: Scribe, came: Columns) -> None:
     came, pair = take(came, order), pair[order]
     pairs, first, which = np.unique(pair, return_index=True, return_inverse=True)
     entering = ~entries.has(pairs)
-    joins = Joins.from_columns(came)
-    own = join.own_joins(scribe, pairs, which, joins).take(entering)
-    figures.forward(scribe, came[AT], joins, lambda _: join.remember(scribe, own))
+    own = take(join.own_joins(scribe, pairs, which, came["extra"]), entering)
+    figures.forward(scribe, came[AT], joins_in(came), lambda _: join.remember(scribe, own))
     row = entries.find(pairs)
     again = ~entering & ~np.isin(pairs, sent) & entries.waits(row)
     asks = np.r_[np.flatnonzero(entering), np.flatnonzero(again)]
-    sends = Joins.join(own, join.note_joins(scribe, row[again]))
+    sends = concatenate([own, join.note_joins(scribe, row[again])])
     to = came["above"][first[asks]]
-    scribe.send("JOIN", sends.source, to)
+    scribe.send("JOIN", sends["source"], to)
     repairs = np.isin(asks, which[came["repairs"]])
-    scribe.note(join.REPAIRING, node=sends.source[repairs])
-    scribe.tell(_OWN, to, **sends.to_columns(), repairs=repairs)
+    scribe.note(join.REPAIRING, node=sends["source"][repairs])
+    scribe.tell(_OWN, to, **sends, repairs=repairs)
 
 
 def _deliver_own(scribe: Scribe, came: Columns) -> None:
     scribe.note(join.REPAIRING, node=came[AT][came["repairs"]])
-    figures.deliver_join(scribe, came[AT], Joins.from_columns(came))
+    figures.deliver_join(scribe, came[AT], joins_in(came))
 
 
 class TakeIn(join.JoinProgram):

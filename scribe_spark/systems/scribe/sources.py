@@ -81,10 +81,11 @@ class SentPublications(Rows):
 #: A publication that is sent to a cached address.
 _ADDRESSED = "MULTICAST to an address"
 
-#: Tables: publications that reached roots directly, and those that were routed.
-_ARRIVED, _ROUTED = "scribe arrived", "scribe routed"
+#: The table of publications that reached their last node; of those at an address, `addressed` is
+#: True.
+_ARRIVED = "scribe arrived"
 
-_MULTICAST = Routing("MULTICAST", ends=_ROUTED)
+_MULTICAST = Routing("MULTICAST", ends=_ARRIVED)
 
 #: Tables.  SENT: this round's publications of the bucket's sources, with their fates (columns of
 #: `SentPublications`).  _AT_ROOT: the publications that roots of the bucket may accept.
@@ -136,9 +137,9 @@ def _in_order(sent: Columns, nodes: int) -> np.ndarray:
 def _arrive(scribe: Scribe, came: Columns) -> None:
     """Record the messages that are at roots; route the others from where they are."""
     root = scribe.is_root(came["group"], came[AT])
-    direct = take(came, np.flatnonzero(root))
-    scribe.note(_ARRIVED, **direct)
-    routed = take(came, np.flatnonzero(~root))
+    ends = {"delivered": root, "circled": ~root, "addressed": root}
+    scribe.note(_ARRIVED, **take({**came, **ends}, root))
+    routed = take({**came, "addressed": root}, ~root)
     _MULTICAST.begin(scribe, routed.pop(AT), **routed)
 
 
@@ -182,26 +183,24 @@ class FindRoots(RoundProgram):
 
 def receive_publications(scribe: Scribe, tables: Tables) -> None:
     """Let nodes accept or refuse the publications that reached them, and tell sources the fates."""
-    direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
-    parts = [] if direct is None else [{**direct, "root": direct[AT]}]
-    if routed is not None:
-        pair = scribe.key(routed["group"], routed[AT])
-        found = routed["delivered"] & scribe.state.copies.has(pair)
-        become_root(scribe, distinct(pair[found]))
-        root, source = np.where(found, routed[AT], NONE), routed["source"]
-        if scribe.round.source != "routed":
-            told = found & (root != source)
-            scribe.send("address", root[told], source[told])
-        parts.append({**routed, "root": root})
-    for part in parts:
-        sent = {name: part[name] for name in _AT_ROOTS}
-        root = sent["root"]
-        refused = (root >= 0) & ~scribe.groups.allows("multicast", sent["group"], sent["source"])
-        scribe.refuse("MULTICAST", refused.sum())
-        fate = np.where(root < 0, _NO_ROOT, np.where(refused, _REFUSED, _SENT)).astype(np.int8)
-        _tell_fates(scribe, sent, fate)
-        scribe.note(_AT_ROOT, **take(sent, np.flatnonzero(fate == _SENT)))
-        _answer(scribe, take(sent, np.flatnonzero(refused)))
+    if _ARRIVED not in tables:
+        return
+    came = tables.pop(_ARRIVED)
+    group, source, at = came["group"], came["source"], came[AT]
+    pair = scribe.key(group, at)
+    found = came["delivered"] & (came["addressed"] | scribe.state.copies.has(pair))
+    become_root(scribe, distinct(pair[found & ~came["addressed"]]))
+    root = np.where(found, at, NONE)
+    if scribe.round.source != "routed":
+        told = found & (root != source) & ~came["addressed"]
+        scribe.send("address", root[told], source[told])
+    sent = {name: {**came, "root": root}[name] for name in _AT_ROOTS}
+    refused = found & ~scribe.groups.allows("multicast", group, source)
+    scribe.refuse("MULTICAST", refused.sum())
+    fate = np.where(found, np.where(refused, _REFUSED, _SENT), _NO_ROOT).astype(np.int8)
+    _tell_fates(scribe, sent, fate)
+    scribe.note(_AT_ROOT, **take(sent, fate == _SENT))
+    _answer(scribe, take(sent, refused))
 
 
 def _tell_fates(scribe: Scribe, sent: Columns, fate: np.ndarray) -> None:

@@ -18,9 +18,8 @@ from scribe_spark.core.arrays import (
     Rows,
     SortedTable,
     codes,
-    expand,
     flags,
-    offsets_of,
+    joined,
     whole_numbers,
 )
 from scribe_spark.engine import Columns, Tables
@@ -73,6 +72,10 @@ class Entries(SortedTable):
         new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
         self.insert(keys, **new | dict.fromkeys(_FLAGS, False))
 
+    def are_orphans(self) -> np.ndarray:
+        """Return True for each node that is not the root and has heard no parent in this round."""
+        return ~self.root & ((self.parent < 0) | ~self.heeded)
+
     def waiting(self) -> np.ndarray:
         """Return the rows of the nodes that wait."""
         return np.flatnonzero(self.waits(slice(None)))
@@ -97,17 +100,32 @@ class Copies(SortedTable):
 
     The table is by (group, node). Of two copies, the one with the greater (epoch, version) is
     newer. An epoch is the round in which the group was created, a version the number of changes of
-    its state since. `value` is the index in `ScribeState.values` of what the application stores, or
-    NONE. `root` is the node that the owner of the copy considers the root, `incarnation` the round
-    of that node's last arrival or recovery.
+    its state since. The application stores the first `length` numbers of `values`, whose rows are
+    padded. `root` is the node that the owner of the copy considers the root, `incarnation` the
+    round of that node's last arrival or recovery.
     """
 
     epoch: np.ndarray = field(default_factory=whole_numbers)
     version: np.ndarray = field(default_factory=whole_numbers)
     creator: np.ndarray = field(default_factory=whole_numbers)
-    value: np.ndarray = field(default_factory=whole_numbers)
+    length: np.ndarray = field(default_factory=whole_numbers)
+    values: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     root: np.ndarray = field(default_factory=whole_numbers)
     incarnation: np.ndarray = field(default_factory=whole_numbers)
+
+    def put(self, keys: np.ndarray, **values: Any) -> None:
+        """See `SortedTable`; the numbers of the application get rows of equal widths."""
+        super().put(keys, **{**values, "values": self.widened(values["values"])})
+
+    def widened(self, lists: np.ndarray) -> np.ndarray:
+        """Return padded lists as wide as the rows of `values`, which may become wider."""
+        both = joined([self.values, lists])
+        self.values = both[: len(self)]
+        return both[len(self) :]
+
+    def rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the columns of some rows."""
+        return {name: getattr(self, name)[rows] for name in self.columns()}
 
 
 @dataclass
@@ -192,45 +210,15 @@ class Questions(SortedTable):
 
 
 @dataclass
-class Behind(SortedTable):
-    """The newest publication that members had, of members that lack their group's newest."""
+class Newest(SortedTable):
+    """The newest publications that members have received from applications; by (group, node)."""
 
-    newest: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class Received(SortedTable):
     """Received publications before their deadline, each a key, to count duplicates."""
-
-
-@dataclass
-class Values:
-    """Lists of numbers that an application stores in group states, one after the other."""
-
-    lengths: np.ndarray = field(default_factory=whole_numbers)
-    numbers: np.ndarray = field(default_factory=whole_numbers)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def add(self, lengths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Add lists, one after the other in `numbers`; return their indices."""
-        index = len(self.lengths) + np.arange(len(lengths))
-        self.lengths = np.r_[self.lengths, lengths]
-        self.numbers = np.r_[self.numbers, numbers]
-        return index
-
-    def of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions in `index`, and the numbers in these lists; NONE is an empty list."""
-        first = offsets_of(self.lengths)
-        there = np.flatnonzero(index >= 0)
-        which, at = expand(first[index[there]], first[index[there] + 1])
-        return there[which], self.numbers[at]
-
-    def keep(self, index: np.ndarray) -> None:
-        """Keep only the lists `index`, which get the indices 0, 1, ... in this order."""
-        _, numbers = self.of(index)
-        self.lengths, self.numbers = self.lengths[index], numbers
 
 
 @dataclass
@@ -264,14 +252,12 @@ class ScribeState:
     `incarnation` has the round of the last arrival or recovery of each of the `size` nodes, or
     NEVER; all nodes know it.  `created` marks the groups that were ever created.  `unknown_members`
     has the nodes, as (group, node), that sent a JOIN without the required credentials, and that
-    nobody has refused yet.  `newest` has the newest publication of each group that a root has
-    accepted, or NONE; see `order`.  Only the measures use it, like the parts from `dead_roots` on.
+    nobody has refused yet.  Only the measures use the parts from `dead_roots` on.
     """
 
     size: int
     incarnation: np.ndarray
     created: np.ndarray
-    newest: np.ndarray
     entries: Entries = field(default_factory=Entries)
     children: ChildrenTable = field(default_factory=ChildrenTable)
     copies: Copies = field(default_factory=Copies)
@@ -280,14 +266,13 @@ class ScribeState:
     addresses: Addresses = field(default_factory=Addresses)
     kept: Unacknowledged = field(default_factory=Unacknowledged)
     unknown_members: SortedTable = field(default_factory=SortedTable)
-    values: Values = field(default_factory=Values)
     questions: Questions = field(default_factory=Questions)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
     publications: StoredPublications = field(default_factory=StoredPublications)
     missing: Undelivered = field(default_factory=Undelivered)
     resent: AcceptedLate = field(default_factory=AcceptedLate)
-    lacking: Behind = field(default_factory=Behind)
+    newest: Newest = field(default_factory=Newest)
     got: Received = field(default_factory=Received)
 
 
@@ -310,10 +295,7 @@ def table_of(part: str) -> str:
 
 
 #: The names of the bucket's tables that store a `ScribeState`.
-STATE_TABLES = frozenset(
-    {table_of(part) for part in PARTS}
-    | {f"{table_of('values')} {column}" for column in ("lengths", "numbers")}
-)
+STATE_TABLES = frozenset(map(table_of, PARTS))
 
 
 class BucketState(ScribeState):
@@ -333,22 +315,14 @@ class BucketState(ScribeState):
         return part
 
     def _read(self, name: str) -> Any:
-        kind, table = PARTS[name], table_of(name)
-        if kind is Values:
-            parts = [self._lent(name, f"{table} {part}") for part in ("lengths", "numbers")]
-            return Values(*[part["value"] for part in parts if part is not None])
-        columns = self._lent(name, table)
+        kind, table, columns = PARTS[name], table_of(name), None
+        if table in self._tables:
+            columns = Lent(self._tables[table], name in self._writes)
         if kind is None:  # an array of all groups
-            if columns is not None:
-                return columns["value"]
-            return np.full(self._groups, False if name == "created" else NONE)
+            return np.zeros(self._groups, bool) if columns is None else columns["value"]
         if columns is None:
             return kind()
         return kind().borrow(columns) if issubclass(kind, SortedTable) else kind(**columns)
-
-    def _lent(self, name: str, table: str) -> Columns | None:
-        tables = self._tables
-        return Lent(tables[table], name in self._writes) if table in tables else None
 
     def put_back(self) -> None:
         """Store the parts that were read, and that may be written, in the bucket's tables."""
@@ -360,9 +334,6 @@ class BucketState(ScribeState):
         table = table_of(name)
         if isinstance(part, np.ndarray):
             self._tables[table] = {"value": part}
-        elif isinstance(part, Values):
-            for one in ("lengths", "numbers"):
-                self._put(f"{table} {one}", {"value": getattr(part, one)})
         elif isinstance(part, SortedTable) and table in self._tables:
             self._put(table, overlay(self._tables[table], part.read()))
         else:

@@ -22,6 +22,7 @@ from scribe_spark.rounds.player import RoundPlayer
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.systems.scribe import bottleneck, small_groups
 from scribe_spark.systems.scribe.end_of_round import OVERLOADED
+from scribe_spark.systems.scribe.groups import limits_by_number
 from scribe_spark.systems.scribe.scribe import ChildLimits, RoundOfGroups, RoundProgram, Scribe
 from scribe_spark.systems.scribe.state import cause
 from scribe_spark.systems.scribe.trees import Trees
@@ -181,11 +182,7 @@ def _begin(context: VariantContext, name: str, limits: ChildLimits | None = None
 def _limits(context: VariantContext) -> ChildLimits:
     if context.capacities is None:
         return ChildLimits(context.rules.limit)
-    own = context.capacities.select("node", "limit").toArrow()
-    node, limit = (own.column(name).to_numpy() for name in own.column_names)
-    by_number = np.zeros(node.max() + 1, dtype=np.int64)
-    by_number[node] = limit
-    return ChildLimits(context.rules.limit, by_number)
+    return ChildLimits(context.rules.limit, limits_by_number(context.capacities))
 
 
 def _count_overloaded(trees: Trees) -> int:

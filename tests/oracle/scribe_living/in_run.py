@@ -109,14 +109,12 @@ def edges_of(scribe: Scribe) -> set[Edge]:
     return edges
 
 
-def remove_bottlenecks(
-    scribe: Scribe, removal: type[RemovalInRun] = RemovalInRun
-) -> list[RemovalInRun]:
+def remove_bottlenecks(scribe: Scribe) -> list[RemovalInRun]:
     """Overloaded nodes drop children until none can; what came of it each time."""
     made: list[RemovalInRun] = []
 
     def begin(*args: Any) -> RemovalInRun:
-        made.append(removal(*args))
+        made.append(RemovalInRun(*args))
         return made[-1]
 
     bottleneck.remove_bottlenecks(scribe, Phase(scribe.overlay), begin)
@@ -129,7 +127,7 @@ def collapse_paths(scribe: Scribe) -> set[Edge]:
     return edges_of(scribe)
 
 
-def grow_lazily(scribe: Scribe, phase: Phase | None = None) -> set[Edge]:
+def grow_lazily(scribe: Scribe) -> set[Edge]:
     """Members join wave by wave; the edges."""
-    lazy.send_lazily(scribe, phase or Phase(scribe.overlay))
+    lazy.send_lazily(scribe, Phase(scribe.overlay))
     return edges_of(scribe)

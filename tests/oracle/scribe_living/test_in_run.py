@@ -1,9 +1,6 @@
 """The variants of a run, as the oracle plays them: examples by hand."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
-
-import pytest
+from collections.abc import Collection, Iterable, Mapping
 
 from ..living.draws import Draw, keyed_draw, random_idents
 from ..living.measures import enter_perfect
@@ -11,22 +8,12 @@ from ..living.overlay import Delay, Overlay, Rules
 from . import in_run, lazy
 from .bottleneck import overloaded
 from .in_run import Edge, RemovalInRun
-from .phase import DELIVERED, Message, Phase
-from .state import Join, Scribe
+from .state import Scribe
 
 
 def chosen(removals: list[RemovalInRun]) -> list[tuple[int, int, int, int, int]]:
     """Return (group, who dropped, child, sibling, probes) of all rounds."""
     return [one for removal in removals for one in removal.chosen()]
-
-
-def routed(removals: list[RemovalInRun]) -> list[tuple[int, list[int], bool]]:
-    """Return (group, path of the randomised route, accepted) of all rounds."""
-    return [
-        (join.group, path, accepted)
-        for removal in removals
-        for join, path, accepted in removal.routed
-    ]
 
 
 def on_a_plane(*places: tuple[int, int]) -> Delay:
@@ -62,28 +49,12 @@ def by_hand(
     edges: Collection[Edge],
     delay: Delay,
     limits: dict[int, int],
-    routes: Mapping[tuple[int, int, int], list[int]] | None = None,
-    shed: tuple[str, str, str] = ("largest", "farthest", "remaining"),
-    draw: Draw | None = None,
 ) -> tuple[Scribe, list[RemovalInRun]]:
-    """Let the remover act; `routes`: (group, child, attempt) -> the nodes after the child."""
-
-    class Given(RemovalInRun):
-        def route(self, join: Join, attempt: int) -> list[int]:
-            path = [join.source]
-            for node in (routes or {})[join.group, join.source, attempt]:
-                path.append(node)
-                if self.scribe.entry(join.group, node) is not None:
-                    break
-            return path
-
+    """Let the remover act."""
     below = {(group, child) for group, _, child in edges}
     roots = {group: parent for group, parent, _ in edges if (group, parent) not in below}
-    scribe = given(edges, len(limits), roots, {}, delay, draw, limits=limits, shed=shed)
-    return scribe, in_run.remove_bottlenecks(scribe, Given)
-
-
-WHOLE = ("largest", "farthest", "whole")
+    scribe = given(edges, len(limits), roots, {}, delay, limits=limits)
+    return scribe, in_run.remove_bottlenecks(scribe)
 
 
 def test_children_go_down_one_after_the_other():
@@ -95,7 +66,7 @@ def test_children_go_down_one_after_the_other():
         [(1, 1, 4, 3, 1)],  # its new parent has too many
     ]
     assert in_run.edges_of(scribe) == {(1, 0, 1), (1, 0, 2), (1, 1, 3), (1, 3, 4)}
-    assert (overloaded(scribe), routed(removals)) == ([], [])
+    assert (overloaded(scribe), [one.routed for one in removals]) == ([], [[], []])
 
 
 def test_groups_take_turns_and_a_limit_that_cannot_be_met_is_told():
@@ -106,25 +77,6 @@ def test_groups_take_turns_and_a_limit_that_cannot_be_met_is_told():
     left = {(1, 0, 1), (1, 1, 2), (2, 0, 3), (2, 3, 4), (3, 0, 5)}
     assert in_run.edges_of(scribe) == left
     assert (len(removals), overloaded(scribe)) == (1, [0])
-
-
-def test_two_children_that_choose_each_other():
-    # 2 goes by 1 (1 + 10), 1 by 2 (1 + 11, as far as by 3: 11 + 1): a loop, were 1 not refused.
-    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-1, 0), (5, 0))
-    routes = {(1, 1, 0): [2, 0], (1, 1, 1): [4, 0]}
-    limits = dict.fromkeys(range(5), 1)
-    scribe, removals = by_hand(star(0, [1, 2, 3]), delay, limits, routes, WHOLE)
-    assert [removal.chosen() for removal in removals] == [
-        [(1, 0, 2, 1, 2), (1, 0, 1, 2, 2)],
-        [(1, 0, 4, 3, 1)],  # a forwarder is a child as any
-    ]
-    assert routed(removals) == [
-        (1, [1, 2], False),  # the route leads to 1's own child
-        (1, [1, 4, 0], True),
-    ]
-    assert scribe.chain(1, 2) == [2, 1, 4, 3, 0]
-    assert len(in_run.edges_of(scribe)) == 4
-    assert overloaded(scribe) == []
 
 
 # --- Collapse -----------------------------------------------------------------------------------
@@ -166,52 +118,3 @@ def test_waves_double():
     ]
     backwards = given((), 4, {1: 0}, {1: [1, 2, 3]}, draw=lambda _, group, member: -member)
     assert lazy.waves(backwards) == [[(1, 3)], [(1, 1), (1, 2)]]
-
-
-# Where the nodes' routes lead: to 0, the root of all groups.
-NEXT = {1: 3, 3: 0, 4: 3, 5: 4, 6: 3, 7: 4, 8: 4}
-
-
-class Along(Phase):
-    """Messages go along ``NEXT``."""
-
-    def hop(self, message: Message, kind: str, order: object = None) -> str:
-        """See `Phase`."""
-        if message.at == 0:
-            message.status = DELIVERED
-        else:
-            message.path.append(NEXT[message.at])
-        return message.status
-
-
-Waves = list[list[tuple[int, int]]]
-
-
-@pytest.fixture
-def lazily_by_hand(monkeypatch) -> Callable[[Waves, dict[int, int]], set[Edge]]:
-    """The trees that members of groups 1 and 2 grow along ``NEXT``."""
-
-    def grow(waves: Waves, limits: dict[int, int]) -> set[Edge]:
-        monkeypatch.setattr(lazy, "waves", lambda _: waves)
-        members: dict[int, set[int]] = {1: set(), 2: set()}
-        for group, node in (join for wave in waves for join in wave):
-            members[group].add(node)
-        every = dict.fromkeys(range(9), 100) | limits
-        scribe = given((), 9, {1: 0, 2: 0}, members, limits=every)
-        return in_run.grow_lazily(scribe, Along(scribe.overlay))
-
-    return grow
-
-
-def test_lazy_growth_by_hand(lazily_by_hand):
-    grow = partial(lazily_by_hand, limits={0: 1, 3: 1})
-    wave_0 = [(1, 5)]
-    edges = {(1, 0, 5)}  # 3 and 4 do not become forwarders
-    assert grow([wave_0]) == edges
-    wave_1 = [(1, 6), (1, 7)]
-    edges |= {(1, 0, 3), (1, 3, 6), (1, 3, 7)}  # 0 is full: 3 takes both, 0 takes 3 once
-    assert grow([wave_0, wave_1]) == edges
-    # 3 is in the tree by now and sends no JOIN.  It is full, but 4 is its neighbour.  8 comes by 4.
-    wave_2 = [(1, 3), (1, 4), (1, 8)]
-    edges |= {(1, 3, 4), (1, 4, 8)}
-    assert grow([wave_0, wave_1, wave_2]) == edges
