@@ -24,7 +24,7 @@ from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry import next_hop
 from scribe_spark.pastry.routes import ROUTES, Routes
 from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent, convergence
-from scribe_spark.systems.splitstream import CONTROL, MOST_TIGHT, SPARE, refuse_few_places
+from scribe_spark.systems.splitstream import CONTROL, COUNTED, MOST_TIGHT, SPARE, refuse_few_places
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig as Rules
@@ -264,6 +264,7 @@ class Hops(Channels):
 
     def play(self) -> None:
         """Play hops until nothing moves; then `nodes` are those of all channels of the builder."""
+        self.period.counts.update(dict.fromkeys(COUNTED, 0))
         while self._begin_hop():
             self.hear()
             self.answer()
@@ -343,7 +344,8 @@ class Hops(Channels):
         self.holder[leaves.pair[is_child]] = NONE
         told = Messages.join(acks, paths)
         lists = np.c_[self.node[told.at], self.ancestors[self.asked(told.pair, told.at), :-1]]
-        had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
+        had = np.flatnonzero(self.parent < 0)
+        had = had[self.ancestors[had, 0] >= 0]
         heard = distinct(np.r_[had, told.pair, drops.pair])
         before = self.ancestors[heard]
         self.ancestors[had] = NONE
@@ -360,8 +362,8 @@ class Hops(Channels):
         # 2. paths; the least node of a ring leaves its parent
         by_parent = self.parent[told.pair] == told.at
         self.ancestors[told.pair[by_parent]] = lists[by_parent]
-        own = self.node[heard // self.stripes]
-        self.ancestors[heard], is_least = arrays.cut_to_rings(self.ancestors[heard], own)
+        lists, own = self.ancestors[heard], self.node[heard // self.stripes]
+        self.ancestors[heard], is_least = arrays.cut_to_rings(lists, own)
         rings = heard[is_least]
         self._reply(LEAVE, rings, self.parent[rings])
         self.parent[rings], self.ancestors[rings] = NONE, NONE
