@@ -397,8 +397,7 @@ class Hops(Channels):
         start, (new, stripe) = came.at[passes], divided(came.pair[passes], self.stripes)
         entry, hops, (row, *ends) = self._entries(start, new, stripe)
         some, lost, pair = entry >= 0, (entry < 0) & (start != new), came.pair[passes]
-        sent = self.group[start[row]], *ends
-        self.sent.note("subscribe", *(one[some[row]] for one in sent))
+        self.sent.note("subscribe", *(e[some[row]] for e in (self.group[start[row]], *ends)))
         self._send(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
         self._reply(FAIL, pair[lost], start[lost])
         # 2. a node takes the first ones, and orphans if it is attached, and in the spare tree
@@ -477,8 +476,9 @@ class Hops(Channels):
         if self.spare:
             worst = np.flatnonzero(is_primary[some])
             drawn[worst] = self.match(who[worst], of[some[worst]]) << 32 | who[worst]
-        first = draws.order_of_draws(row, drawn)
-        first = first[arrays.run_starts(row[first])]
+        least = np.full(len(asks), np.iinfo(np.uint64).max)
+        np.minimum.at(least, row, drawn)
+        first = np.flatnonzero(drawn == least[row])
         chosen = np.arange(new.start, len(pair)) if self.spare else np.full(len(asks), NONE)
         chosen[row[first]] = some[first]
         return chosen
@@ -518,7 +518,6 @@ class Hops(Channels):
             visited, todo = visit(asks.visited, asks.todo, seen, front, back, len(self.nodes))
             to, todo = todo.popped()
             kind = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
-            # the root decides about a request without a list, or the parent of the last node
             last = np.where(self.root[mine], at, parent) if not self.spare else NONE
             to = np.where(to < 0, last, to)
             self._reply(FAIL, asks.pair[to < 0], at[to < 0])
