@@ -24,7 +24,7 @@ from scribe_spark.engine.facts import Keys
 from scribe_spark.pastry import next_hop
 from scribe_spark.pastry.routes import ROUTES, Routes
 from scribe_spark.rounds.grown_overlays import GroupNodes, Period, Sent, convergence
-from scribe_spark.systems.splitstream import CONTROL, MOST_TIGHT, SPARE, refuse_few_places
+from scribe_spark.systems.splitstream import CONTROL, COUNTED, MOST_TIGHT, SPARE, refuse_few_places
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.systems.splitstream.config import SplitStreamConfig as Rules
@@ -264,6 +264,7 @@ class Hops(Channels):
 
     def play(self) -> None:
         """Play hops until nothing moves; then `nodes` are those of all channels of the builder."""
+        self.period.counts.update(dict.fromkeys(COUNTED, 0))
         while self._begin_hop():
             self.hear()
             self.answer()
@@ -343,7 +344,8 @@ class Hops(Channels):
         self.holder[leaves.pair[is_child]] = NONE
         told = Messages.join(acks, paths)
         lists = np.c_[self.node[told.at], self.ancestors[self.asked(told.pair, told.at), :-1]]
-        had = np.flatnonzero((self.parent < 0) & (self.ancestors[:, 0] >= 0))
+        had = np.flatnonzero(self.parent < 0)
+        had = had[self.ancestors[had, 0] >= 0]
         heard = distinct(np.r_[had, told.pair, drops.pair])
         before = self.ancestors[heard]
         self.ancestors[had] = NONE
@@ -360,8 +362,8 @@ class Hops(Channels):
         # 2. paths; the least node of a ring leaves its parent
         by_parent = self.parent[told.pair] == told.at
         self.ancestors[told.pair[by_parent]] = lists[by_parent]
-        own = self.node[heard // self.stripes]
-        self.ancestors[heard], is_least = arrays.cut_to_rings(self.ancestors[heard], own)
+        lists, own = self.ancestors[heard], self.node[heard // self.stripes]
+        self.ancestors[heard], is_least = arrays.cut_to_rings(lists, own)
         rings = heard[is_least]
         self._reply(LEAVE, rings, self.parent[rings])
         self.parent[rings], self.ancestors[rings] = NONE, NONE
@@ -395,8 +397,7 @@ class Hops(Channels):
         start, (new, stripe) = came.at[passes], divided(came.pair[passes], self.stripes)
         entry, hops, (row, *ends) = self._entries(start, new, stripe)
         some, lost, pair = entry >= 0, (entry < 0) & (start != new), came.pair[passes]
-        sent = self.group[start[row]], *ends
-        self.sent.note("subscribe", *(one[some[row]] for one in sent))
+        self.sent.note("subscribe", *(e[some[row]] for e in (self.group[start[row]], *ends)))
         self._send(BY_ROUTE, pair[some], entry[some], start[some], hops[some])
         self._reply(FAIL, pair[lost], start[lost])
         # 2. a node takes the first ones, and orphans if it is attached, and in the spare tree
@@ -475,8 +476,9 @@ class Hops(Channels):
         if self.spare:
             worst = np.flatnonzero(is_primary[some])
             drawn[worst] = self.match(who[worst], of[some[worst]]) << 32 | who[worst]
-        first = draws.order_of_draws(row, drawn)
-        first = first[arrays.run_starts(row[first])]
+        least = np.full(len(asks), np.iinfo(np.uint64).max)
+        np.minimum.at(least, row, drawn)
+        first = np.flatnonzero(drawn == least[row])
         chosen = np.arange(new.start, len(pair)) if self.spare else np.full(len(asks), NONE)
         chosen[row[first]] = some[first]
         return chosen
@@ -516,7 +518,6 @@ class Hops(Channels):
             visited, todo = visit(asks.visited, asks.todo, seen, front, back, len(self.nodes))
             to, todo = todo.popped()
             kind = np.where(to < 0, FINAL, SEEKING if self.spare else FROM_LIST)
-            # the root decides about a request without a list, or the parent of the last node
             last = np.where(self.root[mine], at, parent) if not self.spare else NONE
             to = np.where(to < 0, last, to)
             self._reply(FAIL, asks.pair[to < 0], at[to < 0])
