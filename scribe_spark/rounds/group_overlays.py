@@ -537,10 +537,9 @@ class CountOverlayCopies(program.SilentProgram, OverlayProgram):
         if not rows:
             names = "publication", "sender", "node", "hops", "at_us"
             return dict.fromkeys(names, arrays.whole_numbers())
-        topic = rows.pop("group")
         if "publication" in rows:
             return rows
-        # all publications of a topic go the same way
+        topic = rows.pop("group")  # all publications of a topic go the same way
         of_topic = np.argsort(self.round.of, kind="stable")
         first, end = (
             np.searchsorted(self.round.of[of_topic], topic, side) for side in ("left", "right")

@@ -219,16 +219,25 @@ def _fitting(ring: Ring, first: int, cells: np.ndarray) -> np.ndarray:
 
     The tables are those of the nodes from the position `first` on.
     """
-    (n, rows, base), fits = cells.shape, np.empty(cells.shape, dtype=bool)
-    b = base.bit_length() - 1
-    shared = shared_with_next(ring, b)
-    for row in range(rows):
-        # nodes that share `row` digits form a run
+    (n, rows, base), fits = cells.shape, np.zeros(cells.shape, dtype=bool)
+    b, at = base.bit_length() - 1, slice(first, first + n)
+    if not n:
+        return fits
+    # 1. the first digits, and the part of the ring with the first digits of these nodes
+    begin = np.searchsorted(ring.hi, np.arange(base, dtype=np.uint64) << np.uint64(64 - b))
+    begin = np.append(begin, len(ring))
+    digit = ids.digit_np(ring.hi[at], ring.lo[at], 0, b)
+    fits[:, 0] = begin[1:] > begin[:-1]
+    fits[np.arange(n), 0, digit] = False
+    ring, first = ring.take(slice(begin[digit[0]], begin[digit[-1] + 1])), first - begin[digit[0]]
+    # 2. the further digits: nodes that share `row` digits form a run
+    shared, at = shared_with_next(ring, b), slice(first, first + n)
+    for row in range(1, rows):
         run, digit = np.cumsum(np.r_[0, shared < row]), ids.digit_np(ring.hi, ring.lo, row, b)
         there = np.zeros((run[-1] + 1, base), dtype=bool)
         there[run, digit] = True
-        fits[:, row] = there[run[first : first + n]]
-        fits[np.arange(n), row, digit[first : first + n]] = False
+        fits[:, row] = there[run[at]]
+        fits[np.arange(n), row, digit[at]] = False
     return fits
 
 

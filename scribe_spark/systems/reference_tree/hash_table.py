@@ -47,7 +47,7 @@ def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HashTable:
-    """Hosts, sorted by ring and id, and their keysets; only the last one of a ring may wrap."""
+    """Hosts, sorted by ring and id, and their keysets; the first or last of a ring may wrap."""
 
     tree: ReferenceTree
     #: int64, shape (n,): the numbers of the hosts.

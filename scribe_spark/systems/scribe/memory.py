@@ -228,7 +228,13 @@ class SharedRings:
         used, rows = self._used(), np.flatnonzero(self.table.ring != NONE)
         used[NONE] = False
         contents = np.column_stack([self.tops, self.names])[used]
-        kept, which = np.unique(contents, axis=0, return_inverse=True)
-        self.table.ring[rows] = which.ravel()[np.cumsum(used) - 1][self.table.ring[rows]]
+        # a sort of hashes takes a hundredth of the time of a sort of contents
+        factors = np.multiply.accumulate(np.full(self.size + 1, 0x9E3779B97F4A7C15, np.uint64))
+        hashes = contents.view(np.uint64) @ factors
+        _, first, of = np.unique(hashes, return_index=True, return_inverse=True)
+        same = (contents == contents[first[of]]).all(axis=1)
+        kept, which = np.unique(np.where(same, first[of], np.arange(len(of))), return_inverse=True)
+        self.table.ring[rows] = which[np.cumsum(used) - 1][self.table.ring[rows]]
         tops, names = self._empty(len(kept) + 1)
-        self.tops, self.names = np.r_[kept[:, 0], tops], np.concatenate([kept[:, 1:], names])
+        self.tops = np.r_[contents[kept, 0], tops]
+        self.names = np.concatenate([contents[kept, 1:], names])

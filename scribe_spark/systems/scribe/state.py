@@ -119,9 +119,10 @@ class Copies(SortedTable):
 
     def widened(self, lists: np.ndarray) -> np.ndarray:
         """Return padded lists as wide as the rows of `values`, which may become wider."""
-        both = joined([self.values, lists])
-        self.values = both[: len(self)]
-        return both[len(self) :]
+        none = np.empty((0, max(self.values.shape[1], lists.shape[1])), dtype=np.int64)
+        if self.values.shape[1] < none.shape[1]:
+            self.values = joined([self.values, none])
+        return joined([lists, none]) if lists.shape[1] < none.shape[1] else lists
 
     def rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns of some rows."""
