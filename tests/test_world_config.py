@@ -50,7 +50,11 @@ REFUSED = [
     (RUN, dict(trees=5), "trees = 5: must be a table of fields, such as variants"),
     (RUN, dict(overlay=dict(nods=5)), "config key = 'overlay.nods': is unknown; did you mean 'ov"),
     (RUN, dict(groups=dict(group_size=5, size=6)), "group_size = 6: is given twice; leave one of"),
-    (RUN, dict(gossipsub=dict(group_size=5)), "gossipsub.group_size = 5: is not a field of [goss"),
+    (
+        RUN,
+        dict(gossipsub=dict(group_size=5)),
+        "config key = 'gossipsub.group_size': is unknown; did you mean 'groups.gr",
+    ),
     (RUN, dict(overlay=dict(clock=5)), "config key = 'overlay.clock': is unknown"),
     (RUN, dict(groups=dict(size=0)), "group_size = 0: must be at least 1"),
     (RUN, dict(run=dict(nodes=5)), "config key = 'run': is unknown"),

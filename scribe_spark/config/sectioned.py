@@ -149,12 +149,14 @@ class Sectioned(Section):
         known = _known_names((*cls.fields_outside(), *tables), tuple(sections.items()))
         found: dict[str, Any] = {}
         for name, value in _entries(given, sections, cls.command, known):
-            section, dot, _ = name.partition(".")
+            section, dot, field = name.partition(".")
             if name in refused:
                 raise InputError(name, value, refused[name])
             if name not in known and dot and section in sections:
-                own = sections[section].flat_names()
-                check_names([name], [f"{section}.{one}" for one in own], what)
+                own = [f"{section}.{one}" for one in sections[section].flat_names()]
+                homes = [one for one in known if one.endswith(f".{field}")]
+                is_elsewhere = len(homes) == 1 and known[homes[0]] not in refused
+                check_names([name], homes if is_elsewhere else own, what)
             elif name not in known:
                 taken = [one for one in known if "." not in one and one not in refused]
                 check_names([name], [*taken, *sections], what)

@@ -200,7 +200,7 @@ class _Stream:
     def close(self, hangs: bool) -> None:
         """Close the connection; abandon it if the other task hangs or has ended."""
         self._large.put(None)
-        if hangs:
+        if hangs := hangs or not self.finish(wait=_HURRY):
             with suppress(*_BROKEN):
                 self._reader.cancel()
         # in a thread, as closing could wait for ever; an open writer that is freed warns on stderr

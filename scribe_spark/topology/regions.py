@@ -220,7 +220,9 @@ def _unit(names: Iterable[str]) -> str:
 
 def _matrix(rows: Sequence[_Row], source: str, latency: str | None) -> RegionMatrix:
     """Return the matrix of rows; a ValueError says what is bad."""
-    unit, shares, entries = _unit(rows[0][1] if rows else ()), dict[str, Any](), []
+    if not rows:
+        raise ValueError("has no rows")
+    unit, shares, entries = _unit(rows[0][1]), dict[str, Any](), []
     for where, row in rows:
         if _unit(row) != unit:
             raise ValueError(f"{where}: has {_unit(row)}, but row 1 has {unit}")
