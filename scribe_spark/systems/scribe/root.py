@@ -43,7 +43,9 @@ def tell_states(
 ) -> None:
     """Send the group states in rows of `copies` to the nodes `to`; `others` replace columns."""
     group, sender = scribe.split(copies.key[rows])
-    scribe.tell(kind, to, group=group, sender=sender, **copies.rows(rows) | others)
+    states = copies.rows(rows) | others
+    states["values"] = states["values"][:, : states["length"].max(initial=0)]
+    scribe.tell(kind, to, group=group, sender=sender, **states)
 
 
 def _one_by_one(
