@@ -192,7 +192,7 @@ COMPARISON = Owner("a comparison", ("compare.html", "compare.csv", "compare.json
 
 def records_of(manifest: Manifest, owner: Owner) -> Records:
     """Return what a manifest records of the folder of its command `owner`."""
-    for name in ("resolved", "inputs", "versions"):
+    for name in ("config", "resolved", "inputs", "versions", "machine", "round", "seconds"):
         if not isinstance(manifest.get(name, {}), Mapping):
             raise TypeError(name)
     parts = [{"tables": manifest.get("tables", {}), "texts": manifest.get("texts", {})}]

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import queue
 import re
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -279,6 +281,18 @@ def test_a_lost_process_is_named_soon():
     finally:
         for process in started:
             process.kill()
+
+
+def test_a_stream_that_another_task_does_not_read_is_cancelled(monkeypatch):
+    """Its large message holds the stream, also if that task has told why it ended."""
+    monkeypatch.setattr(f"{_Stream.__module__}._HURRY", 0.1)
+    stream = _Stream.__new__(_Stream)
+    stream._lock, stream._large, stream._open = threading.Lock(), queue.SimpleQueue(), True
+    stream._writer = stream._client = Mock()
+    stream._lock.acquire()
+    stream._reader = Mock(cancel=stream._lock.release)
+    stream.close(hangs=False)
+    assert not stream._open
 
 
 @pytest.mark.parametrize("answers", [True, False])

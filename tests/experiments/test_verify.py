@@ -55,6 +55,8 @@ def test_a_line_for_each_damaged_table_and_exit_1(call, out):
         ("{", "its manifest.json cannot be read (Expecting property name"),
         ("[]", "its manifest.json belongs to something else"),
         ('{"resolved": {}, "phases": 5}', "its manifest.json cannot be read as that of a run"),
+        ('{"resolved": {}, "phases": [], "config": 5}', "cannot be read as that of a run"),
+        ('{"resolved": {}, "phases": [], "machine": [1]}', "cannot be read as that of a run"),
         ('{"resolved": {}, "world": []}', "its manifest.json cannot be read as that of a world"),
         ('{"resolved": {}, "runs": {"a": 1}}', "its manifest.json cannot be read as that of the w"),
         ('{"resolved": {}, "phases": [], "points": 1}', "cannot be read as that of a sweep of run"),
