@@ -21,7 +21,7 @@ from in_threads import play_in_threads
 
 from scribe_spark.core.errors import InputError
 from scribe_spark.engine.between_tasks import Ended, Exchange, OutOfStep, PeerFailed, PeerLost
-from scribe_spark.engine.flight import SLICE, Flight, Server, _Stream, fl
+from scribe_spark.engine.flight import SLICE, Address, Flight, Server, _Stream, fl
 
 SECRET = b"of this job"
 
@@ -354,6 +354,15 @@ def test_a_wrong_secret_is_refused():
 
 CALLS = {
     "list_flights": lambda client, options: list(client.list_flights(options=options)),
+    "list_actions": lambda client, options: list(client.list_actions(options)),
+    "get_flight_info": lambda client, options: client.get_flight_info(
+        fl.FlightDescriptor.for_command(b""), options
+    ),
+    "get_schema": lambda client, options: client.get_schema(
+        fl.FlightDescriptor.for_command(b""), options
+    ),
+    "do_get": lambda client, options: client.do_get(fl.Ticket(b""), options).read_all(),
+    "authenticate": lambda client, options: client.authenticate_basic_token("a", "b", options),
     "do_action": lambda client, options: list(client.do_action("alive", options)),
     "do_put": lambda client, options: client.do_put(
         fl.FlightDescriptor.for_command(b""), pa.schema([]), options
@@ -378,3 +387,17 @@ def test_every_call_without_the_token_is_refused(server, call, token):
     refused = pytest.raises((fl.FlightUnauthenticatedError, OSError), match=r"^wrong secret")
     with fl.FlightClient(server.address.location) as client, refused:
         CALLS[call](client, options)
+
+
+def test_each_server_has_a_token_of_its_own():
+    one, other = Address("h", 1, "a"), Address("h", 1, "b")
+    assert one.token(SECRET) != other.token(SECRET)
+    assert one.token(SECRET) != one.token(b"another secret")
+
+
+def test_a_server_listens_on_loopback_alone(server):
+    assert server.address.host == "127.0.0.1"
+    with socket.create_connection(("127.0.0.1", server.port), 5):
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", server.port), 0.5)
