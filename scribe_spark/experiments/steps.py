@@ -1,4 +1,4 @@
-"""What all commands do in OUT, which is opened once: locked, resumed, recorded.
+"""A command opens its folder OUT once: it locks the folder, and resumes from the manifest.
 
 A part of a command (a phase, the rounds, a point) leaves tables and texts.  It is complete when the
 manifest has its record, and every table and text is as recorded there.  So a command that is killed

@@ -127,10 +127,8 @@ class CountCopies(SilentProgram, publication.PublicationProgram):
         if not self.topics.now.in_run:
             rows = take({**rows, "lost": sent["lost"]}, self._is_measured(message))
         else:
-            code, none = (
-                self.topics.now.tally.observer.kinds.index(kind),
-                np.zeros(len(message), np.int64),
-            )
+            code = self.topics.now.tally.observer.kinds.index(kind)
+            none = np.zeros(len(message), np.int64)
             rows["kind"] = np.full(len(message), code, dtype=np.int8)
             rows |= {
                 "hops": sent.get("hops", none),

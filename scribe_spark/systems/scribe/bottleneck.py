@@ -20,6 +20,7 @@ from scribe_spark.core.arrays import (
     expand,
     find_sorted,
     index_in_run,
+    row_numbers,
     run_starts,
     whole_numbers,
 )
@@ -154,7 +155,7 @@ def _choose_drops(columns: Mapping[str, np.ndarray], rules: TreesConfig) -> np.n
     parent, group = columns["parent"][order], columns["group"][order]
     starts = run_starts(parent, group)
     lengths = np.diff(starts, append=len(order))
-    table = np.repeat(np.arange(len(starts)), lengths)
+    table = row_numbers(np.append(starts, len(order)))
     left = np.repeat(lengths, lengths) - index_in_run(parent, group)
     # 2. a node drops from the largest table, or the one whose next child has the least draw; a
     #    child is never dropped before those ahead of it in its table

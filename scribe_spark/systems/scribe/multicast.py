@@ -295,7 +295,7 @@ class Emitter:
         scribe, application = self.scribe, self.scribe.application
         pair = scribe.key(joins["group"], joins[AT])
         starts = arrays.run_starts(pair)
-        call = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(pair)))
+        call = arrays.row_numbers(np.append(starts, len(pair)))
         pair, table = pair[starts], {"call": call, **{name: joins[name] for name in _OF_JOINS}}
         calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
