@@ -329,7 +329,7 @@ _ENTRIES = "entries that a node stores for all groups, over all nodes (in trees:
 
 STATE = distributions.measure_of(
     "state",
-    distributions.counted(
+    distributions.measured_distribution(
         *("state", _SECTION, _ENTRIES, measure.keeps_children),
         distributions.statistics("entries", "mean", "max"),
         lambda run: _by_node(run, "system_state", "node", "entries"),
@@ -383,13 +383,13 @@ _ALL = "Packets of control messages on all links together, while members join."
 
 CONTROL = distributions.measure_of(
     "control",
-    distributions.counted(
+    distributions.measured_distribution(
         *("join_messages", _SECTION, _JOINING, _sends_control),
         distributions.statistics("messages", "mean", "max"),
         lambda run: _by_node(run, "control", "receiver", "messages"),
         _or_tree("join_messages", "children_entries", _joins_by_edges),
     ),
-    distributions.counted(
+    distributions.measured_distribution(
         *("control_stress", _SECTION, _ON_LINKS, _sends_control, stress.PACKET_NUMBERS),
         *(distributions.column_of("control_stress", "packets"), _CONTROL_STRESS),
     ),

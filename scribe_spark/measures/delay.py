@@ -24,10 +24,10 @@ from scribe_spark.engine.exchange import count_in_buckets
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures import measure
 from scribe_spark.measures.distributions import (
-    Counted,
+    MeasuredDistribution,
     column_of,
-    counted,
     measure_of,
+    measured_distribution,
     spread,
     statistics,
 )
@@ -210,7 +210,7 @@ def _collect(run: measure.RunTables) -> dict[str, dict[str, float]]:
     return group_penalties(deliveries, largest, forwarding, run.buckets)
 
 
-def _parts() -> Iterator[Counted | tuple[measure.Metric, ...]]:
+def _parts() -> Iterator[MeasuredDistribution | tuple[measure.Metric, ...]]:
     """Yield the distributions and the metrics of the measure."""
     numbers, forwards = statistics("x", "median", "max"), measure.forwards
     of = (("rad", "mean delay of its members"), ("rmd", "greatest delay of a member"))
@@ -218,7 +218,7 @@ def _parts() -> Iterator[Counted | tuple[measure.Metric, ...]]:
         ratio = f"({delay} / that by IP multicast)"
         what = f"{name.upper()} of a group {ratio}, over the groups"
         values = column_of("group_delay", name, forwards)
-        yield counted(name, "7", what, forwards, numbers, values)
+        yield measured_distribution(name, "7", what, forwards, numbers, values)
         what = f"{name.upper()} of the largest group {ratio}: the median is of small groups."
         largest = {f"{name}.largest": ("x", what)}
         yield measure.collected_metrics("delay", "7", largest, forwards)
@@ -229,7 +229,9 @@ def _parts() -> Iterator[Counted | tuple[measure.Metric, ...]]:
     yield measure.collected_metrics("delay", "IV.B", rdp, forwards)
     what = "number of hops from the root to a member, over all members of all groups"
     values = column_of("deliveries", "hops", forwards)
-    yield counted("depth", "III", what, forwards, statistics("hops", "mean", "max"), values)
+    yield measured_distribution(
+        "depth", "III", what, forwards, statistics("hops", "mean", "max"), values
+    )
 
 
 DELAY = measure_of("delay", *_parts(), collect=_collect, early=True)

@@ -185,14 +185,14 @@ def number_of(histogram: Histograms, number: Callable[[Histogram, Size], float |
     return value
 
 
-class Counted(NamedTuple):
+class MeasuredDistribution(NamedTuple):
     """A distribution, and the metrics ``MEASURE.NUMBER`` of its histogram."""
 
     distribution: Distribution
     metrics: tuple[Metric, ...]
 
 
-def counted(
+def measured_distribution(
     measure: str,
     figure: str,
     what: str,
@@ -200,7 +200,7 @@ def counted(
     numbers: Mapping[str, Statistic],
     values: Callable[[RunTables], DataFrame | Batches | pd.DataFrame | None],
     histogram: Histograms | None = None,
-) -> Counted:
+) -> MeasuredDistribution:
     """Return a distribution of `values` with its metrics, or with those of another `histogram`.
 
     ``values(run)`` and the other arguments are those of `Distribution` and `Metric`; `numbers` has
@@ -214,11 +214,11 @@ def counted(
         )
         for name, number in numbers.items()
     )
-    return Counted(Distribution(measure, figure, values), tuple(metrics))
+    return MeasuredDistribution(Distribution(measure, figure, values), tuple(metrics))
 
 
-def measure_of(name: str, *parts: Counted | Iterable[Metric], **more: Any) -> Measure:
+def measure_of(name: str, *parts: MeasuredDistribution | Iterable[Metric], **more: Any) -> Measure:
     """Return a measure of distributions and further metrics, with `more` fields."""
-    of = [part.metrics if isinstance(part, Counted) else part for part in parts]
-    found = tuple(part.distribution for part in parts if isinstance(part, Counted))
+    of = [part.metrics if isinstance(part, MeasuredDistribution) else part for part in parts]
+    found = tuple(part.distribution for part in parts if isinstance(part, MeasuredDistribution))
     return Measure(name, tuple(chain.from_iterable(of)), found, **more)

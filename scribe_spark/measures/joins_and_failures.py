@@ -116,7 +116,7 @@ JOINING = distributions.measure_of(
         )
         for name, (unit, text, note, systems) in _JOINS.items()
     ],
-    distributions.counted(
+    distributions.measured_distribution(
         *("join_stress", "IV.E", "packets on a directed link, when every member joins"),
         *(sends_more_joins, stress.PACKET_NUMBERS, _packets),
     ),

@@ -179,13 +179,13 @@ _NUMBERS = distributions.statistics("B", "mean", "p95", "max")
 BYTES = distributions.measure_of(
     "bytes",
     *(
-        distributions.counted(
+        distributions.measured_distribution(
             *(name, _SECTION, f"{what}, over all nodes", every_system, _NUMBERS),
             distributions.column_of("bytes", column),
         )
         for column, (name, what) in _OF_NODES.items()
     ),
-    distributions.counted(
+    distributions.measured_distribution(
         "core_bytes", _SECTION, _CORE_BYTES, every_system, _OF_CORE, _on_core_links
     ),
     used_when=lambda config: config.bandwidth.has_sizes,

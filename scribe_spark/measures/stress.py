@@ -30,9 +30,9 @@ from scribe_spark.measures.distributions import (
     Histograms,
     Statistic,
     column_of,
-    counted,
     histogram_of,
     measure_of,
+    measured_distribution,
     number_of,
     statistics,
 )
@@ -68,7 +68,9 @@ _NUMBERS = statistics("per node", "mean", "median", "max")
 NODE_STRESS = measure_of(
     "node_stress",
     *(
-        counted(name, *of, measure.keeps_children, _NUMBERS, column_of("node_stress", name))
+        measured_distribution(
+            name, *of, measure.keeps_children, _NUMBERS, column_of("node_stress", name)
+        )
         for name, of in _OF_NODES.items()
     ),
 )
@@ -234,7 +236,7 @@ def sum_of(
 
 LINK_STRESS = measure_of(
     "link_stress",
-    counted(
+    measured_distribution(
         *("link_stress", "10", _PACKETS, measure.every_system, PACKET_NUMBERS),
         column_of("link_stress", "packets"),
     ),
